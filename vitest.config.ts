@@ -13,7 +13,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['{src,agent/src,hack,bench}/**/*.test.ts'],
+          include: ['{src,agent/src,cli/src,hack,bench}/**/*.test.ts'],
           exclude: ['**/*.{api,engine}.test.ts'],
         },
       },
@@ -21,7 +21,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'api',
-          include: ['{src,agent/src,hack}/**/*.api.test.ts'],
+          include: ['{src,agent/src,cli/src,hack}/**/*.api.test.ts'],
           globalSetup: ['hack/testing/global-api.ts'],
           pool: 'forks',
           maxWorkers: 1,

@@ -14,6 +14,7 @@ export const BUNDLES = {
   /** the child process that renders templates, next to the controller */
   'skerry-templates': 'src/templates/process.ts',
   'skerry-agent': 'agent/src/main.ts',
+  'kubectl-skerry': 'cli/src/main.ts',
   'skerry-agent-launcher': 'agent/src/launcher.ts',
 } as const;
 

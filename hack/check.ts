@@ -55,7 +55,7 @@ export async function timed(name: string, run: () => Promise<Tally>): Promise<Ta
 
 function checkLayers(): Verdict {
   const rules = JSON.parse(readFileSync(join(import.meta.dirname, 'deps.json'), 'utf8'));
-  const names = globSync('{src,agent/src}/**/*.ts', { cwd: ROOT });
+  const names = globSync('{src,agent/src,cli/src}/**/*.ts', { cwd: ROOT });
   const files = new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
   const lines = findViolations(files, rules).map(
     ({ file, imports, reason }) => `  ${file}${imports && ` imports ${imports}`}: ${reason}`,

@@ -21,7 +21,7 @@ export interface Violation {
 
 /**
  * Checks every import of the given files, by path relative to the repository. Tests and their helpers may import anything.
- * A file in `src` or `agent/src` that is in no layer is itself a violation: a new folder needs a rule. Other files are not
+ * A file in `src`, `agent/src` or `cli/src` that is in no layer is itself a violation: a new folder needs a rule. Other files are not
  * checked.
  */
 export function findViolations(files: ReadonlyMap<string, string>, rules: LayerRules): Violation[] {
@@ -44,7 +44,7 @@ export function findViolations(files: ReadonlyMap<string, string>, rules: LayerR
 }
 
 /** Folders in which each file must belong to a layer. */
-const COVERED = /^(agent\/)?src\//;
+const COVERED = /^((agent|cli)\/)?src\//;
 
 /** Folders and files that the rules name and that do not exist: such a rule hides a mistake. */
 export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): string[] {

@@ -79,7 +79,7 @@ export interface KindShapes {
   listed?: z.ZodType<Json, Json>;
 }
 
-interface KindUpload {
+export interface KindUpload {
   /** name of the file part in a multipart form */
   part: string;
   /** PUT replaces what the document does not name, PATCH keeps it */

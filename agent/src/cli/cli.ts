@@ -2,9 +2,8 @@ import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import type { Command } from './command.ts';
+import { type Command, FORMATS, type Format } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import { FORMATS, type Format } from './output.ts';
 
 export interface CliDependencies {
   out(text: string): void;

@@ -1,5 +1,8 @@
+import { structured } from '../../../src/terminal/output.ts';
 import { CliError, type LocalClient } from '../local-api/client.ts';
-import { type Format, structured } from './output.ts';
+
+export const FORMATS = ['human', 'json', 'yaml'] as const;
+export type Format = (typeof FORMATS)[number];
 
 /** Dependencies of a command. */
 export interface CommandContext {

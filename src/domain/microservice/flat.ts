@@ -143,6 +143,17 @@ export function patchEntry(
   };
 }
 
+/** The rows of the table as reads need them: lists of thousands of entries split no path. */
+const READS = TABLE.map(({ entry, flat, read }) => {
+  const [first = '', second] = entry.split('.');
+  return {
+    first,
+    second,
+    flatName: flat,
+    read: read as ((value: unknown, registryId: RegistryId) => unknown) | undefined,
+  };
+});
+
 /**
  * The flat form of an entry; `registryId` resolves a registry's name (absent: unresolved names are left out). Images and
  * registry are those of the catalog item when `catalogItem` finds it.
@@ -157,12 +168,12 @@ export function flatFromEntry(
   const catalogId = (found.item && idOf(found.item)) ?? stored.catalogId;
   const source = { ...normal, images: { ...images, registry, catalogId } } as Fields;
   const flat: FlatMicroservice = {};
-  for (const row of TABLE) {
-    const value = at(source, row.entry);
+  for (const { first, second, flatName, read } of READS) {
+    const member = source[first];
+    const value = second === undefined ? member : (member as Fields | undefined)?.[second];
     if (value === undefined) continue;
-    const read = row.read as ((value: unknown, registryId: RegistryId) => unknown) | undefined;
     const shown = read ? read(value, registryId) : value;
-    if (shown !== undefined) flat[row.flat] = shown;
+    if (shown !== undefined) flat[flatName] = shown;
   }
   return flat;
 }
@@ -355,12 +366,6 @@ const immutable = (field: string, given: unknown, is: string): DomainError =>
   invalid(`${field}: ${JSON.stringify(given)}; is immutable and is ${JSON.stringify(is)}`, field);
 
 /** Paths have at most two parts. */
-function at(source: Fields, path: string): unknown {
-  const [first = '', second] = path.split('.');
-  const member = source[first];
-  return second === undefined ? member : (member as Fields | undefined)?.[second];
-}
-
 function put(target: Fields, path: string, value: unknown): void {
   const [first = '', second] = path.split('.');
   target[first] = second === undefined ? value : { ...(target[first] as Fields | undefined), [second]: value };

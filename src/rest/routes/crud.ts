@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
-import { API_VERSION, UPLOAD_API_VERSIONS } from '../../api/names.ts';
+import { API_VERSION } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
-import { readDocument, requireName } from '../../domain/upload/document.ts';
+import { requireName } from '../../domain/upload/document.ts';
 import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
+import { uploadBody } from '../../kinds/upload.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent } from '../deletion.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
@@ -361,24 +362,14 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (verdict) throw verdictError(verdict);
   }
 
-  /** The JSON body that is equivalent to a document of this kind. */
+  /** The JSON body of a file; its name must be that of the path. */
   function readFile(document: unknown, path?: string): Record<string, unknown> {
-    if (upload?.body) {
-      const body = upload.body(document);
-      if (rest.key === 'name') requireName(String(body.name), path, 'metadata.name');
-      return body;
-    }
-    const options = {
-      ...(upload?.checksApiVersion && { apiVersions: UPLOAD_API_VERSIONS }),
-      ...(upload?.topLevel && { topLevel: upload.topLevel }),
-    };
-    const { metadata, spec } = readDocument(document, definition.kind, options);
-    const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
+    if (!upload) throw new TypeError(`${noun} has no files`);
+    const body = uploadBody(kind, upload, document);
     const { scope } = crud;
-    const given = scope && (spec[scope.field] ?? metadata[scope.field]);
-    const whole = scope ? `${given}/${name}` : name;
+    const whole = scope ? `${body[scope.field]}/${body.name}` : String(body.name);
     if (rest.key === 'name') requireName(whole, path, 'metadata.name');
-    return { ...spec, ...(scope && { [scope.field]: given }), name };
+    return body;
   }
 
   return { create, get, list, patch, upsert, delete: remove, readFile };

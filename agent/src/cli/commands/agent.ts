@@ -1,7 +1,7 @@
+import { bytes, duration, facts } from '../../../../src/terminal/output.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
 import { type Command, type CommandContext, type Item, REMOVAL, required, show } from '../command.ts';
-import { bytes, duration, facts } from '../output.ts';
 
 /** The agent itself: its process, its membership and its settings. */
 export const AGENT_COMMANDS: readonly Command[] = [

@@ -1,9 +1,9 @@
+import { bytes, diagnosisTable, table } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
 import { writeBytes } from '../../system/disk.ts';
 import { errorText } from '../../system/log.ts';
 import { type Command, REMOVAL, show } from '../command.ts';
 import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
-import { bytes, diagnosisTable, table } from '../output.ts';
 
 /** Diagnosis and clean-up. */
 export const MAINTENANCE_COMMANDS: readonly Command[] = [

@@ -1,6 +1,6 @@
+import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { type Command, type CommandContext, type Item, required, show } from '../command.ts';
 import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
-import { bytes, duration, structured, table } from '../output.ts';
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {

@@ -1,7 +1,6 @@
 import { stringify } from 'yaml';
 
-export const FORMATS = ['human', 'json', 'yaml'] as const;
-export type Format = (typeof FORMATS)[number];
+/** What commands print: data, tables and findings. */
 
 /** Data as JSON or YAML. */
 export function structured(data: unknown, format: 'json' | 'yaml'): string {

@@ -1,0 +1,10 @@
+import type { Command } from './command.ts';
+import { rebuild, start, stop } from './commands/actions.ts';
+import { apply } from './commands/apply.ts';
+import { describe } from './commands/describe.ts';
+import { doctor } from './commands/doctor.ts';
+import { get } from './commands/get.ts';
+import { provision } from './commands/provision.ts';
+
+/** Every command, in the order of the help. */
+export const COMMANDS: readonly Command[] = [get, describe, apply, provision, start, stop, rebuild, doctor];

@@ -1,0 +1,166 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { API_VERSION } from '../../../src/api/names.ts';
+import { requestRebuild } from '../../../src/domain/actions.ts';
+import { v3Name } from '../../../src/domain/names.ts';
+import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/kube/mod.ts';
+import {
+  APPLICATIONS,
+  applicationNamed,
+  type Command,
+  type CommandContext,
+  CommandError,
+  FIELD_MANAGER,
+  UsageError,
+} from '../command.ts';
+import { readWanted, type Wanted } from '../documents.ts';
+
+/** The length that one file may have. */
+const MAX_BYTES = 8 * 2 ** 20;
+
+export const apply: Command = {
+  name: 'apply',
+  usage: '-f FILE',
+  about: 'Create or change objects from YAML or JSON, in the form of the v3 files or of kubectl',
+  details: [
+    'Fields are applied server-side: what the file does not name stays, and a field that another owner has set is a',
+    'conflict unless --force-conflicts takes it over. A Microservice becomes an entry of its application.',
+  ],
+  examples: ['apply -f plant-a.yaml', 'apply -f manifests/', 'apply -f - < microservice.yaml'],
+  flags: {
+    filename: {
+      type: 'string',
+      short: 'f',
+      multiple: true,
+      value: 'FILE',
+      about: 'file, folder, or - for the standard input',
+    },
+    'dry-run': { type: 'boolean', about: 'let the API server judge and change nothing' },
+    'force-conflicts': { type: 'boolean', about: 'take over fields that have another owner' },
+  },
+  words: { min: 0, max: 0 },
+  async run(context) {
+    const sources = (context.flags.filename ?? []) as readonly string[];
+    if (sources.length === 0) throw new UsageError('apply needs -f FILE');
+    let failed = 0;
+    for (const { place, document } of sources.flatMap(documentsOf)) {
+      try {
+        context.out(
+          `${await applyOne(context, readWanted(document))}${context.flags['dry-run'] ? ' (dry run)' : ''}\n`,
+        );
+      } catch (error) {
+        if (context.signal.aborted) throw error;
+        failed++;
+        context.err(`error: ${place}: ${explain(error)}\n`);
+      }
+    }
+    if (failed > 0) context.exitWith(1);
+  },
+};
+
+interface Source {
+  /** for messages: file and number of the document */
+  place: string;
+  document: unknown;
+}
+
+function documentsOf(source: string): Source[] {
+  if (source !== '-' && statOf(source).isDirectory()) {
+    const names = readdirSync(source).filter((name) => /\.(ya?ml|json)$/.test(name));
+    return names.sort().flatMap((name) => documentsOf(join(source, name)));
+  }
+  const text = readFileSync(source === '-' ? 0 : source, 'utf8');
+  if (text.length > MAX_BYTES) throw new CommandError(`${source} has more than ${MAX_BYTES} bytes`);
+  const documents = parseAllDocuments(text, { merge: true });
+  return (Array.isArray(documents) ? documents : []).flatMap((document, index) => {
+    const place = `${source === '-' ? 'standard input' : source}, document ${index + 1}`;
+    const [wrong] = document.errors;
+    if (wrong) throw new CommandError(`${place}: ${wrong.message}`);
+    const value: unknown = document.toJS({ maxAliasCount: 256 });
+    return value === null ? [] : [{ place, document: value }];
+  });
+}
+
+function statOf(path: string) {
+  try {
+    return statSync(path);
+  } catch {
+    throw new CommandError(`${path}: there is no such file`);
+  }
+}
+
+function applyOne(context: CommandContext, wanted: Wanted): Promise<string> {
+  return 'entry' in wanted ? applyEntry(context, wanted) : applyObject(context, wanted);
+}
+
+async function applyObject(
+  context: CommandContext,
+  { resource, object, rebuild }: Exclude<Wanted, { entry: unknown }>,
+) {
+  const { namespace } = context.cluster;
+  const full = { ...object, metadata: { ...object.metadata, namespace } };
+  const done = await applied(context, resource, full, FIELD_MANAGER);
+  if (rebuild.length > 0) await rebuildEntries(context, nameOf(object), rebuild);
+  return `${resource.kind.toLowerCase()}/${nameOf(object)} ${done}`;
+}
+
+/** Applies one entry of an application with an owner of its own, so that several files can own separate entries. */
+async function applyEntry(
+  context: CommandContext,
+  { application: name, entry, rebuild }: Extract<Wanted, { entry: unknown }>,
+) {
+  const application = await applicationNamed(context, name);
+  const { metadata } = application;
+  const object: KubeObject = {
+    apiVersion: API_VERSION,
+    kind: APPLICATIONS.kind,
+    metadata: refOf({ metadata }),
+    spec: { microservices: [entry] },
+  };
+  const done = await applied(context, APPLICATIONS, object, `${FIELD_MANAGER}/${entry.name}`);
+  if (rebuild.length > 0) await rebuildEntries(context, name, rebuild);
+  return `microservice/${v3Name(application)}/${entry.name} ${done}`;
+}
+
+const nameOf = ({ metadata, spec }: KubeObject) => v3Name({ metadata, spec: spec as object });
+
+async function applied(context: CommandContext, resource: Resource, object: KubeObject, fieldManager: string) {
+  const { client } = context.cluster;
+  const { signal, flags } = context;
+  const before = await client.find(resource, refOf(object), { signal });
+  const patch = { type: 'apply', body: object, force: flags['force-conflicts'] === true } as const;
+  const after = await client.patch(resource, refOf(object), patch, {
+    fieldManager,
+    signal,
+    dryRun: flags['dry-run'] === true,
+  });
+  if (!before) return 'created';
+  return meaningOf(before) === meaningOf(after) ? 'unchanged' : 'configured';
+}
+
+/** The API server may write an object for an apply that changes nothing; its generation tells a change of the spec. */
+const meaningOf = ({ metadata: { generation, resourceVersion, labels, annotations } }: KubeObject) =>
+  JSON.stringify([generation ?? resourceVersion, labels, annotations]);
+
+async function rebuildEntries(context: CommandContext, name: string, entries: readonly string[]): Promise<void> {
+  if (context.flags['dry-run']) return;
+  const application = await applicationNamed(context, name);
+  const body = { metadata: { annotations: requestRebuild(application, entries) } };
+  await context.cluster.client.patch(
+    APPLICATIONS,
+    refOf(application),
+    { type: 'merge', body },
+    {
+      fieldManager: FIELD_MANAGER,
+      signal: context.signal,
+    },
+  );
+}
+
+function explain(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return isConflict(error)
+    ? `${message}\nAnother owner has set these fields; --force-conflicts takes them over.`
+    : message;
+}

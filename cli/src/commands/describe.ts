@@ -1,0 +1,154 @@
+import { ARCHITECTURES } from '../../../src/api/names.ts';
+import type { Application, EdgeNode } from '../../../src/api/v3/index.ts';
+import { archOf } from '../../../src/domain/edge-node/settings.ts';
+import { nodeUuid, v3Name } from '../../../src/domain/names.ts';
+import { facts, table } from '../../../src/terminal/output.ts';
+import {
+  applicationNamed,
+  type Command,
+  type CommandContext,
+  CommandError,
+  listApplications,
+  listNodes,
+  nodeNamed,
+  target,
+  UsageError,
+} from '../command.ts';
+import { eventsOf } from '../events.ts';
+import { MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../rows.ts';
+
+/** By the word after `describe`: the page of one object. */
+const PAGES: Readonly<Record<string, (context: CommandContext, name: string) => Promise<string>>> = {
+  node: describeNode,
+  app: describeApplication,
+  ms: describeMicroservice,
+};
+
+export const describe: Command = {
+  name: 'describe',
+  usage: 'node|app|ms NAME',
+  about: 'Say everything that is known of a node, an application or a microservice',
+  examples: ['describe node gw-1', 'describe app plant-a', 'describe ms plant-a/reader'],
+  words: { min: 2, max: 2 },
+  async complete(context, [what]) {
+    if (what === undefined) return Object.keys(PAGES);
+    if (what === 'node') return (await listNodes(context)).map(v3Name);
+    const applications = await listApplications(context);
+    if (what === 'app') return applications.map(v3Name);
+    return microserviceRows(applications, [], 0).map(
+      ({ application, entry }) => `${v3Name(application)}/${entry.name}`,
+    );
+  },
+  async run(context) {
+    const [what = '', name = ''] = context.words;
+    const page = PAGES[what];
+    if (!page) throw new UsageError(`"${what}" must be one of ${Object.keys(PAGES).join(', ')}`);
+    context.out(await page(context, name));
+  },
+};
+
+async function describeNode(context: CommandContext, name: string): Promise<string> {
+  const node = await nodeNamed(context, name);
+  const { spec, status } = node;
+  const rows = (await allRows(context)).filter((row) => row.node?.metadata.uid === node.metadata.uid);
+  return page(
+    facts([
+      ['Name', v3Name(node)],
+      ['UUID', nodeUuid(node)],
+      ['Description', spec.description],
+      ['Location', spec.location],
+      ['Status', status?.daemonStatus],
+      ['Last seen', status?.lastSeenTime],
+      ['Agent', status?.version],
+      ['Address', status?.ipAddress],
+      ['Architecture', ARCHITECTURES[archOf(node)]],
+      ['Engine', status?.containerEngine],
+      ['System', [status?.systemOs, status?.systemOsVersion].filter(Boolean).join(', ')],
+      ['Runtimes', status?.availableRuntimes?.join(', ')],
+      ['Warning', status?.warningMessage === 'HEALTHY' ? undefined : status?.warningMessage],
+    ]),
+    conditions(node),
+    microservices(rows),
+    await eventsOf(context, node),
+  );
+}
+
+async function describeApplication(context: CommandContext, name: string): Promise<string> {
+  const application = await applicationNamed(context, name);
+  const { spec, status } = application;
+  const rows = (await allRows(context)).filter((row) => row.application.metadata.uid === application.metadata.uid);
+  return page(
+    facts([
+      ['Name', v3Name(application)],
+      ['UUID', status?.uuid],
+      ['Id', status?.id],
+      ['Description', spec.description],
+      ['Activated', spec.isActivated ?? true],
+      ['Ready', status?.ready],
+      ['Template', spec.template?.name],
+    ]),
+    conditions(application),
+    microservices(rows),
+    await eventsOf(context, application),
+  );
+}
+
+async function describeMicroservice(context: CommandContext, name: string): Promise<string> {
+  const { application, microservice } = target(name);
+  if (microservice === undefined) throw new UsageError(`"${name}" must be <application>/<microservice>`);
+  const row = (await allRows(context)).find(
+    (one) => v3Name(one.application) === application && one.entry.name === microservice,
+  );
+  if (!row) throw new CommandError(`there is no microservice "${name}"; kubectl skerry get ms lists them`);
+  const { entry, observed, line } = row;
+  const ports = (entry.container?.ports ?? []).map(({ internal, external }) => `${external}->${internal}`);
+  return page(
+    facts([
+      ['Name', name],
+      ['UUID', row.uuid],
+      ['Node', entry.agent?.name ?? entry.agent?.uuid],
+      ['Image', MICROSERVICE_COLUMNS.find(({ title }) => title === 'IMAGE')?.of(row)],
+      ['Ports', ports.join(', ')],
+      ['Activated', entry.isActivated ?? true],
+      ['State', line?.state],
+      ['Ready', line?.ready],
+      ['Message', line?.message],
+      ['Started', observed?.startTime],
+      ['Restarts', observed?.restartCount],
+      ['Last error', observed?.lastError],
+      ['Last error at', observed?.lastErrorAt],
+      ['Revision', observed?.revision],
+    ]),
+    await eventsOf(context, row.application),
+  );
+}
+
+async function allRows(context: CommandContext): Promise<MicroserviceRow[]> {
+  const [applications, nodes] = await Promise.all([listApplications(context), listNodes(context)]);
+  return microserviceRows(applications, nodes, context.now());
+}
+
+function conditions({ status }: EdgeNode | Application): string {
+  const rows = (status?.conditions ?? []).map(({ type, status, reason, message, lastTransitionTime }) => [
+    type,
+    status,
+    reason,
+    lastTransitionTime,
+    message,
+  ]);
+  return section('Conditions', ['TYPE', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows);
+}
+
+function microservices(rows: readonly MicroserviceRow[]): string {
+  const columns = MICROSERVICE_COLUMNS.filter(({ title }) => title !== 'UUID');
+  return section(
+    'Microservices',
+    columns.map(({ title }) => title),
+    rows.map((row) => columns.map((column) => column.of(row))),
+  );
+}
+
+const section = (title: string, head: readonly string[], rows: readonly (readonly string[])[]) =>
+  rows.length === 0 ? '' : `${title}:\n${table(head, rows).replace(/^(?=.)/gm, '  ')}`;
+
+const page = (...parts: readonly string[]) => parts.filter((part) => part !== '').join('\n');

@@ -1,0 +1,173 @@
+import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
+import type { ResourceOf } from '../../../src/api/resources.ts';
+import { v3Name } from '../../../src/domain/names.ts';
+import { KINDS, type Kind } from '../../../src/kinds/index.ts';
+import { isForbidden, isNotFound } from '../../../src/kube/mod.ts';
+import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
+import { type Command, type CommandContext, listApplications, listNodes } from '../command.ts';
+import { readyOf } from '../rows.ts';
+
+interface Finding {
+  check: string;
+  status: 'ok' | 'warning' | 'failed';
+  detail: string;
+  todo?: string;
+}
+
+/** The checks in their order; one that fails ends the list when `isBase`, since the others need it. */
+const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promise<Finding> }[] = [
+  { isBase: true, run: apiServer },
+  { isBase: true, run: definitions },
+  { run: controller },
+  { run: nodes },
+  { run: applications },
+];
+
+export const doctor: Command = {
+  name: 'doctor',
+  usage: '',
+  about: 'Look for what is wrong with the controller, the nodes and the applications',
+  examples: ['doctor', 'doctor -o json'],
+  words: { min: 0, max: 0 },
+  async run(context) {
+    const found: Finding[] = [];
+    for (const { isBase, run } of CHECKS) {
+      const finding = await run(context);
+      found.push(finding);
+      if (isBase && finding.status === 'failed') break;
+    }
+    const { format, out } = context;
+    out(format === 'json' || format === 'yaml' ? structured(found, format) : diagnosisTable(found));
+    if (found.some(({ status }) => status === 'failed')) context.exitWith(1);
+  },
+};
+
+/** The oldest minor version of Kubernetes 1 that is supported. */
+const OLDEST_MINOR = 32;
+
+async function apiServer({ cluster: { client }, signal }: CommandContext): Promise<Finding> {
+  const check = 'api server';
+  try {
+    const { gitVersion, minor } = await client.request<{ gitVersion: string; minor: string }>(
+      'GET',
+      '/version',
+      undefined,
+      { signal },
+    );
+    if (Number.parseInt(minor, 10) >= OLDEST_MINOR) return { check, status: 'ok', detail: gitVersion };
+    return {
+      check,
+      status: 'warning',
+      detail: gitVersion,
+      todo: `Skerry needs Kubernetes 1.${OLDEST_MINOR} or newer.`,
+    };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return {
+      check,
+      status: 'failed',
+      detail: (error as Error).message,
+      todo: 'Choose another --context, or see whether the cluster is reachable.',
+    };
+  }
+}
+
+async function definitions({ cluster: { client }, signal }: CommandContext): Promise<Finding> {
+  const check = 'definitions';
+  const wanted = (Object.values(KINDS) as Kind[]).map(({ definition }) => definition.plural);
+  try {
+    const { resources } = await client.request<{ resources: { name: string }[] }>(
+      'GET',
+      `/apis/${GROUP}/${VERSION}`,
+      undefined,
+      { signal },
+    );
+    const missing = wanted.filter((plural) => !resources.some(({ name }) => name === plural));
+    if (missing.length === 0) return { check, status: 'ok', detail: `all ${wanted.length} kinds` };
+    return {
+      check,
+      status: 'failed',
+      detail: `missing: ${missing.join(', ')}`,
+      todo: 'Apply crds/ of the release: Helm does not upgrade definitions.',
+    };
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return {
+      check,
+      status: 'failed',
+      detail: 'none is installed',
+      todo: 'Install the chart, or choose another --context.',
+    };
+  }
+}
+
+interface Lease {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace?: string };
+  spec?: { holderIdentity?: string; renewTime?: string; leaseDurationSeconds?: number };
+}
+/** The Lease of the leader has the name of the controller. */
+const LEADER_LEASE = FIELD_MANAGERS.controller;
+const LEASES: ResourceOf<Lease> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+};
+
+async function controller({ cluster: { client, namespace }, signal, now }: CommandContext): Promise<Finding> {
+  const check = 'controller';
+  try {
+    const lease = await client.find(LEASES, { namespace, name: LEADER_LEASE }, { signal });
+    const { holderIdentity, renewTime, leaseDurationSeconds = 15 } = lease?.spec ?? {};
+    if (!holderIdentity || !renewTime)
+      return {
+        check,
+        status: 'failed',
+        detail: `no replica leads in namespace ${namespace}`,
+        todo: 'Is this the namespace of the controller? Then look at its pods and their logs.',
+      };
+    const silentMs = now() - Date.parse(renewTime);
+    if (silentMs > leaseDurationSeconds * 2_000)
+      return {
+        check,
+        status: 'failed',
+        detail: `the leader ${holderIdentity} has not renewed its Lease for ${Math.round(silentMs / 1000)} s`,
+        todo: 'No status is written meanwhile. Look at the pods of the controller and their logs.',
+      };
+    return { check, status: 'ok', detail: `${holderIdentity} leads` };
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    return { check, status: 'warning', detail: 'you may not read Leases, so whether a replica leads is not known' };
+  }
+}
+
+/** The first names of a list, and how many more there are. */
+const some = (names: readonly string[]) =>
+  names.length > 5 ? `${names.slice(0, 5).join(', ')} and ${names.length - 5} more` : names.join(', ');
+
+async function nodes(context: CommandContext): Promise<Finding> {
+  const all = await listNodes(context);
+  const bad = all.filter((node) => readyOf(node)?.status !== 'True');
+  return summary('nodes', 'node', all.length, bad.map(v3Name), 'kubectl skerry describe node NAME says why.');
+}
+
+async function applications(context: CommandContext): Promise<Finding> {
+  const all = await listApplications(context);
+  const bad = all.filter((application) => readyOf(application)?.status !== 'True');
+  return summary(
+    'applications',
+    'application',
+    all.length,
+    bad.map(v3Name),
+    'kubectl skerry describe app NAME says why.',
+  );
+}
+
+function summary(check: string, noun: string, count: number, bad: readonly string[], todo: string): Finding {
+  const total = `${count} ${count === 1 ? noun : `${noun}s`}`;
+  if (bad.length === 0) return { check, status: 'ok', detail: `${total}, all ready` };
+  return { check, status: 'warning', detail: `${bad.length} of ${total} not ready: ${some(bad)}`, todo };
+}

@@ -1,0 +1,112 @@
+import { createHash, randomUUID, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { API_VERSION, LABELS } from '../../../src/api/names.ts';
+import { CORE_RESOURCES } from '../../../src/api/resources.ts';
+import type { EdgeNode } from '../../../src/api/v3/index.ts';
+import { objectName, v3Name } from '../../../src/domain/names.ts';
+import { refOf } from '../../../src/kube/mod.ts';
+import { provisioningKeyData, provisioningKeyName } from '../../../src/stores/provisioning-key.ts';
+import { formatJoinString } from '../../../src/wire/node-token.ts';
+import { type Command, type CommandContext, CommandError, FIELD_MANAGER, listNodes, NODES } from '../command.ts';
+
+/** How long a key can be used, as over REST. */
+const LIFETIME_MS = 20 * 60_000;
+const IDENTITY_MS = 30_000;
+
+export const provision: Command = {
+  name: 'provision',
+  usage: 'NODE',
+  about: 'Make a key with which a machine becomes this node',
+  details: [
+    'Prints the command to run on the machine. The key works once, for 20 minutes, and replaces an earlier key of the node.',
+  ],
+  examples: ['provision gw-1 --controller controller.example:51121', 'provision gw-2 --create -o json'],
+  flags: {
+    create: { type: 'boolean', about: 'create the EdgeNode when it does not exist' },
+    controller: {
+      type: 'string',
+      value: 'HOST:PORT',
+      about: 'where the machine reaches the controller; $SKERRY_CONTROLLER',
+    },
+    ca: {
+      type: 'string',
+      value: 'FILE',
+      about: "certificate of the controller's authority (PEM): the machine trusts it alone",
+    },
+  },
+  words: { min: 1, max: 1 },
+  complete: async (context) => (await listNodes(context)).map(v3Name),
+  async run(context) {
+    const { flags, env, cluster, format, out, now } = context;
+    const node = await withIdentity(context, await nodeToProvision(context));
+    const key = randomUUID();
+    const expiresAt = now() + LIFETIME_MS;
+    await cluster.client.create(
+      CORE_RESOURCES.secrets,
+      {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: {
+          name: provisioningKeyName(key),
+          namespace: cluster.namespace,
+          labels: { [LABELS.provisioningKey]: node.status?.uuid ?? '' },
+        },
+        data: provisioningKeyData({ nodeUuid: node.status?.uuid ?? '', expiresAt }),
+      },
+      { fieldManager: FIELD_MANAGER, signal: context.signal },
+    );
+    const address = text(flags.controller) ?? env.SKERRY_CONTROLLER;
+    const ca = text(flags.ca);
+    const join = formatJoinString({
+      controllerUrl: `${ca === undefined ? 'http' : 'https'}://${address ?? `${PLACEHOLDER}:51121`}`,
+      key,
+      ...(ca !== undefined && { caDigest: digestOf(ca) }),
+    }).replace(PLACEHOLDER, PLACEHOLDER.toUpperCase());
+    if (format === 'json')
+      return out(`${JSON.stringify({ node: v3Name(node), key, expiresAt, join }, undefined, 2)}\n`);
+    out(`Run on the machine, within 20 minutes:\n\n  skerry-agent provision "${join}"\n`);
+    if (!address)
+      out('\nPut the address of the controller in the place of CONTROLLER:51121, or name it with --controller.\n');
+  },
+};
+
+const text = (flag: unknown) => (typeof flag === 'string' ? flag : undefined);
+
+/** What stands for the address of the controller when it is not known; a URL has it in lower case. */
+const PLACEHOLDER = 'controller';
+
+/** SHA-256 of the DER form of a certificate. */
+function digestOf(file: string): string {
+  const { raw } = new X509Certificate(readFileSync(file));
+  return createHash('sha256').update(raw).digest('hex');
+}
+
+async function nodeToProvision(context: CommandContext): Promise<EdgeNode> {
+  const [name = ''] = context.words;
+  const { client, namespace } = context.cluster;
+  const found = (await listNodes(context)).find((node) => v3Name(node) === name);
+  if (found) return found;
+  if (!context.flags.create) throw new CommandError(`there is no node "${name}"; --create makes it`);
+  const called = objectName(name);
+  const object: EdgeNode = {
+    apiVersion: API_VERSION,
+    kind: 'EdgeNode',
+    metadata: { name: called, namespace },
+    spec: { ...(called !== name && { name }) } as EdgeNode['spec'],
+  };
+  return client.create(NODES, object, { fieldManager: FIELD_MANAGER, signal: context.signal });
+}
+
+/** The node once the controller has given it its identity. */
+async function withIdentity(context: CommandContext, node: EdgeNode): Promise<EdgeNode> {
+  const { client } = context.cluster;
+  const until = context.now() + IDENTITY_MS;
+  for (let current = node; ; current = await client.get(NODES, refOf(node), { signal: context.signal })) {
+    if (current.status?.uuid) return current;
+    if (context.now() > until)
+      throw new CommandError(
+        `node ${v3Name(node)} has no identity yet: does the controller run? kubectl skerry doctor`,
+      );
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}

@@ -1,0 +1,46 @@
+import type { ResourceOf } from '../../src/api/resources.ts';
+import { duration, table } from '../../src/terminal/output.ts';
+import type { CommandContext } from './command.ts';
+
+interface EventObject {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace?: string; creationTimestamp?: string };
+  type?: string;
+  reason?: string;
+  note?: string;
+  regarding?: { uid?: string };
+  series?: { count: number; lastObservedTime?: string };
+  eventTime?: string | null;
+  deprecatedLastTimestamp?: string | null;
+}
+
+const EVENTS: ResourceOf<EventObject> = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  kind: 'Event',
+  namespaced: true,
+};
+
+/** How many events are shown, the latest last. */
+const SHOWN = 15;
+
+/** The latest events about an object, as a section; empty when there are none. */
+export async function eventsOf(
+  { cluster: { client, namespace }, signal, now }: CommandContext,
+  { metadata: { uid = '' } }: { metadata: { uid?: string } },
+): Promise<string> {
+  const { items } = await client.list(EVENTS, { namespace, fieldSelector: `regarding.uid=${uid}`, signal });
+  const timeOf = ({ series, deprecatedLastTimestamp, eventTime, metadata }: EventObject) =>
+    series?.lastObservedTime ?? deprecatedLastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '';
+  const sorted = items.toSorted((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1)).slice(-SHOWN);
+  if (sorted.length === 0) return '';
+  const rows = sorted.map((event) => [
+    `${duration((now() - Date.parse(timeOf(event))) / 1000)} ago`,
+    event.type ?? '',
+    event.reason ?? '',
+    event.note ?? '',
+  ]);
+  return `Events:\n${table(['LAST', 'TYPE', 'REASON', 'MESSAGE'], rows).replace(/^(?=.)/gm, '  ')}`;
+}

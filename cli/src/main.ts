@@ -1,0 +1,17 @@
+import { loadCluster } from './cluster.ts';
+import { runPlugin } from './plugin.ts';
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+// The reader of a pipe may end early, as `head` does.
+process.stdout.on('error', () => process.exit(0));
+
+process.exitCode = await runPlugin(process.argv.slice(2), {
+  out: (text) => process.stdout.write(text),
+  err: (text) => process.stderr.write(text),
+  colours: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb',
+  env: process.env,
+  connect: loadCluster,
+  now: Date.now,
+  signal: stop.signal,
+});

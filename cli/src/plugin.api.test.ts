@@ -1,0 +1,264 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { parse } from 'yaml';
+import type {} from '../../hack/testing/provided.ts';
+import type { Secret } from '../../src/api/resources.ts';
+import type { Application } from '../../src/api/v3/index.ts';
+import { RESOURCES } from '../../src/kinds/index.ts';
+import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
+import { parseJoinString } from '../../src/wire/node-token.ts';
+import { createPlugin, type Ran } from './_plugin.ts';
+
+/** The plugin against a real API server; no controller runs, so that tests write the statuses that they need. */
+let cluster: TestCluster;
+let skerry: (...args: string[]) => Promise<Ran>;
+let folder: string;
+let count = 0;
+let name: string;
+
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+  skerry = createPlugin(cluster.kube, cluster.namespace);
+  folder = mkdtempSync(join(tmpdir(), 'plugin-'));
+});
+beforeEach(() => {
+  name = `app-${++count}`;
+});
+afterAll(async () => {
+  if (folder) rmSync(folder, { recursive: true });
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+function file(text: string, called = 'file.yaml'): string {
+  const path = join(folder, called);
+  writeFileSync(path, text);
+  return path;
+}
+const apply = (text: string, ...flags: string[]) => skerry('apply', '-f', file(text), ...flags);
+const application = (of = name) =>
+  cluster.kube.get<Application>(RESOURCES.applications, { namespace: cluster.namespace, name: of });
+const plant = (image = 'x:1') => `kind: Application
+metadata: {name: ${name}}
+spec:
+  microservices:
+    - name: reader
+      agent: {name: gw}
+      images: {amd64: "${image}"}
+      container: {ports: [{internal: 80, external: 8080}]}
+    - {name: writer, agent: {name: gw}, images: {amd64: y}}
+`;
+
+describe('apply', () => {
+  test('says whether it created, changed or left an object', async () => {
+    expect(await apply(plant())).toEqual({ code: 0, out: `application/${name} created\n`, err: '' });
+    expect((await apply(plant())).out).toBe(`application/${name} unchanged\n`);
+    expect((await apply(plant('x:2'))).out).toBe(`application/${name} configured\n`);
+    expect((await application()).spec.microservices?.[0]?.images?.amd64).toBe('x:2');
+  });
+
+  test('makes a Microservice an entry of its application and leaves the entries of other files', async () => {
+    await apply(plant());
+    const third = `kind: Microservice\nmetadata: {name: ${name}/third}\nspec: {agent: {name: gw}, images: {amd64: "z:1"}}\n`;
+    expect((await apply(third)).out).toBe(`microservice/${name}/third configured\n`);
+    await apply(plant('x:3'));
+    const entries = (await application()).spec.microservices?.map((entry) => entry.name);
+    expect(entries?.toSorted()).toEqual(['reader', 'third', 'writer']);
+  });
+
+  test('changes nothing with --dry-run', async () => {
+    expect((await apply(plant(), '--dry-run')).out).toBe(`application/${name} created (dry run)\n`);
+    await expect(application()).rejects.toThrow();
+  });
+
+  test('goes on after a document that is refused, names it, and ends with 1', async () => {
+    const ran = await apply(
+      `kind: Boat\nmetadata: {name: a}\nspec: {}\n---\n${plant()}---\n${plant().replace('80,', '"x",')}`,
+    );
+    expect(ran.code).toBe(1);
+    expect(ran.out).toBe(`application/${name} created\n`);
+    expect(ran.err).toMatch(/document 1: kind "Boat" must be one of Application, /);
+    expect(ran.err).toMatch(/document 3: spec\.microservices\[0\]\.container\.ports\[0\]\.internal/);
+  });
+
+  test('reports a field that another owner has set, and takes it over with --force-conflicts', async () => {
+    await apply(plant());
+    const patch = { spec: { description: 'by another' } };
+    const body = { apiVersion: 'skerry.dev/v3', kind: 'Application', metadata: { name }, ...patch };
+    await cluster.kube.patch(
+      RESOURCES.applications,
+      { namespace: cluster.namespace, name },
+      { type: 'apply', body },
+      { fieldManager: 'another' },
+    );
+    const mine = plant().replace('spec:\n', 'spec:\n  description: by me\n');
+    const refused = await apply(mine);
+    expect(refused.code).toBe(1);
+    expect(refused.err).toContain('--force-conflicts');
+    expect((await application()).spec.description).toBe('by another');
+    expect((await apply(mine, '--force-conflicts')).code).toBe(0);
+    expect((await application()).spec.description).toBe('by me');
+  });
+
+  test('makes core objects of the Secrets and ConfigMaps of v3', async () => {
+    const ran = await apply(`kind: Secret\nmetadata: {name: ${name}-db}\nspec: {type: Opaque}\ndata: {pass: word}\n`);
+    expect(ran).toMatchObject({ code: 0, out: `secret/${name}-db created\n` });
+    const ref = { namespace: cluster.namespace, name: `${name}-db` };
+    const secret = await cluster.kube.get<Secret>(RESOURCES.secrets, ref);
+    expect(Buffer.from(secret.data?.pass ?? '', 'base64').toString()).toBe('word');
+    expect(secret.metadata.labels?.['skerry.dev/shareable']).toBe('true');
+  });
+
+  test('takes every kind that has files', async () => {
+    const ran = await apply(
+      `kind: RuntimeClass\nmetadata: {name: ${name}}\nhandler: crun\n---\nkind: EdgeNode\nmetadata: {name: ${name}}\nspec: {description: shop}\n---\nkind: Registry\nmetadata: {name: ${name}}\nspec: {url: r.example}\n`,
+    );
+    expect(ran.err).toBe('');
+    expect(ran.out).toBe(`runtimeclass/${name} created\nedgenode/${name} created\nregistry/${name} created\n`);
+  });
+});
+
+describe('start, stop and rebuild', () => {
+  test('act on one microservice or on the application', async () => {
+    await apply(plant());
+    expect((await skerry('stop', `${name}/reader`)).out).toBe(`microservice/${name}/reader stopped\n`);
+    expect((await application()).spec.microservices?.map(({ isActivated }) => isActivated)).toEqual([false, undefined]);
+    await skerry('start', `${name}/reader`);
+    expect((await application()).spec.microservices?.[0]?.isActivated).toBe(true);
+    await skerry('stop', name);
+    expect((await application()).spec.isActivated).toBe(false);
+    expect((await skerry('rebuild', `${name}/writer`)).code).toBe(0);
+    await skerry('rebuild', name);
+    const annotation = (await application()).metadata.annotations?.['skerry.dev/rebuild'];
+    expect(JSON.parse(annotation ?? '')).toEqual({ reader: 1, writer: 2 });
+  });
+
+  test('name what does not exist, and end with 1', async () => {
+    await apply(plant());
+    expect(await skerry('stop', 'nowhere')).toMatchObject({ code: 1, err: /there is no application "nowhere"/ });
+    const { err } = await skerry('stop', `${name}/nothing`);
+    expect(err).toBe(`error: application ${name} has no microservice "nothing"; it has reader, writer\n`);
+  });
+
+  test('write nothing when there is nothing to change', async () => {
+    await apply(plant());
+    const before = (await application()).metadata.resourceVersion;
+    await skerry('start', name);
+    await skerry('start', `${name}/reader`);
+    expect((await application()).metadata.resourceVersion).toBe(before);
+  });
+});
+
+describe('provision', () => {
+  async function withIdentity(uuid: string) {
+    const ref = { namespace: cluster.namespace, name };
+    const status = { status: { observedGeneration: 1, uuid } };
+    await cluster.kube.patch(RESOURCES.nodes, ref, { type: 'merge', body: status }, { subresource: 'status' });
+  }
+
+  test('makes a key that the controller accepts, and prints the command for the machine', async () => {
+    await apply(`kind: EdgeNode\nmetadata: {name: ${name}}\nspec: {}\n`);
+    const uuid = '0b2f3f5e-3f0a-4a7e-9c39-6f6f3f0a4a7e';
+    await withIdentity(uuid);
+    const { out, code } = await skerry('provision', name, '--controller', 'c.example:51121');
+    expect(code).toBe(0);
+    const [, text = ''] = /skerry-agent provision "(.*)"/.exec(out) ?? [];
+    const { controllerUrl, key } = parseJoinString(text);
+    expect(controllerUrl).toBe('http://c.example:51121');
+    const { items } = await cluster.kube.list<Secret>(RESOURCES.secrets, {
+      namespace: cluster.namespace,
+      labelSelector: `skerry.dev/provisioning-key=${uuid}`,
+    });
+    expect(items).toHaveLength(1);
+    expect(JSON.stringify(items)).not.toContain(key);
+    expect(Buffer.from(items[0]?.data?.nodeUuid ?? '', 'base64').toString()).toBe(uuid);
+  });
+
+  test('creates the node with --create only', async () => {
+    expect((await skerry('provision', name)).err).toBe(`error: there is no node "${name}"; --create makes it\n`);
+    const provisioned = skerry('provision', name, '--create', '-o', 'json');
+    await expect
+      .poll(() =>
+        withIdentity('1b2f3f5e-3f0a-4a7e-9c39-6f6f3f0a4a7e').then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+    expect(JSON.parse((await provisioned).out)).toMatchObject({ node: name, join: /^skerry:\/\/CONTROLLER:51121\// });
+  });
+});
+
+describe('get', () => {
+  test('lists nodes, applications and microservices in columns', async () => {
+    await apply(`${plant()}---\nkind: EdgeNode\nmetadata: {name: ${name}-gw}\nspec: {}\n`);
+    expect((await skerry('get', 'apps', name)).out).toMatch(/^NAME +READY +STATUS +NODES +AGE\napp-\d+ +gw +/);
+    expect((await skerry('get', 'nodes')).out).toContain(`${name}-gw`);
+    const { out } = await skerry('get', 'ms', '--app', name);
+    expect(out.split('\n')[0]).toMatch(/^APPLICATION +NAME +NODE +READY +STATE +RESTARTS +UP$/);
+    expect(out).toMatch(new RegExp(`${name} +reader +gw +Unknown`));
+    expect((await skerry('get', 'ms', '--app', name, '-o', 'wide')).out).toContain('x:1');
+  });
+
+  test('shows one object as YAML or JSON', async () => {
+    await apply(plant());
+    const { out } = await skerry('get', 'ms', `${name}/reader`, '-o', 'yaml');
+    expect(parse(out)).toMatchObject({ application: name, name: 'reader', images: { amd64: 'x:1' } });
+    expect(JSON.parse((await skerry('get', 'apps', '-o', 'json')).out)).toMatchObject({ kind: 'List' });
+  });
+
+  test('paints what is not as asked on a terminal only', async () => {
+    await apply(plant());
+    const onTerminal = createPlugin(cluster.kube, cluster.namespace, { colours: true });
+    expect((await onTerminal('get', 'apps', name)).out).toContain('\u001b[33m');
+    expect((await skerry('get', 'apps', name)).out).not.toContain('\u001b');
+  });
+});
+
+describe('describe, doctor and completion', () => {
+  test('a page has facts, microservices and events', async () => {
+    await apply(plant());
+    const { out } = await skerry('describe', 'app', name);
+    expect(out).toContain(`Name:       ${name}`);
+    expect(out).toMatch(/Microservices:\n {2}APPLICATION/);
+    expect((await skerry('describe', 'ms', `${name}/reader`)).out).toContain('8080->80');
+  });
+
+  test('the doctor says that no replica leads, and ends with 1', async () => {
+    const { out, code } = await skerry('doctor');
+    expect(code).toBe(1);
+    expect(out).toMatch(/ok +definitions +all \d+ kinds/);
+    expect(out).toMatch(/FAILED +controller +no replica leads in namespace/);
+  });
+
+  test('words are completed with what exists', async () => {
+    await apply(plant());
+    expect((await skerry('__complete', 'sto')).out).toBe('stop\n:4\n');
+    expect((await skerry('__complete', 'stop', `${name}/r`)).out).toBe(`${name}/reader\n:4\n`);
+    expect((await skerry('__complete', 'get', 'n')).out).toBe('nodes\n:4\n');
+    expect((await skerry('__complete', 'get', 'nodes', '-o', 'y')).out).toBe('yaml\n:4\n');
+    expect((await skerry('__complete', 'apply', '-f', '')).out).toBe(':0\n');
+  });
+});
+
+describe('a command line', () => {
+  test.for([
+    [['sail'], /there is no command "sail"; it must be one of get, /],
+    [['get', 'boats'], /"boats" must be one of nodes, apps, ms/],
+    [['get', 'nodes', '-o', 'xml'], /--output "xml" must be one of wide, json, yaml/],
+    [['get', 'nodes', '--fleet'], /Unknown option '--fleet'/],
+    [['stop'], /usage: kubectl skerry stop APP\[\/MS\]/],
+    [['stop', 'a/b/c'], /"a\/b\/c" must be <application> or/],
+    [['apply'], /apply needs -f FILE/],
+  ] as const)('%j that cannot be carried out ends with 2', async ([args, message]) => {
+    const { code, err } = await skerry(...args);
+    expect(err).toMatch(message);
+    expect(code).toBe(2);
+  });
+
+  test('with --help explains the command', async () => {
+    expect((await skerry('--help')).out).toContain('rebuild APP[/MS]');
+    expect((await skerry('apply', '--help')).out).toContain('--force-conflicts');
+  });
+});
