@@ -4,6 +4,8 @@ import { platformGeneration } from '../actions.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
+import type { MountOnNode } from '../volume-mount/on-node.ts';
+import { mountVersion } from '../volume-mount/volume-mount.ts';
 import { artifactsShown } from './artifacts.ts';
 import { daemonState } from './liveness.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
@@ -14,6 +16,8 @@ export interface LiveNode {
   observation?: Observation;
   /** record of the last provisioning; the status shows it a moment later */
   provisioned?: Provisioning;
+  /** the volume mounts that the node gets */
+  mounts?: readonly MountOnNode[];
 }
 
 export interface Provisioning {
@@ -94,7 +98,7 @@ export function nodeRead(
     availableCdiDevices: JSON.stringify(report.availableCdiDevices ?? status.availableCdiDevices ?? []),
     runtimeClasses: JSON.stringify(report.runtimeClasses ?? []),
     ...artifactsShown(node, report),
-    volumeMounts: [],
+    volumeMounts: (live.mounts ?? []).map(mountShown),
     activeVolumeMounts: report.activeVolumeMounts ?? 0,
     volumeMountLastUpdate: report.volumeMountLastUpdate ?? 0,
     gpsStatus: report.gpsStatus ?? '',
@@ -107,6 +111,16 @@ export function nodeRead(
       microserviceStatus: JSON.stringify(report.microserviceStatus ?? []),
       platformStatus: platformShown(node),
     }),
+  };
+}
+
+function mountShown({ mount, source }: MountOnNode): Record<string, unknown> {
+  const { secretName, configMapName } = mount.spec;
+  return {
+    name: v3Name(mount),
+    version: mountVersion(mount, source),
+    ...(configMapName && { configMapName }),
+    ...(secretName && { secretName }),
   };
 }
 

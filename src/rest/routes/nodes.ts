@@ -7,6 +7,7 @@ import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
+import { mountsOn } from '../../domain/volume-mount/on-node.ts';
 import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
@@ -86,7 +87,7 @@ export const nodeRoutes = [
       const nodes = deps.nodes.list().filter(isPresent);
       const live = await liveNodes(deps, nodes, signal);
       return listReply('fogs', nodes, (node) => {
-        const read = nodeRead(node, live(node), { platformStatus: false });
+        const read = nodeRead(node, { ...live(node), mounts: mountsOn(node, deps.lookups) }, { platformStatus: false });
         return matches(read, filters) ? [read] : [];
       });
     },
@@ -129,7 +130,7 @@ export const nodeRoutes = [
     async handler({ deps, params, signal }) {
       const node = await nodeByUuid(deps, params.uuid, signal);
       const live = await liveNodes(deps, [node], signal);
-      return nodeRead(node, live(node), { platformStatus: true });
+      return nodeRead(node, { ...live(node), mounts: mountsOn(node, deps.lookups) }, { platformStatus: true });
     },
   }),
   route({

@@ -50,6 +50,19 @@ describe('volume mounts over REST', () => {
     });
   });
 
+  test('a node shows the volume mounts that it gets, linked ones and those that its microservices use', async () => {
+    await admin.post('/volumeMounts', { json: { name: 'linked-one', secretName: 'db' } });
+    const other = (await admin.post('/node', { json: { name: 'gw-shows', archId: 1 } })).body.uuid;
+    expect((await admin.get(`/node/${other}`)).body.volumeMounts).toEqual([]);
+    await admin.post('/volumeMounts/linked-one/link', { json: { fogUuids: [other] } });
+    const shown = [{ name: 'linked-one', version: 1, secretName: 'db' }];
+    expect((await admin.get(`/node/${other}`)).body.volumeMounts).toEqual(shown);
+    const { fogs } = (await admin.get('/node-list')).body as { fogs: { uuid: string; volumeMounts: unknown }[] };
+    expect(fogs.find(({ uuid }) => uuid === other)?.volumeMounts).toEqual(shown);
+    await admin.delete('/volumeMounts/linked-one/link', { json: { fogUuids: [other] } });
+    await admin.delete('/volumeMounts/linked-one');
+  });
+
   test('a file creates and changes one, as a form and as a YAML body', async () => {
     const yaml = (source: string) =>
       `apiVersion: skerry.dev/v3\nkind: VolumeMount\nmetadata: {name: filed}\nspec: {${source}}\n`;

@@ -12,11 +12,11 @@ export function runtimesOf({ Runtimes = {}, DefaultRuntime }: InfoAnswer, { choo
 /** Whether an engine gives containers CDI devices, and where it looks for them. */
 export function cdiOf(
   { CDISpecDirs }: InfoAnswer,
-  version: string,
+  version: string | undefined,
   { cdiSince }: Dialect,
 ): Pick<EngineFacts, 'cdi' | 'cdiDirectories'> {
   const directories = CDISpecDirs ?? [];
   if (directories.length > 0) return { cdi: true, cdiDirectories: directories };
-  const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10) || 0);
+  const [major = 0, minor = 0] = (version ?? '').split('.').map((part) => Number.parseInt(part, 10) || 0);
   return { cdi: cdiSince !== undefined && (major - cdiSince[0] || minor - cdiSince[1]) >= 0 };
 }
