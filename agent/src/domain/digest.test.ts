@@ -41,6 +41,9 @@ describe('the digest does not depend on', () => {
       portMappings: [...full.portMappings].reverse(),
       annotations: '{"a":"1","b":"2"}',
     },
+    "the controller's name of the content of a key, since the path that is bound names it": {
+      volumeMappings: full.volumeMappings.map((mapping) => ({ ...mapping, content: 'abc' })),
+    },
     'whether a value came from a Secret': { env: full.env.map(({ key, value }) => ({ key, value })) },
     'whether arguments are called cmd or commands': { commands: [], cmd: full.commands },
   };

@@ -29,7 +29,11 @@ const DIGEST: Fingerprint = {
       ),
     volumes: (volumes) =>
       sorted(
-        volumes.map(({ scope, ...volume }) => ({ ...volume, scope: volume.type === 'volume' ? scope : undefined })),
+        // What the container binds of a volume mount is its path, which the agent has added and which names the content.
+        volumes.map(({ scope, content, ...volume }) => ({
+          ...volume,
+          scope: volume.type === 'volume' ? scope : undefined,
+        })),
         DIGEST,
       ),
     healthCheck: (check) => (check.test.length > 0 ? check : undefined),
