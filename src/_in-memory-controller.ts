@@ -93,6 +93,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
       liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
       listeningSince,
       ids,
+      templates: createRenderer(),
       events: {
         record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
         [Symbol.asyncDispose]: async () => {},

@@ -120,7 +120,7 @@ describe('the condition and the status of the entry have the verdict', () => {
     ['a reserved port', { container: { ports: [{ internal: 80, external: 54321 }] } }, 'PortReserved', /54321/],
     ['a reserved variable', { container: { env: [{ key: 'SKERRY_X', value: '1' }] } }, 'ReservedEnv', /SKERRY_X/],
     ['a config of more than 64 KiB', { config: { text: 'x'.repeat(70_000) } }, 'ConfigTooLarge', /config/i],
-    ['a catalog item', { images: { catalogId: 7 } }, 'NotSupportedYet', /catalog/i],
+    ['a catalog item', { images: { catalogId: 7 } }, 'CatalogItemNotFound', /catalog/i],
   ];
   beforeAll(async () => {
     await create('registries', 'Registry', 'hub', { url: 'hub.example', type: 'hub' });

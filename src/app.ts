@@ -121,6 +121,9 @@ export async function createApp(
       metrics,
     }),
   );
+  const templates = building.use(
+    createRenderer({ refuse: () => tooOften('too many documents of this caller are being rendered', 1) }),
+  );
   addLeaderWork({
     leadership,
     epochs,
@@ -133,6 +136,7 @@ export async function createApp(
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
     ids,
+    templates,
     log,
     metrics,
   });
@@ -140,9 +144,6 @@ export async function createApp(
 
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
-  const templates = building.use(
-    createRenderer({ refuse: () => tooOften('too many documents of this caller are being rendered', 1) }),
-  );
   const deps = createClusterDependencies({
     client,
     namespace,

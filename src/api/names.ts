@@ -26,7 +26,11 @@ export const DEFAULT_NAMESPACE = 'skerry';
 export const TOKEN_AUDIENCE = 'skerry';
 
 /** Field managers, the owners of fields of an object (server-side apply). */
-export const FIELD_MANAGERS = { controller: 'skerry-controller', rest: 'skerry-rest' } as const;
+export const FIELD_MANAGERS = {
+  controller: 'skerry-controller',
+  rest: 'skerry-rest',
+  template: 'skerry-template',
+} as const;
 
 export const LABELS = {
   /** core Secrets and ConfigMaps that may be listed over REST and used by microservices */
@@ -71,11 +75,16 @@ export const ANNOTATIONS = {
   replicaEdit: `${GROUP}/replica-edit`,
   /** on core objects: when REST last changed it, RFC 3339 */
   updatedAt: `${GROUP}/updated-at`,
+  /** on an Application: hash of the reference to its template that was rendered last */
+  template: `${GROUP}/template`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */
   keys: `${GROUP}/keys`,
 } as const;
+
+/** Prefix of annotations on an Application, one for each entry: the same for the template of the entry. */
+export const TEMPLATE_ANNOTATION_PREFIX = `template.${GROUP}/`;
 
 /** Why a DELETE is refused, with one text for REST and kubectl. */
 export const PROTECTED = `it is protected against deletion; first remove its annotation ${ANNOTATIONS.protected}`;

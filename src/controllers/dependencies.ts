@@ -1,5 +1,6 @@
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Liveness, Observation } from '../domain/index.ts';
+import type { Renderer } from '../domain/templates/renderer.ts';
 import type { Kinds } from '../kinds/index.ts';
 import type { EventRecorder, KubeClient, KubeObject, Log, Metrics } from '../kube/mod.ts';
 import type { StoreLookups } from '../stores/lookups.ts';
@@ -29,6 +30,8 @@ export interface ControllerDependencies {
   /** Unix ms since when this process leads and gets all observations */
   listeningSince: number;
   ids: Ids;
+  /** renders templates that kubectl named */
+  templates: Renderer;
   events: EventRecorder;
   /** the object of events about the controller itself */
   self: KubeObject;

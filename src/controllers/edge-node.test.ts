@@ -7,6 +7,7 @@ import { KINDS } from '../kinds/index.ts';
 import { silentLog } from '../kube/mod.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createStores } from '../stores/stores.ts';
+import { createRenderer } from '../templates/renderer.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import { runControllers } from './index.ts';
 
@@ -95,6 +96,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       liveness: (one) => liveness(one, observation, clock(), listeningSince),
       listeningSince,
       ids: { next: async () => ids++, isIssued: () => false, reset: () => {} },
+      templates: createRenderer(),
       events: { record: () => {}, [Symbol.asyncDispose]: async () => {} },
       self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: 'skerry' } },
       log: silentLog,

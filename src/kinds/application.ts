@@ -34,6 +34,7 @@ const REFERENCES: Readonly<
   models: ({ models }) => itemNames(models),
   knowledge: ({ knowledge }) => itemNames(knowledge),
   catalogItems: catalogItemRefsOf,
+  microserviceTemplates: ({ template }) => (template ? [template.name] : []),
   runtimeClasses: ({ container }) => (container?.runtime ? [container.runtime] : []),
   // The account of an entry, of which there may be an object, is called like the entry.
   serviceAccounts: ({ name }, application) => [`${v3Name(application)}/${name}`],
@@ -48,8 +49,9 @@ const nameIn = (reference: string | undefined) =>
   reference === undefined ? [] : [reference.slice(0, reference.indexOf('/'))];
 
 function referencesOf(application: Application): readonly Reference[] {
-  const { microservices = [] } = application.spec;
+  const { microservices = [], template } = application.spec;
   const found = new Map<string, Reference>();
+  if (template) found.set('template', { to: 'applicationTemplates', ref: template.name });
   for (const [to, refsOf] of Object.entries(REFERENCES))
     for (const entry of microservices)
       for (const ref of refsOf(entry, application)) found.set(referenceKey({ to, ref }), { to, ref });

@@ -280,10 +280,6 @@ const CASES: Record<string, [Given, Want]> = {
     { application: { deletionTimestamp: NOW }, observed: [RUNNING] },
     ['False', 'Deleting', 'True', 'False', '0/0', /is being deleted; reader: is being stopped/],
   ],
-  'an application with a template, which has no effect': [
-    { application: { entries: [], spec: { template: { name: 'line' } } } },
-    ['False', 'NotSupportedYet', 'False', 'True', '0/0', /template/],
-  ],
 };
 
 describe('applicationStatus', () => {

@@ -139,8 +139,6 @@ function overall(
       reason: 'Deleting',
       message: open.length === 0 ? 'is being deleted' : `is being deleted; ${texts.join('; ')}${more}`,
     });
-  if (application.spec.template !== undefined && lines.length === 0)
-    return kstatus({ is: 'stalled', reason: 'NotSupportedYet', message: 'template: not supported yet' });
   const [worst] = SEVERITY.flatMap((is) => lines.filter(({ progress }) => progress.is === is));
   if (!worst) return kstatus({ is: 'done', reason: 'Empty', message: 'it has no microservices' });
   if (worst.progress.is === 'done') {

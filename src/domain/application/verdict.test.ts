@@ -137,12 +137,12 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'NODE_FULL',
     /500/,
   ],
-  'an entry with a template': [
+  'an entry with a template that was not rendered yet': [
     { entry: { template: { name: 'base' } } },
-    'NotSupportedYet',
+    'TemplateNotRendered',
     400,
-    'NOT_SUPPORTED_YET',
-    /^template:/,
+    'TEMPLATE_NOT_RENDERED',
+    /has not been rendered/,
   ],
   'a model that does not exist': [
     { entry: { models: catalog('tiny') } },
@@ -680,6 +680,8 @@ describe('verdict', () => {
     tried.add('FilesRequired').add('FilesForbidden');
     // is no entry's: see catalog-item.test.ts
     tried.add('PublisherReserved');
+    // are of the reconciler: see controllers/templates.api.test.ts
+    tried.add('TemplateNotFound').add('TemplateInvalid').add('TemplateConflict');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
   });
 
@@ -693,8 +695,8 @@ describe('verdict', () => {
         "nodeIsFound",
         "nodeStays",
         "nodeHasRoom",
-        "isSupported",
         "catalogItemIsFound",
+        "templateIsRendered",
         "imageIsGiven",
         "registryIsUsable",
         "annotationsAreAllowed",
@@ -719,6 +721,7 @@ describe('verdict', () => {
   it('distinguishes verdicts that pass without an edit from those that need one', () => {
     const passing = Object.entries(REFUSED).filter(([, [given]]) => judge(given)?.passes);
     expect(passing.map(([sentence]) => sentence)).toEqual([
+      'an entry with a template that was not rendered yet',
       'a model whose registry has no id yet',
       'a registry without an id',
       'an extra host of a node without an address',

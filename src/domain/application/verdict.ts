@@ -10,7 +10,7 @@ import {
   annotationsAreAllowed,
   configIsSmall,
   envIsAllowed,
-  isSupported,
+  templateIsRendered,
   volumesAreValid,
 } from './verdicts/container.ts';
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
@@ -35,8 +35,8 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   nodeIsFound,
   nodeStays,
   nodeHasRoom,
-  isSupported,
   catalogItemIsFound,
+  templateIsRendered,
   imageIsGiven,
   registryIsUsable,
   annotationsAreAllowed,

@@ -1,24 +1,12 @@
 import { BOUNDS } from '../../../api/bounds.ts';
 import { RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../api/names.ts';
 import type { Verdict } from '../../inputs.ts';
+import { notRendered } from '../../templates/due.ts';
 import type { VerdictInput } from './rule.ts';
 
-/** Fields that would change the container and are not supported yet. */
-const UNSUPPORTED: readonly { field: string; what: string; uses: (input: VerdictInput) => boolean }[] = [
-  { field: 'template', what: 'template', uses: ({ entry }) => entry.template !== undefined },
-];
-
-export function isSupported(input: VerdictInput): Verdict | undefined {
-  const found = UNSUPPORTED.filter(({ uses }) => uses(input));
-  if (found.length === 0) return undefined;
-  return {
-    reason: 'NotSupportedYet',
-    status: 400,
-    code: 'NOT_SUPPORTED_YET',
-    field: found[0]?.field,
-    message: `${found.map(({ what }) => what).join(', ')}: not supported yet`,
-  };
-}
+/** An entry with a template runs with what the template adds, or not at all. */
+export const templateIsRendered = ({ application, entry }: VerdictInput): Verdict | undefined =>
+  notRendered(application, entry.name, entry.template);
 
 export function annotationsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
   const reserved = Object.keys(entry.container.annotations ?? {})
