@@ -17,8 +17,8 @@ import { ArtifactStore } from './store.ts';
 
 /** The directories of one machine, and what its controller and its engine say; the process on it can be started anew. */
 export class TestMachine implements AsyncDisposable {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-artifacts-'));
-  readonly volumes = join(this.folder, 'volumes');
+  readonly folder: string;
+  readonly volumes: string;
   sources: ArtifactSources = {
     desired: { models: [], knowledge: [] },
     entries: [],
@@ -35,6 +35,11 @@ export class TestMachine implements AsyncDisposable {
   artifacts!: Artifacts;
   #stop = new AbortController();
   #run: Promise<void> = Promise.resolve();
+
+  constructor(folder = mkdtempSync(join(tmpdir(), 'skerry-artifacts-'))) {
+    this.folder = folder;
+    this.volumes = join(folder, 'volumes');
+  }
 
   start(): this {
     this.#stop = new AbortController();
