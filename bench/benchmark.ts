@@ -16,7 +16,7 @@ export interface Row {
   baseline?: string;
 }
 
-export type Unit = '' | 'ms' | 's' | 'CPU-ms' | '/s' | 'MiB' | 'bytes' | '%' | 'kbit/s' | 'nodes/s';
+export type Unit = '' | 'ms' | 's' | 'CPU-ms' | '/s' | 'MiB' | 'MiB/s' | 'bytes' | '%' | 'kbit/s' | 'nodes/s';
 
 /** One benchmark, which measures several figures. */
 export interface Benchmark {

@@ -10,6 +10,7 @@ import { memory } from './memory.ts';
 import { nodes } from './nodes.ts';
 import { poll } from './poll.ts';
 import { provisioning } from './provisioning.ts';
+import { pull } from './pull.ts';
 import { reconnect } from './reconnect.ts';
 import { replay } from './replay.ts';
 import { scale } from './scale.ts';
@@ -21,6 +22,7 @@ import { secondStart } from './second-start.ts';
  */
 export const BENCHMARKS: readonly Benchmark[] = [
   secondStart,
+  pull,
   nodes,
   growth,
   provisioning,

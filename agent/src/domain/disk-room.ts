@@ -12,7 +12,7 @@ export interface DiskRoom {
 }
 
 /** The free space, in bytes, that a pull leaves: 5 % of the file system, at least 64 MiB and at most 2 GiB. */
-export function reserve({ total }: Pick<DiskRoom, 'total'>): number {
+function reserve({ total }: Pick<DiskRoom, 'total'>): number {
   return Math.min(Math.max(total * 0.05, 64 * MIB), 2 * GIB);
 }
 
@@ -27,7 +27,7 @@ export function roomRefusal(bytes: number, room: DiskRoom): string | undefined {
 }
 
 /** A size for people, in the largest unit that gives a number above one. */
-export function sizeText(bytes: number): string {
+function sizeText(bytes: number): string {
   if (bytes < MIB) return `${Math.ceil(bytes / 1024)} KiB`;
   return bytes < GIB ? `${(bytes / MIB).toFixed(1)} MiB` : `${(bytes / GIB).toFixed(1)} GiB`;
 }
