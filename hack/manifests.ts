@@ -3,6 +3,7 @@
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
 import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS, PROTECTED, VERSION } from '../src/api/names.ts';
+import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
 import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
@@ -94,6 +95,8 @@ interface Policy {
   name: string;
   operations: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
   resources: readonly string[];
+  /** core resources that it applies to as well */
+  core?: readonly string[];
   /** CEL: true when the request is allowed without a message */
   expression: string;
   message: string;
@@ -138,6 +141,7 @@ function policies(namespace: string): Policy[] {
       name: 'in-use',
       operations: ['DELETE'],
       resources: PLURALS,
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
       expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${COLLECTOR}`,
       message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
     },
@@ -203,7 +207,7 @@ function policies(namespace: string): Policy[] {
 export function admissionPolicies(namespace: string): Manifest[] {
   const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
   return policies(namespace).flatMap(
-    ({ name, operations, resources, expression, message, messageExpression, everywhere, warns }) => {
+    ({ name, operations, resources, core, expression, message, messageExpression, everywhere, warns }) => {
       const full = `skerry-${name}.${namespace}.${GROUP}`;
       return [
         {
@@ -213,7 +217,10 @@ export function admissionPolicies(namespace: string): Manifest[] {
           spec: {
             failurePolicy: 'Fail',
             matchConstraints: {
-              resourceRules: [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }],
+              resourceRules: [
+                { apiGroups: [GROUP], apiVersions: [VERSION], operations, resources },
+                ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
+              ],
             },
             validations: [{ expression, message, ...(messageExpression && { messageExpression }) }],
           },

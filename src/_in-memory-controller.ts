@@ -5,13 +5,13 @@ import type { ObservationDelta } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, EdgeNode, Model, Registry } from './api/v3/index.ts';
+import type { Application, EdgeNode, Model, Registry, VolumeMount } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
-import { ESSENTIAL_KINDS, KINDS } from './kinds/index.ts';
+import { KINDS } from './kinds/index.ts';
 import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
-import type { Store } from './kube/store.ts';
+import type { MutableStore, Store } from './kube/store.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
@@ -287,7 +287,7 @@ function fill(stores: Stores, size: number) {
   const publicKey = { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } as const;
   stores.secrets.swap(
     [
-      ...numbers.flatMap((i) => [secret(`secret-${i}`), secret(`password-${i}`)]),
+      ...numbers.flatMap((i) => [secret(`secret-${i}`), secret(`password-${i}`), secret(`files-${i}`)]),
       ...nodes.map((node) => {
         const record = { nodeUuid: nodeUuid(node), publicKey, archId: 1, provisionedAt: 1_000, keyExpiresAt: 0 };
         const key = nodeKeySecret(node, record);
@@ -296,11 +296,15 @@ function fill(stores: Stores, size: number) {
     ],
     '1',
   );
-  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], '1');
+  stores.volumeMounts.swap(
+    numbers.map((i) => ({ ...made('VolumeMount', `files-${i}`), spec: { secretName: `files-${i}` } }) as VolumeMount),
+    '1',
+  );
   stores.configMaps.swap(
     numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable), data: { value: 'one' } }) as ConfigMap),
     '1',
   );
+  for (const store of Object.values(stores) as MutableStore<KubeObject>[]) if (!store.synced) store.swap([], '1');
 }
 
 const made = (kind: string, name: string, metadata: object = {}) => ({
@@ -340,6 +344,9 @@ const application = (i: number) =>
           env: [
             { key: 'FROM_SECRET', valueFromSecret: `secret-${i}/value` },
             { key: 'FROM_MAP', valueFromConfigMap: `map-${i}/value` },
+          ],
+          volumes: [
+            { hostDestination: `files-${i}`, containerDestination: '/files', accessMode: 'ro', type: 'volumeMount' },
           ],
         },
       })),

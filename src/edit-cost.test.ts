@@ -70,6 +70,16 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
     cluster.edit(stores.secrets.get(NAMESPACE, 'password-3') as Secret, (secret) => {
       secret.data = { value: Buffer.from('edited').toString('base64') };
     }),
+  'a Secret of one volume mount is edited': ({ cluster, stores }) =>
+    cluster.edit(stores.secrets.get(NAMESPACE, 'files-3') as Secret, (secret) => {
+      secret.data = { value: Buffer.from('edited').toString('base64') };
+    }),
+  'a volume mount gets another source over REST': async ({ rest }) => {
+    expect(await rest('PATCH', '/volumeMounts/files-4', { secretName: 'secret-4' })).toBe(200);
+  },
+  'a Secret in use is not deleted': async ({ rest }) => {
+    expect(await rest('DELETE', '/secrets/files-3')).toBe(409);
+  },
   'a ConfigMap that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.configMaps.get(NAMESPACE, 'map-3') as ConfigMap, (map) => {
       map.data = { value: 'edited' };

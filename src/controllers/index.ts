@@ -9,6 +9,7 @@ import { createKindController } from './kind.ts';
 import { createMassSilence } from './mass-silence.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
+import { createSharedController } from './shared.ts';
 import { createSilencePacer } from './silence-pacer.ts';
 import { createVolumeMountController } from './volume-mount.ts';
 
@@ -35,6 +36,8 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   const controllers: readonly Controller[] = [
     ...Object.values(own),
     createProvisioningKeyController(deps),
+    createSharedController(deps, 'secrets'),
+    createSharedController(deps, 'configMaps'),
     ...plain.map((kind) => createKindController(deps, kind)),
   ];
   for (const controller of controllers) running.use(controller);

@@ -1,0 +1,105 @@
+import { FIELD_MANAGERS, LABELS } from '../api/names.ts';
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { Application, VolumeMount } from '../api/v3/index.ts';
+import { v3Name } from '../domain/names.ts';
+import { isShareable, labelledNumber, textNameOf } from '../domain/shared/form.ts';
+import { KINDS, referenceKey } from '../kinds/index.ts';
+import { SHARED_KINDS } from '../kinds/shared.ts';
+import {
+  both,
+  type Change,
+  type Controller,
+  createController,
+  done,
+  keyOf,
+  type MutableStore,
+  parseKey,
+  type Resource,
+  refOf,
+  watching,
+} from '../kube/mod.ts';
+import { isOlder } from '../stores/oldest.ts';
+import { changesMoreThanStatus } from './change-filter.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+
+type Core = Secret | ConfigMap;
+
+/**
+ * Secrets or ConfigMaps of the v3 API: the number that clients of v3 know them by, and the label by which the admission
+ * policy refuses the deletion of what a microservice uses. They get no finalizer: one that is deleted all the same stops
+ * nothing, since nodes keep what they have.
+ */
+export function createSharedController(deps: ControllerDependencies, key: keyof typeof SHARED_KINDS): Controller {
+  const { client, stores, ids, log, metrics } = deps;
+  const { definition } = SHARED_KINDS[key];
+  const store = stores[key] as unknown as MutableStore<Core>;
+  const resource = store.resource as Resource<Core>;
+  const refTo = (name: string) => referenceKey({ to: key, ref: name });
+  const named = (name: string) => store.byIndex('name', name).map(keyOf);
+
+  const isUsed = (ref: string) =>
+    stores.applications.countByIndex('ref', ref) > 0 ||
+    stores.volumeMounts
+      .byIndex('ref', ref)
+      .some(
+        (mount) =>
+          stores.applications.countByIndex('ref', referenceKey({ to: 'volumeMounts', ref: v3Name(mount) })) > 0,
+      );
+
+  /** The recorded number, unless an older object has it, as after a copy. */
+  function numberOf(object: Core): number | undefined {
+    const id = labelledNumber(object);
+    const others = id === undefined ? [] : store.byIndex('id', String(id));
+    return others.some((other) => other.metadata.uid !== object.metadata.uid && isOlder(other, object))
+      ? undefined
+      : id;
+  }
+
+  const sourcesOf = (mount: VolumeMount) =>
+    Array.from(KINDS.volumeMounts.references?.(mount) ?? []).flatMap(({ to, ref }) =>
+      to === key ? named(String(ref)) : [],
+    );
+  const usedBy = (application: Application) =>
+    Array.from(KINDS.applications.references?.(application) ?? []).flatMap(({ to, ref }) => {
+      if (to === key) return named(String(ref));
+      return to === 'volumeMounts' ? stores.volumeMounts.byIndex('name', String(ref)).flatMap(sourcesOf) : [];
+    });
+  const isLater = (change: Change<Application> | Change<VolumeMount>) =>
+    !change.initial && changesMoreThanStatus(change as Change<Application>);
+
+  return createController({
+    name: `shared-${definition.singular}`,
+    watches: [
+      watching(store, ({ key: changed, object }) =>
+        isShareable(object) || object.metadata.labels?.[LABELS.inUse] !== undefined ? [changed] : [],
+      ),
+      // Objects that exist at the start are reconciled anyway.
+      watching(stores.applications, (change) => (isLater(change) ? both(usedBy)(change) : [])),
+      watching(stores.volumeMounts, (change) => (isLater(change) ? both(sourcesOf)(change) : [])),
+    ],
+    async reconcile(at, { signal }) {
+      const { namespace, name } = parseKey(at);
+      const object = store.get(namespace, name);
+      if (!object || object.metadata.deletionTimestamp) return done();
+      const isOurs = isShareable(object);
+      const inUse = isOurs && isUsed(refTo(textNameOf(object)));
+      const id = isOurs ? (numberOf(object) ?? (await ids.next(definition.kind, signal))) : undefined;
+      const known = object.metadata.labels ?? {};
+      const labels = {
+        ...(id !== undefined && known[LABELS.id] !== String(id) && { [LABELS.id]: String(id) }),
+        ...((known[LABELS.inUse] === 'true') !== inUse && { [LABELS.inUse]: inUse ? 'true' : null }),
+      };
+      if (Object.keys(labels).length === 0) return done();
+      const body = { metadata: { resourceVersion: object.metadata.resourceVersion, labels } };
+      await client.patch(
+        resource,
+        refOf(object),
+        { type: 'merge', body },
+        { signal, fieldManager: FIELD_MANAGERS.controller },
+      );
+      return done();
+    },
+    log,
+    metrics,
+  });
+}

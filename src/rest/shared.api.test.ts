@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { createDesiredCache, type DesiredCache } from '../agents/desired-state/desired-cache.ts';
+import { ANNOTATIONS, LABELS } from '../api/names.ts';
+import type { Secret } from '../api/resources.ts';
+import type { ControllerDependencies } from '../controllers/dependencies.ts';
+import { createIds } from '../controllers/ids.ts';
+import { createSharedController } from '../controllers/shared.ts';
+import { createVolumeMountController } from '../controllers/volume-mount.ts';
+import { desiredState } from '../domain/index.ts';
+import { BUILT_INS } from '../domain/registry/index.ts';
+import { KINDS, RESOURCES } from '../kinds/index.ts';
+import { silentLog } from '../kube/mod.ts';
+import { createIdLookup } from '../stores/stores.ts';
+import type { TestClient } from './_client.ts';
+import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+
+/** Secrets, config maps and volume mounts on a real API server, with their reconcilers and the desired state of a node. */
+let cluster: TestCluster;
+let replica: Replica;
+let admin: TestClient;
+let desired: DesiredCache;
+let node: string;
+const stop = new AbortController();
+let running: Promise<unknown>;
+
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+  const { namespace, kube } = cluster;
+  for (const { name, spec } of BUILT_INS)
+    await kube.create(RESOURCES.registries, {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'Registry',
+      metadata: { name, namespace },
+      spec,
+    });
+  replica = await cluster.startReplica();
+  admin = replica.client.as(await cluster.token('admin'));
+  const { stores, deps } = replica;
+  const ids = createIds({ client: kube, namespace, withId: createIdLookup(stores, KINDS) });
+  const controllers = {
+    client: kube,
+    namespace,
+    stores,
+    kinds: KINDS,
+    ids,
+    lookups: deps.lookups,
+    events: { record: () => {} },
+    log: silentLog,
+    metrics: {},
+    clock: Date.now,
+  } as unknown as ControllerDependencies;
+  const loops = [
+    createSharedController(controllers, 'secrets'),
+    createSharedController(controllers, 'configMaps'),
+    createVolumeMountController(controllers),
+  ];
+  running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
+  desired = createDesiredCache({ stores, namespace, revisionKey: 'key', desiredState });
+  node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
+});
+afterAll(async () => {
+  stop.abort();
+  await running;
+  desired?.[Symbol.dispose]();
+  await cluster?.[Symbol.asyncDispose]();
+});
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+const kubectl = (name: string, data: Record<string, string>) =>
+  cluster.kube.create<Secret>(RESOURCES.secrets, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name, namespace: cluster.namespace, labels: { [LABELS.shareable]: 'true' } },
+    type: 'Opaque',
+    data,
+  });
+const stored = (name: string) => cluster.kube.get<Secret>(RESOURCES.secrets, { namespace: cluster.namespace, name });
+const labelsOf = async (name: string) => (await stored(name)).metadata.labels ?? {};
+const application = (name: string, more: object) =>
+  admin.post('/application', {
+    json: {
+      name,
+      microservices: [
+        { name: 'reader', nodeUuid: node, images: [{ containerImage: 'plant/reader:1', archId: 1 }], ...more },
+      ],
+    },
+  });
+const item = (application: string) => {
+  const state = desired.state(node);
+  const uuid = [...(state?.entries ?? [])].find(([, entry]) => entry.application === application)?.[0];
+  return state?.microservices.find((one) => one.uuid === uuid);
+};
+const revision = (application: string) => {
+  const view = item(application);
+  return view && !('hold' in view) ? view.revision : undefined;
+};
+
+describe('secrets on a real API server', () => {
+  test('any name and any key is accepted, and comes back in its spelling', async () => {
+    const name = 'Passwords of plant 7 / north';
+    const data = { 'conf/site.json': '{}', '..': 'up', 'ä b': 'x', [`${'k'.repeat(254)}/`]: 'long' };
+    expect((await admin.post('/secrets', { json: { name, type: 'Opaque', data } })).status).toBe(201);
+    const path = `/secrets/${encodeURIComponent(name)}`;
+    expect((await admin.get(path)).body).toMatchObject({ name, data });
+    await admin.patch(path, { json: { data: { 'a/b': 'c' } } });
+    expect((await admin.get(path)).body.data).toEqual({ 'a/b': 'c' });
+    expect((await admin.delete(path)).status).toBe(200);
+    expect((await admin.get(path)).status).toBe(404);
+  });
+
+  test('an immutable config map and a tls secret follow their rules', async () => {
+    await admin.post('/configmaps', { json: { name: 'fixed', data: { a: 'b' }, immutable: true } });
+    expect(await admin.patch('/configmaps/fixed', { json: { data: {} } })).toMatchObject({
+      status: 400,
+      body: { code: 'CONFIGMAP_IMMUTABLE' },
+    });
+    const data = { 'tls.crt': base64('c'), 'tls.key': base64('k') };
+    await admin.post('/secrets', { json: { name: 'tls', type: 'tls', data } });
+    expect(await stored('tls')).toMatchObject({ type: 'Opaque', data });
+  });
+
+  test('one that kubectl made gets a number, which no other has, and the annotation of the last change', async () => {
+    await kubectl('by-hand', { a: base64('b') });
+    await expect.poll(async () => (await labelsOf('by-hand'))[LABELS.id], { timeout: 10_000 }).toBeDefined();
+    const { body } = await admin.get('/secrets/by-hand');
+    expect(body).toMatchObject({ name: 'by-hand', type: 'Opaque', data: { a: 'b' } });
+    expect((await admin.get('/secrets')).body.secrets.filter(({ id }: { id: number }) => id === body.id)).toHaveLength(
+      1,
+    );
+    await admin.patch('/secrets/by-hand', { json: { data: { a: 'c' } } });
+    expect((await stored('by-hand')).metadata.annotations?.[ANNOTATIONS.updatedAt]).toBeDefined();
+  });
+});
+
+describe('what microservices use of secrets', () => {
+  test('another value of a variable is another revision; without its secret the microservice is held', async () => {
+    await kubectl('env', { pass: base64('one') });
+    await expect.poll(() => replica.stores.secrets.get(cluster.namespace, 'env'), { timeout: 10_000 }).toBeDefined();
+    const env = [{ key: 'PASS', valueFromSecret: 'env/pass' }];
+    expect((await application('env', { env })).status).toBe(201);
+    const before = revision('env');
+    expect(before).toBeDefined();
+    await expect.poll(async () => (await labelsOf('env'))[LABELS.inUse], { timeout: 10_000 }).toBe('true');
+    await admin.patch('/secrets/env', { json: { data: { pass: 'two' } } });
+    expect(revision('env')).not.toBe(before);
+    await admin.patch('/secrets/env', { json: { data: { pass: 'one' } } });
+    expect(revision('env')).toBe(before);
+    await cluster.kube.delete(RESOURCES.secrets, { namespace: cluster.namespace, name: 'env' });
+    await expect.poll(() => item('env'), { timeout: 10_000 }).toMatchObject({ hold: true, reason: 'SecretNotFound' });
+  });
+
+  test('a volume mount counts each change of its content once, and its secret is in use by it', async () => {
+    await admin.post('/secrets', { json: { name: 'files', type: 'Opaque', data: { 'conf/a': '1', 'conf/b': '1' } } });
+    const made = await admin.post('/volumeMounts', { json: { name: 'files', secretName: 'files' } });
+    expect(made).toMatchObject({ status: 200, body: { version: 1 } });
+    const counted = () => replica.stores.volumeMounts.get(cluster.namespace, 'files')?.status?.version;
+    await expect.poll(counted, { timeout: 10_000 }).toBe(1);
+    const volume = (hostDestination: string) => ({
+      volumeMappings: [{ hostDestination, containerDestination: '/m', accessMode: 'ro', type: 'volumeMount' }],
+    });
+    expect((await application('directory', volume('files/conf'))).status).toBe(201);
+    expect((await application('key', volume('files/conf/a'))).status).toBe(201);
+    const [directory, key] = [revision('directory'), revision('key')];
+    await expect.poll(async () => (await labelsOf('files'))[LABELS.inUse], { timeout: 10_000 }).toBe('true');
+    expect(counted()).toBe(1);
+
+    await admin.patch('/secrets/files', { json: { data: { 'conf/a': '2', 'conf/b': '1' } } });
+    expect(desired.state(node)?.volumeMounts).toMatchObject([
+      { name: 'files', version: 2, type: 'secret', data: { 'conf/a': base64('2'), 'conf/b': base64('1') } },
+    ]);
+    expect(revision('directory')).toBe(directory);
+    expect(revision('key')).not.toBe(key);
+    await expect.poll(counted, { timeout: 10_000 }).toBe(2);
+    expect((await admin.get('/volumeMounts/files')).body.version).toBe(2);
+
+    expect(await admin.delete('/secrets/files')).toMatchObject({ status: 409, body: { code: 'SECRET_IN_USE' } });
+    for (const name of ['directory', 'key']) expect((await admin.delete(`/application/${name}`)).status).toBe(204);
+    await expect.poll(async () => (await labelsOf('files'))[LABELS.inUse], { timeout: 10_000 }).toBeUndefined();
+    expect((await admin.delete('/secrets/files')).status).toBe(200);
+    expect((await admin.get('/volumeMounts/files')).status).toBe(404);
+  });
+});
