@@ -36,7 +36,7 @@ export const artifactRegistryRef = ({ spec: { registryId: id, registry } }: Arti
   normalReference(id ?? registry);
 
 /** The registry of an artifact, when it exists. */
-export function artifactRegistry(artifact: Artifact, find: Find): Registry | undefined {
+function artifactRegistry(artifact: Artifact, find: Find): Registry | undefined {
   const ref = artifactRegistryRef(artifact);
   return ref === undefined ? undefined : resolveRegistry(find, ref);
 }
@@ -125,16 +125,6 @@ export function boundNames(application: Application, kind: ArtifactKind): Readon
     for (const { name } of entry[kind]?.items ?? []) names.add(name);
   return names;
 }
-
-/** Names `application/microservice` of the entries that bind one of these artifacts. */
-export const bindersIn = (
-  application: Application,
-  kind: ArtifactKind,
-  names: readonly (number | string)[],
-): readonly string[] =>
-  (application.spec.microservices ?? [])
-    .filter((entry) => entry[kind]?.items?.some(({ name }) => names.includes(name)))
-    .map(({ name }) => `${v3Name(application)}/${name}`);
 
 /** An artifact and its registry, as a node needs both. */
 export interface NodeArtifact {
