@@ -31,6 +31,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'requests',
+    about: 'requests that a generator makes from the OpenAPI document',
+    command: tests('api', 'src/rest/generated-requests.api.test.ts'),
+  },
+  {
     name: 'podman',
     about: 'the main job on podman',
     command: tests('e2e', 'e2e/main-job.test.ts'),

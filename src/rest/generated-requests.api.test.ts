@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { findSchemathesis } from '../../hack/schemathesis.ts';
+import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { openApiDocument } from './openapi.ts';
+import { routes } from './routes/index.ts';
+
+/** A generator makes requests from the OpenAPI document, valid and invalid ones, for a facade over a real API server. */
+const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
+const EXAMPLES = 50;
+const CHECKS = 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance';
+const LIMIT_MS = 3_600_000;
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startTestCluster(inject('kubeconfig'));
+});
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+// A minute of many programs: not for every change.
+test.runIf(isNightly)(
+  'no generated request gets a 5xx but the listed 501, and every response is as the OpenAPI document says',
+  async () => {
+    const program = await findSchemathesis();
+    const { origin } = await cluster.startReplica();
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-requests-'));
+    try {
+      const served = routes.filter(({ isLater }) => !isLater);
+      writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
+      const { code, output } = await run(folder, program, [
+        ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
+        ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
+        ...['--phases', 'examples,fuzzing', '--no-shrink'],
+        ...['--workers', '4', '--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
+      ]);
+      expect(code, output.slice(-20_000)).toBe(0);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+  LIMIT_MS + 300_000,
+);
+
+function run(cwd: string, program: string, args: string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (text) => {
+      output += text;
+    });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code, output }));
+  });
+}
