@@ -23,9 +23,14 @@ describe('the operations of v3', () => {
     expect(coverage.filter(({ route }) => !route).map(({ operation }) => shapeOf(operation))).toEqual([]);
   });
 
-  test('that wait for another part respond 501', () => {
-    const served = coverage.filter(({ operation, route }) => operation.waitsFor && !route?.isLater);
-    expect(served.map(({ operation }) => shapeOf(operation))).toEqual([]);
+  test('all have a test', () => {
+    const untested = coverage.filter(({ route, tests }) => route && tests.length === 0);
+    expect(untested.map(({ operation }) => shapeOf(operation))).toEqual([]);
+  });
+
+  test('respond 501 when they wait for another part, and only then', () => {
+    const wrong = coverage.filter(({ operation, route }) => Boolean(operation.waitsFor) !== Boolean(route?.isLater));
+    expect(wrong.map(({ operation }) => shapeOf(operation))).toEqual([]);
   });
 });
 

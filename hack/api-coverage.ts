@@ -27,11 +27,11 @@ export function coverageOf(
   const byShape = new Map(routes.map((route) => [shapeOf(route), route]));
   const find = createMatcher(routes);
   const files = new Map<AnyRoute, Set<string>>();
-  for (const [file, source] of tests)
-    for (const { method, path } of requestsIn(source)) {
-      const route = find(method, path);
-      if (route) files.set(route, (files.get(route) ?? new Set()).add(file));
-    }
+  for (const [file, source] of tests) {
+    const words = new Set(Array.from(source.matchAll(WORD), ([, word = '']) => word));
+    for (const { method, path } of requestsIn(source))
+      for (const route of find(method, path, words)) files.set(route, (files.get(route) ?? new Set()).add(file));
+  }
   return operations.map((operation) => {
     const route = byShape.get(shapeOf(operation));
     const requested = [...((route && files.get(route)) ?? [])].sort(byLevel);
@@ -39,16 +39,35 @@ export function coverageOf(
   });
 }
 
-/** The route to which the router gives a request. */
+/** What an expression in a path becomes. */
+const EXPRESSION = 'expression';
+/** A word in quotes, such as the parameter of a test. */
+const WORD = /'([\w-]+)'/g;
+
+/**
+ * The route to which the router gives a request. An expression is a parameter of the path, or else a word that the file has
+ * in quotes, as tests have that run for several kinds.
+ */
 function createMatcher(routes: readonly AnyRoute[]) {
-  const shapes = [...routes].sort(bySpecificity).flatMap((route) =>
-    spellings(route.path).map((path) => ({
-      route,
-      shape: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`),
-    })),
-  );
-  return (method: string, path: string) =>
-    shapes.find(({ route, shape }) => route.method === method && shape.test(path))?.route;
+  const shapes = [...routes]
+    .sort(bySpecificity)
+    .flatMap((route) => spellings(route.path).map((path) => ({ route, parts: path.split('/') })));
+  return (method: string, path: string, words: ReadonlySet<string>): AnyRoute[] => {
+    const given = path.replace(/\/$/, '').split('/');
+    const matching = (isWord: (part: string) => boolean) =>
+      shapes
+        .filter(
+          ({ route, parts }) =>
+            route.method === method &&
+            parts.length === given.length &&
+            parts.every(
+              (part, i) => part.startsWith('{') || part === given[i] || (given[i] === EXPRESSION && isWord(part)),
+            ),
+        )
+        .map(({ route }) => route);
+    const [exact] = matching(() => false);
+    return exact ? [exact] : matching((part) => words.has(part));
+  };
 }
 
 /** Tests on a real API server first, then those in memory, then whole processes. */
@@ -70,7 +89,7 @@ export function requestsIn(source: string): { method: string; path: string }[] {
   return [METHOD_CALL, REQUEST_CALL].flatMap((call) =>
     Array.from(source.matchAll(call)).flatMap((match) => {
       const text = valueAt(source, match.index + match[0].length, DEPTH);
-      const path = text?.split('?')[0]?.replace(/^(expression)?\/api\/v3(?=\/)/, '');
+      const path = text?.split('?')[0]?.replace(/^(?:expression)?\/api\/v3(?=\/)/, '');
       return path?.startsWith('/') ? [{ method: (match[1] ?? '').toUpperCase(), path }] : [];
     }),
   );
@@ -89,7 +108,7 @@ function valueAt(source: string, start: number, depth: number): string | undefin
     }
     const end = endOfExpression(source, i + 2);
     const [, name = ''] = NAME.exec(source.slice(i + 2, end)) ?? [];
-    text += named(source, name, start, depth) ?? 'expression';
+    text += named(source, name, start, depth) ?? EXPRESSION;
     i = end;
   }
   return text;
