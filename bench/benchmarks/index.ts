@@ -15,6 +15,7 @@ import { reconnect } from './reconnect.ts';
 import { replay } from './replay.ts';
 import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
+import { templates } from './templates.ts';
 
 /**
  * In the order in which they run, whichever are selected: first those that need the machine for themselves, then those
@@ -23,6 +24,7 @@ import { secondStart } from './second-start.ts';
 export const BENCHMARKS: readonly Benchmark[] = [
   secondStart,
   pull,
+  templates,
   nodes,
   growth,
   provisioning,
