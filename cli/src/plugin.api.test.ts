@@ -78,8 +78,8 @@ describe('apply', () => {
     );
     expect(ran.code).toBe(1);
     expect(ran.out).toBe(`application/${name} created\n`);
-    expect(ran.err).toMatch(/document 1: kind "Boat" must be one of Application, /);
-    expect(ran.err).toMatch(/document 3: spec\.microservices\[0\]\.container\.ports\[0\]\.internal/);
+    expect(ran.err).toMatch(/document number 1: kind "Boat" must be one of Application, /);
+    expect(ran.err).toMatch(/document number 3: spec\.microservices\[0\]\.container\.ports\[0\]\.internal/);
   });
 
   test('reports a field that another owner has set, and takes it over with --force-conflicts', async () => {

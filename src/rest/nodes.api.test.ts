@@ -34,6 +34,14 @@ describe('public routes', () => {
       status: 'online',
       versions: { controller: '0.0.0-test' },
     });
+    const { architectures } = (await replica.client.get('/architectures')).body;
+    expect(architectures.map(({ name }: { name: string }) => name)).toEqual([
+      'auto',
+      'amd64',
+      'arm64',
+      'riscv64',
+      'arm',
+    ]);
   });
 });
 

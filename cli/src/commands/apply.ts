@@ -74,7 +74,7 @@ function documentsOf(source: string): Source[] {
   if (text.length > MAX_BYTES) throw new CommandError(`${source} has more than ${MAX_BYTES} bytes`);
   const documents = parseAllDocuments(text, { merge: true });
   return (Array.isArray(documents) ? documents : []).flatMap((document, index) => {
-    const place = `${source === '-' ? 'standard input' : source}, document ${index + 1}`;
+    const place = `${source === '-' ? 'standard input' : source}, document number ${index + 1}`;
     const [wrong] = document.errors;
     if (wrong) throw new CommandError(`${place}: ${wrong.message}`);
     const value: unknown = document.toJS({ maxAliasCount: 256 });

@@ -126,6 +126,15 @@ describe('an entry that uses an object', () => {
   });
 });
 
+describe('a runtime class', () => {
+  test('is read and listed without its links', async () => {
+    await link(uuids.a);
+    const { body } = await admin.get(`/runtimeClasses/${crun}`);
+    expect(body).toEqual({ uuid: body.uuid, name: crun, handler: 'crun' });
+    expect((await admin.get('/runtimeClasses')).body.runtimeClasses).toContainEqual(body);
+  });
+});
+
 describe('a body of a kind with closed bodies', () => {
   test('that has an unknown member gets 400 that names it', async () => {
     const { status, body } = await admin.post('/runtimeClasses', {

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestClient, type TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
@@ -11,11 +12,33 @@ let admin: TestClient;
 let developer: TestClient;
 beforeAll(async () => {
   const deps = createMemoryDependencies();
+=======
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { API_VERSION } from '../../api/names.ts';
+import type { Application } from '../../api/v3/index.ts';
+import { createTestClient, type TestClient } from '../_client.ts';
+import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
+import { createRestServer, type RestServer } from '../server.ts';
+import { routes } from './index.ts';
+
+/** The routes for microservices of the system; what they have in common with those of users is tested there. */
+const NAMESPACE = 'test';
+let deps: MemoryDependencies;
+let server: RestServer;
+let admin: TestClient;
+let developer: TestClient;
+let count = 0;
+let uuid: string;
+
+beforeAll(async () => {
+  deps = createMemoryDependencies();
+>>>>>>> 599f0fd (Microservices of the system share no volumes; their routes and those of runtime classes are tested)
   server = createRestServer({ deps });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const client = createTestClient(`http://127.0.0.1:${port}`, routes);
   admin = client.as('admin');
   developer = client.as('developer');
+<<<<<<< HEAD
   await admin.post('/node', { json: { name: 'gw' } });
   const entry = { name: 'debug', uuid, agent: { name: 'gw' }, images: { amd64: 'debug:1' } };
   const spec = { isSystem: true, microservices: [entry] };
@@ -58,4 +81,80 @@ test('ports and volumes of a system microservice are added and removed', async (
 test('a developer reads a system microservice and does not change it', async () => {
   expect((await developer.get(`/microservices/system/${uuid}`)).status).toBe(200);
   expect((await developer.patch(`/microservices/system/${uuid}/config`, { json: {} })).status).toBe(403);
+=======
+  await admin.post('/node', { json: { name: 'gw', archId: 1 } });
+});
+afterAll(() => server?.[Symbol.asyncDispose]());
+
+beforeEach(() => {
+  count++;
+  uuid = `00000000-0000-4000-8000-${String(count).padStart(12, '0')}`;
+  deps.stores.applications.set({
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name: `system-${count}`, namespace: NAMESPACE, uid: `uid-${count}`, resourceVersion: `${count}` },
+    spec: {
+      isActivated: true,
+      isSystem: true,
+      microservices: [{ name: 'router', uuid, agent: { name: 'gw' }, images: { amd64: 'r:1' } }],
+    },
+  } as Application);
+});
+const read = async () => (await admin.get(`/microservices/system/${uuid}`)).body;
+
+describe('a microservice of the system', () => {
+  test('is changed over its own route, and over that of users gets 400', async () => {
+    const images = [{ containerImage: 'r:2', archId: 1 }];
+    expect((await admin.patch(`/microservices/system/${uuid}`, { json: { images } })).status).toBe(204);
+    expect((await read()).images).toEqual(images);
+    expect((await admin.patch(`/microservices/${uuid}`, { json: { images } })).status).toBe(400);
+  });
+
+  test('is changed from a file that names it', async () => {
+    const file = (name: string) => ({
+      form: {
+        part: 'microservice',
+        text: `kind: Microservice\nmetadata: {name: ${name}}\nspec: {agent: {name: gw}, images: {amd64: "r:3"}, config: {a: 1}}\n`,
+      },
+    });
+    expect((await admin.patch(`/microservices/system/yaml/${uuid}`, file('router'))).status).toBe(204);
+    expect(await read()).toMatchObject({ images: [{ containerImage: 'r:3', archId: 1 }], config: '{"a":1}' });
+    expect((await admin.patch(`/microservices/system/yaml/${uuid}`, file('other'))).status).toBe(400);
+  });
+
+  test('has a config that is set, read and removed', async () => {
+    expect((await admin.patch(`/microservices/system/${uuid}/config`, { json: { rate: 5 } })).status).toBe(204);
+    expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{"rate":5}');
+    expect((await admin.delete(`/microservices/system/${uuid}/config`)).status).toBe(204);
+    expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{}');
+  });
+
+  test('has ports that are added and removed', async () => {
+    const port = { internal: 80, external: 8100 + count };
+    const added = await admin.post(`/microservices/system/${uuid}/port-mapping`, { json: port });
+    expect([added.status, added.body]).toEqual([201, { ...port, protocol: 'tcp' }]);
+    expect((await read()).ports).toEqual([{ ...port, protocol: 'tcp' }]);
+    expect((await admin.delete(`/microservices/system/${uuid}/port-mapping/80`)).status).toBe(204);
+    expect((await read()).ports).toEqual([]);
+    expect((await admin.delete(`/microservices/system/${uuid}/port-mapping/80`)).status).toBe(404);
+  });
+
+  test('has volumes that are added and removed, and none that it shares', async () => {
+    const volume = { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume' };
+    const added = await admin.post(`/microservices/system/${uuid}/volume-mapping`, { json: volume });
+    expect(added.status).toBe(201);
+    expect((await read()).volumeMappings).toEqual([{ ...volume, scope: 'private', id: added.body.id }]);
+    const removed = await admin.delete(`/microservices/system/${uuid}/volume-mapping/${added.body.id}`);
+    expect(removed.status).toBe(204);
+    expect((await read()).volumeMappings).toEqual([]);
+    const shared = { ...volume, scope: 'shared' };
+    expect((await admin.post(`/microservices/system/${uuid}/volume-mapping`, { json: shared })).status).toBe(400);
+  });
+
+  test('is read by a developer and changed only by who may change the system', async () => {
+    expect((await developer.get(`/microservices/system/${uuid}`)).status).toBe(200);
+    expect((await developer.patch(`/microservices/system/${uuid}`, { json: {} })).status).toBe(403);
+    expect((await developer.delete(`/microservices/system/${uuid}/config`)).status).toBe(403);
+  });
+>>>>>>> 599f0fd (Microservices of the system share no volumes; their routes and those of runtime classes are tested)
 });

@@ -50,7 +50,7 @@ export function configIsSmall({ entry }: VerdictInput): Verdict | undefined {
 const VOLUME_NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
 const ABSOLUTE = /^(\/|[A-Za-z]:[\\/])/;
 
-export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
+export function volumesAreValid({ application, entry }: VerdictInput): Verdict | undefined {
   const refuse = (message: string): Verdict => ({
     reason: 'VolumeInvalid',
     status: 400,
@@ -58,7 +58,9 @@ export function volumesAreValid({ entry }: VerdictInput): Verdict | undefined {
     field: 'container.volumes',
     message,
   });
-  for (const { type = 'bind', hostDestination, containerDestination } of entry.container.volumes ?? []) {
+  for (const { type = 'bind', hostDestination, containerDestination, scope } of entry.container.volumes ?? []) {
+    if (type === 'volume' && scope === 'shared' && application.spec.isSystem)
+      return refuse(`the volume "${hostDestination}" cannot be shared: microservices of the system share none`);
     if (/^\/+$/.test(containerDestination)) return refuse('a volume cannot be mounted on / of the container');
     if (type === 'volume' && !VOLUME_NAME.test(hostDestination))
       return refuse(`the volume name "${hostDestination}" must match ${VOLUME_NAME.source}`);
