@@ -69,5 +69,7 @@ export const volumeMountResource = {
   ],
 } satisfies ResourceDefinition;
 
-export type VolumeMountSpec = z.infer<typeof volumeMountSpecSchema>;
-export type VolumeMount = CustomResource<VolumeMountSpec, z.infer<typeof volumeMountStatusSchema>>;
+export type VolumeMount = CustomResource<
+  z.infer<typeof volumeMountSpecSchema>,
+  z.infer<typeof volumeMountStatusSchema>
+>;

@@ -46,7 +46,7 @@ export function labelledNumber({ metadata: { labels } }: { metadata: ObjectMeta 
 }
 
 /** The v3 type: a label, or the core type of a certificate. */
-export const secretTypeOf = ({ type, metadata }: Pick<Secret, 'type' | 'metadata'>): SecretType =>
+const secretTypeOf = ({ type, metadata }: Pick<Secret, 'type' | 'metadata'>): SecretType =>
   metadata.labels?.[LABELS.secretType] === 'tls' || type === 'kubernetes.io/tls' ? 'tls' : 'Opaque';
 
 export function secretForm(core: Secret): SharedSecret {

@@ -7,7 +7,7 @@ import { contentSource, sourceOf, volumeMountVerdict } from './volume-mount.ts';
 type Volume = NonNullable<NonNullable<MicroserviceEntry['container']>['volumes']>[number];
 
 /** `<mount>`, `<mount>/<key>` or `<mount>/<beginning of keys>`: the name ends at the first slash. */
-export function parseMapping(hostDestination: string): { name: string; key?: string } {
+function parseMapping(hostDestination: string): { name: string; key?: string } {
   const slash = hostDestination.indexOf('/');
   return slash < 0
     ? { name: hostDestination }
