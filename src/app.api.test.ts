@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from './_test-config.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
-import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
+import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
 import { createLog } from './telemetry/log.ts';
 
@@ -120,7 +120,8 @@ describe('the condition and the status of the entry have the verdict', () => {
     ['a reserved port', { container: { ports: [{ internal: 80, external: 54321 }] } }, 'PortReserved', /54321/],
     ['a reserved variable', { container: { env: [{ key: 'SKERRY_X', value: '1' }] } }, 'ReservedEnv', /SKERRY_X/],
     ['a config of more than 64 KiB', { config: { text: 'x'.repeat(70_000) } }, 'ConfigTooLarge', /config/i],
-    ['a catalog item', { images: { catalogId: 7 } }, 'CatalogItemNotFound', /catalog/i],
+    ['a missing catalog item', { images: { catalogId: 7 } }, 'CatalogItemNotFound', /no catalog item 7/],
+    ['a missing runtime class', { container: { runtime: 'crun' } }, 'RuntimeClassNotFound', /no runtime class "crun"/],
   ];
   beforeAll(async () => {
     await create('registries', 'Registry', 'hub', { url: 'hub.example', type: 'hub' });
@@ -181,6 +182,18 @@ describe('registries', () => {
       const now = await registry('local');
       return now !== undefined && now.metadata.uid !== before && now.status?.id === 2;
     }).toBe(true);
+  });
+
+  test('the catalog items of the system exist, and can be used', async () => {
+    for (const [name, id] of [
+      ['router', 1],
+      ['bus', 2],
+      ['debug', 3],
+    ] as const)
+      await poll(async () => {
+        const item = await kube.get<CatalogItem>(path('catalogitems', name));
+        return [item?.status?.id, item?.status?.conditions?.find(({ type }) => type === 'Ready')?.reason];
+      }).toEqual([id, 'Usable']);
   });
 
   test('a registry in use has the in-use label, and its deletion waits for its last user', async () => {
