@@ -81,7 +81,7 @@ export function readTime(text: string, field: string): number {
 
 const EQUAL = ['endpointType', 'resourceType', 'status', 'actorId', 'eventType'] as const;
 
-export const isAsked = (event: AuditEvent, query: EventQuery): boolean =>
+const isAsked = (event: AuditEvent, query: EventQuery): boolean =>
   event.timestamp >= (query.startTime ?? 0) &&
   event.timestamp <= (query.endTime ?? Number.POSITIVE_INFINITY) &&
   (!query.method || query.method.includes(event.method)) &&

@@ -130,7 +130,7 @@ export const connectionsOf = (id: string, { connections }: Topology) => ({
 });
 
 /** The most nodes that a subgraph has, whatever its limit. */
-export const SUBGRAPH_NODES = 200;
+const SUBGRAPH_NODES = 200;
 
 /** The nodes that are at most `depth` connections away from one, nearest first, and the connections between them. */
 export function subgraph(

@@ -12,7 +12,7 @@ import { type Clock, createTokenBuckets, jittered, type Log, silentLog, systemCl
 import type { Segment, Segments } from './audit-segments.ts';
 
 /** A page of events, newest first. */
-export type EventPage = ReturnType<ReturnType<typeof createPage>['result']>;
+type EventPage = ReturnType<ReturnType<typeof createPage>['result']>;
 
 /**
  * The audit log (docs/decisions/2026-11-22-the-audit-log.md). `record` costs its caller nothing: events wait in memory for
