@@ -79,16 +79,18 @@ export class ArtifactStore {
     records: Iterable<ArtifactRecord>,
     { isPending, isClaimed }: { isPending(owner: string): boolean; isClaimed(sha256: string): boolean },
   ): Promise<void> {
-    const used = new Set([...records].flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
+    const kept = new Set<string>();
     for (const id of new Set((await namesIn(this.#path('partial'))).map((name) => name.replace(/\.json$/, '')))) {
       const partial = new Partial(this.#path('partial', id), async () => {});
       const { note } = partial;
       if (!isPending(note?.owner ?? '')) partial.discard();
-      else if (note?.sha256) used.add(note.sha256);
+      else if (note?.sha256) kept.add(note.sha256);
     }
-    // No pull can claim a content between the question and its removal.
-    for (const name of await namesIn(this.#path('blobs')))
-      if (!used.has(name) && !isClaimed(name)) removePath(this.blob(name));
+    const blobs = await namesIn(this.#path('blobs'));
+    // The records are read after the last wait: a pull that ended meanwhile claims nothing any more, and has its record. And no
+    // pull can claim a content between the question and its removal.
+    for (const { files } of records) for (const { sha256 } of files) kept.add(sha256);
+    for (const name of blobs) if (!kept.has(name) && !isClaimed(name)) removePath(this.blob(name));
   }
 
   #path(...names: string[]): string {
