@@ -15,7 +15,7 @@ export interface LookUpInputs {
 /** Greatest number of nodes that one expression gets. */
 const NODES = 1_000;
 
-/** The filters that read other objects (docs/spec/workloads.md#templates). */
+/** The filters that read other objects (docs/spec/rest-v3.md#expressions). */
 export function lookUps(inputs: LookUpInputs): LookUp {
   const one = async (node: EdgeNode | undefined, what: string, signal: AbortSignal) => {
     if (!node) throw invalid(`there is no node ${what}`);
