@@ -19,7 +19,7 @@ for (const [program, specs] of Object.entries(TABLES))
         expect(name).toMatch(program === 'agent' ? /^edge_agent_[a-z_]+$/ : /^(skerry|workqueue)_[a-z_]+$/);
         expect(name.endsWith('_total'), 'counters alone end in _total').toBe(type === 'counter');
         if (unit.startsWith('seconds')) expect(name).toMatch(/_seconds(_total)?$/);
-        if (unit === 'bytes') expect(name).toMatch(/_bytes$/);
+        if (unit === 'bytes') expect(name).toMatch(/_bytes(_total)?$/);
         expect(name).not.toMatch(/milli|_ms|minutes|percent|_mib|_gib/);
         expect(help).toMatch(/^[A-Z0-9].*\.$/);
         expect(buckets !== undefined, 'histograms alone have buckets').toBe(type === 'histogram');
