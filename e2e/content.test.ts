@@ -1,16 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TestHub } from '../agent/src/artifacts/_hub.ts';
 import { freePort } from '../hack/ports.ts';
-import {
-
-  type ControllerProcess,
-  createStack,
-  get,
-  type Rest,
-  type Stack,
-  until,
-  untilReady,
-} from './_stack.ts';
+import { type ControllerProcess, createStack, get, type Rest, type Stack, until, untilReady } from './_stack.ts';
 
 /** What containers get besides their image, through controller and agent: secrets, config maps, models, templates. */
 let stack: Stack;
@@ -161,4 +152,3 @@ describe('a template', () => {
     await stack.remove('applications', 'line-kubectl');
   });
 });
-

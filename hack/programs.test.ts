@@ -40,7 +40,7 @@ test.each(PROGRAMS)('%s names the Node version that it needs when Node is too ol
 });
 
 test('an old Node can parse the first lines of the programs', () => {
-  for (const file of readdirSync(BIN)) {
+  for (const file of readdirSync(BIN).filter((name) => name.endsWith('.cjs'))) {
     const text = readFileSync(join(BIN, file), 'utf8');
     const { code } = transformSync(text, { target: 'node12.22' });
     expect(code.replace(/\s/g, ''), file).toBe(transformSync(text, { target: 'esnext' }).code.replace(/\s/g, ''));

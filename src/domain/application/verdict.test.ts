@@ -921,7 +921,7 @@ describe('notActing', () => {
     'bus access is listed': [{ busEnabled: true }, ['busConfig']],
     'a bus rule is listed': [{ busConfig: { busRule: 'r' } }, ['busConfig']],
     'busAccess false is not listed': [{ busConfig: { busAccess: false } }, []],
-    'a config is listed': [{ config: { rate: 5 } }, ['config (workloads get no token to read it with)']],
+    'a config is not listed': [{ config: { rate: 5 } }, []],
     'an empty config is not listed': [{ config: {} }, []],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) => expect(notActing(makeEntry(entry))).toEqual(want));
