@@ -110,6 +110,20 @@ describe('apply', () => {
     expect(secret.metadata.labels?.['skerry.dev/shareable']).toBe('true');
   });
 
+  test('does not publish a Secret that is not for microservices', async () => {
+    const own = {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: `${name}-own`, namespace: cluster.namespace },
+      data: { token: 'eA==' },
+    };
+    await cluster.kube.create<Secret>(RESOURCES.secrets, own);
+    const ran = await apply(`kind: Secret\nmetadata: {name: ${name}-own}\nspec: {type: Opaque}\ndata: {pass: word}\n`);
+    expect(ran).toMatchObject({ code: 1, err: /has a Secret "app-\d+-own" that is not for microservices/ });
+    const ref = { namespace: cluster.namespace, name: `${name}-own` };
+    expect((await cluster.kube.get<Secret>(RESOURCES.secrets, ref)).metadata.labels).toBeUndefined();
+  });
+
   test('takes every kind that has files', async () => {
     const ran = await apply(
       `kind: RuntimeClass\nmetadata: {name: ${name}}\nhandler: crun\n---\nkind: EdgeNode\nmetadata: {name: ${name}}\nspec: {description: shop}\n---\nkind: Registry\nmetadata: {name: ${name}}\nspec: {url: r.example}\n`,

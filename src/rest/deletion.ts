@@ -20,15 +20,20 @@ export const MACHINES = 'nodes have not removed all of it yet';
  */
 export const isPresent = ({ metadata }: StoredObject): boolean => metadata.deletionTimestamp === undefined;
 
+/** 409 for an object that is protected from deletion. */
+export function requireUnprotected(object: StoredObject & { kind: string; spec: { name?: string } }): void {
+  const mark = object.metadata.annotations?.[ANNOTATIONS.protected];
+  if (mark !== undefined && mark !== 'false')
+    throw new HttpError(409, 'PROTECTED', `${object.kind} ${v3Name(object)}: ${PROTECTED}`);
+}
+
 /** Deletes an object and waits a moment until it is gone, so that its name is usually free then. 409 when protected. */
 export async function deleteObject<T extends StoredObject & { kind: string; spec: { name?: string } }>(
   objects: Objects<T>,
   object: T,
   signal: AbortSignal,
 ): Promise<void> {
-  const mark = object.metadata.annotations?.[ANNOTATIONS.protected];
-  if (mark !== undefined && mark !== 'false')
-    throw new HttpError(409, 'PROTECTED', `${object.kind} ${v3Name(object)}: ${PROTECTED}`);
+  requireUnprotected(object);
   await objects.delete(object, signal);
   await objects.untilGone(object, DELETE_WAIT_MS, signal);
 }

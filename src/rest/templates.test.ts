@@ -8,12 +8,15 @@ import { createRestServer, type RestServer } from './server.ts';
 
 /** May write everything and list nothing. */
 const BLIND = rulesOf('developer').map((rule) => ({ ...rule, verbs: rule.verbs.filter((verb) => verb !== 'list') }));
-const tokens = [...ROLE_NAMES, 'blind'];
+/** May change application templates and create none. */
+const EDITOR = [{ apiGroups: ['skerry.dev'], resources: ['applicationtemplates'], verbs: ['get', 'patch'] }];
+const tokens = [...ROLE_NAMES, 'blind', 'editor'];
 const deps = createMemoryDependencies({
   authenticator: createTokenTable(Object.fromEntries(tokens.map((name) => [name, { name, groups: [] }]))),
   authorizer: createRuleAuthorizer({
     ...Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)])),
     blind: BLIND,
+    editor: EDITOR,
   }),
 });
 let server: RestServer;
@@ -151,6 +154,15 @@ describe('application templates', () => {
     { key: 'port', defaultValue: 8181 },
     { key: 'rate', defaultValue: '{{ 2 | plus: 3 }}' },
   ];
+
+  test('take another name only for those who may create templates', async () => {
+    const application = { microservices: [] };
+    expect((await admin.post('/applicationTemplate', { json: { name: 'mine', application } })).status).toBe(201);
+    const editor = admin.as('editor');
+    expect((await editor.patch('/applicationTemplate/mine', { json: { description: 'x' } })).status).toBe(204);
+    expect((await editor.patch('/applicationTemplate/mine', { json: { name: 'yours' } })).status).toBe(403);
+    expect((await admin.patch('/applicationTemplate/mine', { json: { name: 'yours' } })).status).toBe(204);
+  });
 
   test('are created, listed, read, renamed, replaced and deleted; only their variables are rendered', async () => {
     const created = await admin.post('/applicationTemplate', { json: { name: 'line', variables, application } });

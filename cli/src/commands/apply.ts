@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { API_VERSION } from '../../../src/api/names.ts';
+import { API_VERSION, LABELS } from '../../../src/api/names.ts';
 import { requestRebuild } from '../../../src/domain/actions.ts';
 import { v3Name } from '../../../src/domain/names.ts';
 import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/kube/mod.ts';
@@ -123,12 +123,19 @@ async function applyEntry(
   return `microservice/${v3Name(application)}/${entry.name} ${done}`;
 }
 
+/** Secrets and ConfigMaps: microservices may use those that are labelled, and a file must not publish another one. */
+const isCore = ({ group }: Resource) => group === '';
+
 const nameOf = ({ metadata, spec }: KubeObject) => v3Name({ metadata, spec: spec as object });
 
 async function applied(context: CommandContext, resource: Resource, object: KubeObject, fieldManager: string) {
   const { client } = context.cluster;
   const { signal, flags } = context;
   const before = await client.find(resource, refOf(object), { signal });
+  if (before && isCore(resource) && before.metadata.labels?.[LABELS.shareable] !== 'true')
+    throw new CommandError(
+      `the namespace has a ${resource.kind} "${object.metadata.name}" that is not for microservices: choose another name, or label it ${LABELS.shareable}=true yourself`,
+    );
   const patch = { type: 'apply', body: object, force: flags['force-conflicts'] === true } as const;
   const after = await client.patch(resource, refOf(object), patch, {
     fieldManager,

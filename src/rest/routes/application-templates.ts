@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ApplicationTemplate } from '../../api/v3/index.ts';
+import { type ApplicationTemplate, applicationTemplateResource } from '../../api/v3/index.ts';
 import { duplicateName } from '../../domain/errors.ts';
 import { v3Name } from '../../domain/names.ts';
 import { applicationTemplateCrud } from '../../kinds/application-template.ts';
@@ -7,6 +7,7 @@ import { KINDS, type Write } from '../../kinds/index.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { isPresent } from '../deletion.ts';
 import { withChanges } from '../edit.ts';
+import { forbidden } from '../errors.ts';
 import type { AnyRoute } from '../route.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
@@ -25,14 +26,17 @@ const hooks: CrudHooks<ApplicationTemplate, Write<ApplicationTemplate>> = {
       return applicationTemplates.create({ ...object, metadata, spec: { ...object.spec, name } }, signal);
     }
   },
-  /** A template may be renamed, to a name that is free. */
-  async change({ applicationTemplates }, before, { spec }) {
+  /** A template may be renamed, to a name that is free; whoever uses that name gets it, so that it takes the permission to create. */
+  async change({ applicationTemplates }, before, { spec }, _signal, caller) {
     const after = withChanges(before, { spec });
     const name = v3Name(after);
+    if (name === v3Name(before)) return after;
+    if (!(await caller.may({ resource: applicationTemplateResource.plural, verb: 'create' })))
+      throw forbidden(`name: a template takes the name "${name}" only for those who may create templates`);
     const others = applicationTemplates
       .find('name', name)
       .filter((one) => isPresent(one) && one.metadata.uid !== before.metadata.uid);
-    if (name !== v3Name(before) && others.length > 0) throw duplicateName('application template', name);
+    if (others.length > 0) throw duplicateName('application template', name);
     return after;
   },
 };

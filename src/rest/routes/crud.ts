@@ -9,7 +9,7 @@ import { inUseError, type Kind, type KindObject, type Kinds, type Operation, typ
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
 import { oldest } from '../../stores/oldest.ts';
-import { createNamed, deleteObject, isPresent } from '../deletion.ts';
+import { createNamed, deleteObject, isPresent, requireUnprotected } from '../deletion.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';
@@ -24,12 +24,12 @@ export interface CrudHooks<T, W extends Write<T>> {
   /** Stores a new object. */
   create?(deps: RestDependencies, object: T, write: W, signal: AbortSignal): Promise<T>;
   /** Resolves with the object to store, after a change of its spec; `before` is the former object. */
-  change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal): Promise<T>;
+  change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal, caller: Caller): Promise<T>;
   /** Runs after a change was stored. */
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
   /** Runs before an object is deleted that nothing uses, as far as references tell. */
-  deleting?(deps: RestDependencies, object: T, signal: AbortSignal): Promise<void>;
+  deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
 }
 
 type Params = Record<string, string | number>;
@@ -130,7 +130,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ...item,
       reply: { status: replies.delete.status, ...(replies.delete.status !== 204 && { schema: DONE }) },
       errors: [...(kind.inUse || crud.undeletable ? [400] : []), 404, 409],
-      handler: ({ deps, params, signal }) => operations.delete(deps, value(params), signal),
+      handler: ({ deps, params, caller, signal }) => operations.delete(deps, value(params), caller, signal),
     }),
     ...(upload
       ? [
@@ -286,6 +286,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     deps: RestDependencies,
     value: string,
     writeOf: (object: T) => W,
+    caller: Caller,
     signal: AbortSignal,
   ): Promise<T> {
     let before: T | undefined;
@@ -296,7 +297,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         before = object;
         const write = writeOf(object);
         const changed =
-          (await hooks.change?.(deps, object, write, signal)) ?? withChanges(object, { spec: write.spec });
+          (await hooks.change?.(deps, object, write, signal, caller)) ?? withChanges(object, { spec: write.spec });
         await requireVerdict(deps, changed, signal);
         return changed;
       },
@@ -312,10 +313,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     replies.replace ? idAndName(object) : changed(deps, object, caller, signal);
 
   const patch = async (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
-    changed(deps, await change(deps, value, (object) => crud.patch(object, body), signal), caller, signal);
+    changed(deps, await change(deps, value, (object) => crud.patch(object, body), caller, signal), caller, signal);
 
   /** Replaces the spec by that of a body; name, identity and links stay. */
-  const replace = (deps: RestDependencies, value: string, body: unknown, signal: AbortSignal) =>
+  const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(
       deps,
       value,
@@ -327,6 +328,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         const write = crud.fromBody(body);
         return { ...write, spec: { ...write.spec, ...kept } };
       },
+      caller,
       signal,
     );
 
@@ -334,18 +336,19 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   async function upsert(deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) {
     const create = { resource: definition.plural, verb: 'create' } as const;
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
-      return replaced(deps, await replace(deps, value, body, signal), caller, signal);
+      return replaced(deps, await replace(deps, value, body, caller, signal), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
     return replaced(deps, await store(deps, crud.fromBody(body), signal), caller, signal);
   }
 
-  async function remove(deps: RestDependencies, value: string, signal: AbortSignal) {
+  async function remove(deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) {
     const object = await presentObject(deps, kind, value, signal);
     const refused = crud.undeletable?.(object);
     if (refused) throw refused;
     const users = kind.inUse ? deps.references.users(kind, object) : [];
     if (users.length > 0) throw inUseError(kind, object, users);
-    await hooks.deleting?.(deps, object, signal);
+    requireUnprotected(object);
+    await hooks.deleting?.(deps, object, caller, signal);
     await deleteObject(objectsOf(deps, kind), object, signal);
     return replies.delete.status === 204 ? undefined : {};
   }

@@ -80,6 +80,15 @@ describe('a link', () => {
     expect(await links()).toEqual([uuids.b]);
   });
 
+  test('to a node that was deleted can be removed by the name that the object has', async () => {
+    const [stored] = deps.runtimeClasses.find('name', crun);
+    if (!stored) throw new Error('no runtime class');
+    deps.stores.runtimeClasses.set(next({ ...stored, spec: { ...stored.spec, nodes: ['gone'] } }));
+    expect((await unlink('gone')).status).toBe(200);
+    expect(deps.runtimeClasses.find('linked', 'gone')).toEqual([]);
+    expect((await unlink('never')).status).toBe(404);
+  });
+
   test('to a node that does not exist gets 404 that names it, and changes nothing', async () => {
     const { status, body } = await link(uuids.a, 'nowhere');
     expect([status, body.code, body.message]).toEqual([

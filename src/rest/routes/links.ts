@@ -45,15 +45,18 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
   async function relink(
     { deps, params: { name }, body, caller, signal }: LinkCall,
     change: (object: T, nodes: readonly EdgeNode[]) => readonly string[],
+    { allowsGone = false } = {},
   ) {
-    const nodes = await nodesNamed(deps, body.fogUuids, signal);
+    const linked = allowsGone ? ((await presentObject(deps, kind, name, signal)).spec.nodes ?? []) : [];
+    const named = body.fogUuids.filter((one) => !linked.includes(one) || findNode(deps, one));
+    const nodes = await nodesNamed(deps, named, signal);
     await edit(
       objectsOf(deps, kind),
       () => presentObject(deps, kind, name, signal),
       (object) => {
-        const linked = change(object, nodes);
-        if (linked.length === object.spec.nodes?.length) return object;
-        return withChanges(object as T & { spec: object }, { spec: { ...object.spec, nodes: linked } });
+        const changed = change(object, nodes);
+        if (changed.length === object.spec.nodes?.length) return object;
+        return withChanges(object as T & { spec: object }, { spec: { ...object.spec, nodes: changed } });
       },
       signal,
     );
@@ -104,8 +107,8 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
       body: { kind: 'json', schema: nodesBody },
       reply: { status: 200, schema },
       errors: [400, 404, 409],
-      handler: (call) =>
-        relink(call, (object, nodes) => {
+      handler: (call) => {
+        const unlinked = (object: T, nodes: readonly EdgeNode[]) => {
           for (const node of nodes) {
             const users = usersOn(call.deps, kind, object, node);
             if (users.length === 0) continue;
@@ -115,9 +118,12 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
               `${noun} ${v3Name(object)} is used on the node ${v3Name(node)} by ${users.join(', ')}`,
             );
           }
-          const names = new Set(nodes.flatMap(namesOf));
+          const names = new Set([...nodes.flatMap(namesOf), ...call.body.fogUuids]);
           return (object.spec.nodes ?? []).filter((linked) => !names.has(linked));
-        }),
+        };
+        // A node that was deleted meanwhile may still be named by the object: a later node of that name must not inherit it.
+        return relink(call, unlinked, { allowsGone: true });
+      },
     }),
   ];
 }

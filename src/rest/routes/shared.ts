@@ -2,8 +2,10 @@ import { v3Name } from '../../domain/names.ts';
 import type { SharedConfigMap, SharedSecret } from '../../domain/shared/form.ts';
 import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
 import { configMapKind, contentOf, secretKind } from '../../kinds/shared.ts';
-import { deleteObject } from '../deletion.ts';
+import { deleteObject, requireUnprotected } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
+import { forbidden } from '../errors.ts';
+import type { Caller } from '../route.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
 /** The routes of Secrets and ConfigMaps: data is in reads and not in lists, and that of Secrets needs a permission. */
@@ -16,7 +18,7 @@ const secrets: CrudHooks<SharedSecret, { name?: string; spec: SharedSecret['spec
     const mayRead = (await caller.may(permission)) || (await caller.may({ ...permission, name }));
     return { ...crud.read(secret, deps.references.find), ...(mayRead && contentOf(secret)) };
   },
-  deleting: (deps, secret, signal) => deleteMounts(deps, secretKind, secret, signal),
+  deleting: (deps, secret, caller, signal) => deleteMounts(deps, { kind: secretKind, source: secret }, caller, signal),
 };
 
 const configMaps: CrudHooks<SharedConfigMap, { name?: string; spec: SharedConfigMap['spec'] }> = {
@@ -24,22 +26,33 @@ const configMaps: CrudHooks<SharedConfigMap, { name?: string; spec: SharedConfig
     ...configMapKind.rest.crud.read(configMap, deps.references.find),
     ...contentOf(configMap),
   }),
-  deleting: (deps, configMap, signal) => deleteMounts(deps, configMapKind, configMap, signal),
+  deleting: (deps, configMap, caller, signal) =>
+    deleteMounts(deps, { kind: configMapKind, source: configMap }, caller, signal),
 };
 
 const VOLUME_MOUNTS = KINDS.volumeMounts as unknown as Kind;
 
-/** Deletes the volume mounts of a source, or refuses when a microservice uses one of them. */
+/**
+ * Deletes the volume mounts of a source, which needs the permission to delete them. All of them or none: a refusal comes
+ * before the first deletion.
+ */
 async function deleteMounts<T extends KindObject>(
   deps: RestDependencies,
-  kind: Kind<T>,
-  source: T,
+  { kind, source }: { kind: Kind<T>; source: T },
+  caller: Caller,
   signal: AbortSignal,
 ) {
   const objects = objectsOf(deps, VOLUME_MOUNTS);
   const mounts = objects.find('ref', referenceKey({ to: kind.key, ref: v3Name(source) }));
   const users = mounts.flatMap((mount) => deps.references.users(VOLUME_MOUNTS, mount));
   if (users.length > 0) throw inUseError(kind, source, [...new Set(users)].sort());
+  const permission = { resource: VOLUME_MOUNTS.definition.plural, verb: 'delete' } as const;
+  for (const mount of mounts) {
+    requireUnprotected(mount);
+    const { name } = mount.metadata;
+    if (!(await caller.may(permission)) && !(await caller.may({ ...permission, name })))
+      throw forbidden(`volume mount "${name}" would be deleted as well, and you may not delete it`);
+  }
   for (const mount of mounts) await deleteObject(objects, mount, signal);
 }
 

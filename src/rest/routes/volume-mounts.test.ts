@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ANNOTATIONS } from '../../api/names.ts';
 import { contentName } from '../../domain/volume-mount/volume-mount.ts';
 import { createTestClient, type TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
@@ -164,6 +165,21 @@ describe('what is in use is not deleted', () => {
     await admin.delete('/application/user');
     expect((await admin.delete('/secrets/used')).status).toBe(200);
     expect((await admin.get('/volumeMounts/used')).status).toBe(404);
+  });
+
+  test('a Secret with a mount that is protected, nor any of its mounts', async () => {
+    await admin.post('/secrets', { json: { name: 'kept', type: 'Opaque', data: { a: 'b' } } });
+    for (const name of ['kept-1', 'kept-2']) await admin.post('/volumeMounts', { json: { name, secretName: 'kept' } });
+    const [mount] = deps.volumeMounts.find('name', 'kept-2');
+    if (!mount) throw new Error('no mount');
+    const annotations = { [ANNOTATIONS.protected]: 'true' };
+    await deps.volumeMounts.replace(
+      { ...mount, metadata: { ...mount.metadata, annotations } },
+      AbortSignal.timeout(1_000),
+    );
+    expect(await admin.delete('/secrets/kept')).toMatchObject({ status: 409, body: { code: 'PROTECTED' } });
+    expect((await admin.get('/volumeMounts/kept-1')).status).toBe(200);
+    expect((await admin.get('/secrets/kept')).status).toBe(200);
   });
 
   test('a Secret and a config map whose values are in variables', async () => {
