@@ -82,10 +82,13 @@ export const mapOf = <T extends z.ZodType>(value: T, max: number) =>
     .refine((map) => Object.keys(map).length <= max, `must have at most ${max} keys`)
     .meta({ maxProperties: max });
 
+/** What the API server takes for an integer; zod's own takes 53 bits only. */
+const isInt64 = (value: number) => Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 63;
+
 /** An integer or text: digits mean an id, anything else a name. */
 export const integerOrText = (max: number) =>
   z
-    .union([z.number().int(), z.string()])
+    .union([z.number().refine(isInt64, 'must be an integer').meta({ type: 'integer' }), z.string()])
     .refine((value) => typeof value === 'number' || codePoints(value) <= max, `must have at most ${max} characters`)
     .meta({ 'x-kubernetes-int-or-string': true, maxLength: max });
 
