@@ -434,7 +434,9 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     test('fields that the engine cannot honour are reported with the microservice, which runs without them', async () => {
       const fields = { docker: ['env'], podman: ['runtime', 'env'] };
-      await provisioned(view({ runtime: 'runc', env: [{ key: 'SKERRY_ROLE', value: 'king' }] }));
+      // docker has runc; podman takes no choice, and has another one
+      const runtime = { docker: 'runc', podman: 'kata' }[kind];
+      await provisioned(view({ runtime, env: [{ key: 'SKERRY_ROLE', value: 'king' }] }));
       const status = await until('the report', () => {
         const seen = controller.microservice(uuid);
         return seen?.status === 'RUNNING' && seen;
