@@ -52,7 +52,7 @@ export const VERDICT_REASONS = {
   TemplateInvalid:
     'The template that the object names cannot be rendered: a variable without a value, an expression that fails, or a result that is not valid.',
   TemplateConflict: 'Something else sets what the template would set, to another value.',
-  TemplateNotRendered: 'The template that the microservice names is being rendered.',
+  TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
   PortReserved: 'An external port is reserved on every node.',

@@ -54,10 +54,7 @@ import { createReadyTimer, type ReadyTimer } from './ready-timer.ts';
 import type { SilencePacer } from './silence-pacer.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS, type StatusWriter } from './status-writer.ts';
-import { createTemplates, type Settled } from './templates.ts';
-
-/** Kinds of templates, which applications name until they are rendered. */
-const TEMPLATES = [KINDS.applicationTemplates as Kind, KINDS.microserviceTemplates as Kind];
+import type { TemplateVerdicts } from './templates.ts';
 
 /** The kinds whose objects verdicts look up. */
 const REFERENCED = REFERENCED_KINDS.map((key) => KINDS[key] as Kind);
@@ -70,11 +67,12 @@ export function createApplicationController(
   deps: ControllerDependencies,
   massSilence: MassSilence,
   pacer: SilencePacer,
+  templateVerdicts: (application: Application) => TemplateVerdicts,
 ): Controller {
   const { stores, clock, log, metrics } = deps;
   const statuses = createStatusWriter(deps, KINDS.applications);
   const readyTimer = createReadyTimer(clock, (seconds) => metrics.ready?.(seconds));
-  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer });
+  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer, templateVerdicts });
 
   /** Applications whose statuses may depend on the change of a node. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
@@ -124,8 +122,6 @@ export function createApplicationController(
       }),
       watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
       ...REFERENCED.map(watchReferenced),
-      // Applications are reconciled also where the API server does not know these kinds yet.
-      ...TEMPLATES.map((kind) => ({ ...watchReferenced(kind), whenSynced: async () => {} })),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
     ],
@@ -141,13 +137,17 @@ interface Helpers {
   pacer: SilencePacer;
   statuses: StatusWriter<Application>;
   readyTimer: ReadyTimer;
+  /** what is known of the templates that an application names; they are rendered elsewhere, since that may take long */
+  templateVerdicts: (application: Application) => TemplateVerdicts;
 }
 
 /** Observes an application and its nodes, plans its status, writes it in its turn, and returns when to reconcile again. */
-function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, readyTimer }: Helpers) {
+function createReconcile(
+  deps: ControllerDependencies,
+  { massSilence, pacer, statuses, readyTimer, templateVerdicts }: Helpers,
+) {
   const { client, stores, lookups, clock } = deps;
   const resource = RESOURCES.applications;
-  const templates = createTemplates(deps);
 
   function observe(application: Application, identity: Identity) {
     const nodes: NodeFacts[] = [...nodesOf(deps, application)].map((node) => ({
@@ -160,13 +160,13 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     return { nodes, rival };
   }
 
-  function inputsOf(
-    { application, obstacle, failures }: Settled,
-    { nodes, rival = obstacle }: ReturnType<typeof observe>,
-  ): ApplicationStatusInputs {
+  function inputsOf(application: Application, { nodes, rival }: ReturnType<typeof observe>): ApplicationStatusInputs {
+    const isDeleted = application.metadata.deletionTimestamp !== undefined;
+    const { obstacle, failures = [] } = isDeleted ? {} : templateVerdicts(application);
+    const identity = rival ?? obstacle;
     return {
       application,
-      ...(rival && { identity: rival }),
+      ...(identity && { identity }),
       verdicts: new Map([...verdicts(application, lookups), ...failures]),
       nodes,
       now: new Date(clock()).toISOString(),
@@ -178,17 +178,12 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     const stored = stores.applications.get(namespace, name);
     if (!stored) {
       pacer.forget(key);
-      templates.forget(key);
       return done();
     }
     const identity = await identityOf(deps, KINDS.applications, stored, signal);
     const isDeleted = stored.metadata.deletionTimestamp !== undefined;
     const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
-    const stamped = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);
-    const settled: Settled = isDeleted
-      ? { application: stamped, failures: new Map() }
-      : await templates.settle(stamped, signal);
-    const { application } = settled;
+    const application = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);
     const seen = observe(application, identity);
     const ownsName = seen.rival?.reason !== 'NameTaken';
     const deletion = isDeleted ? checkApplicationDeletion(application, seen.nodes, clock(), { ownsName }) : undefined;
@@ -196,7 +191,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
       return done();
     }
-    const inputs = inputsOf(settled, seen);
+    const inputs = inputsOf(application, seen);
     const status = { ...applicationStatus(inputs), ...identity };
     const change = deletion ? undefined : changeOf(application, status);
     const silenceMs = pacer.waitMs(key, change);
@@ -207,8 +202,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     if (deletion) return requeueAfter(Math.min(DELETION_CHECK_MS, Math.max(0, deletion.until - clock())));
     if (refused) return requeueAfter(REFUSED_RETRY_MS);
     const at = readyAt(inputs);
-    const times = [settled.retryMs, at && Math.max(0, at - clock()) + 10].filter((ms) => ms !== undefined);
-    return times.length === 0 ? done() : requeueAfter(Math.min(...times));
+    return at === undefined ? done() : requeueAfter(Math.max(0, at - clock()) + 10);
   };
 }
 

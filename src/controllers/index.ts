@@ -11,6 +11,7 @@ import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
 import { createSharedController } from './shared.ts';
 import { createSilencePacer } from './silence-pacer.ts';
+import { createTemplateController } from './templates.ts';
 import { createVolumeMountController } from './volume-mount.ts';
 
 export type { ControllerDependencies } from './dependencies.ts';
@@ -22,6 +23,13 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   const massSilence = running.use(createMassSilence(deps, nodePacer));
   const nodes = createEdgeNodeController(deps, massSilence, nodePacer);
   running.defer(() => nodes[Symbol.dispose]());
+  const templates = createTemplateController(deps, (key) => applications.enqueue(key));
+  const applications: Controller = createApplicationController(
+    deps,
+    massSilence,
+    createSilencePacer(deps.clock),
+    templates.verdicts,
+  );
   /** Kinds with a reconciler of their own; every other kind gets the plain one. */
   const own: Partial<Record<KindKey, Controller>> = {
     registries: createRegistryController(deps),
@@ -30,11 +38,12 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     catalogItems: createCatalogItemController(deps),
     nodes,
     volumeMounts: createVolumeMountController(deps),
-    applications: createApplicationController(deps, massSilence, createSilencePacer(deps.clock)),
+    applications,
   };
   const plain = Object.values(deps.kinds).filter(({ key }) => !Object.hasOwn(own, key));
   const controllers: readonly Controller[] = [
     ...Object.values(own),
+    templates.controller,
     createProvisioningKeyController(deps),
     createSharedController(deps, 'secrets'),
     createSharedController(deps, 'configMaps'),

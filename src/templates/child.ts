@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { basename, dirname, join } from 'node:path';
 import { DomainError, invalid } from '../domain/errors.ts';
-import type { Rendering, RenderOptions } from '../domain/templates/renderer.ts';
+import type { LookUp, Rendering, RenderOptions } from '../domain/templates/renderer.ts';
 import { formatPath } from '../domain/upload/validate.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 
@@ -56,6 +56,7 @@ export function exchange(
   { lookUp, signal }: Pick<RenderOptions, 'lookUp' | 'signal'>,
   timeMs: number,
 ): Promise<Json> {
+  const boundedLookUp = withinWeight(lookUp);
   /** the first look-up that failed: it has a status of its own */
   let failed: unknown;
   return new Promise<Json>((resolve, reject) => {
@@ -79,7 +80,7 @@ export function exchange(
       else if ('lookUp' in message) {
         const { lookUp: answer, filter, input } = message;
         Promise.resolve()
-          .then(() => lookUp(filter, input, signal))
+          .then(() => boundedLookUp(filter, input, signal))
           .then(
             (value) => say({ answer, value }),
             (error) => {
@@ -95,6 +96,23 @@ export function exchange(
     else if (child.exitCode !== null || child.signalCode !== null) exited();
     else say({ render: rendering });
   });
+}
+
+/** Characters of JSON that the look-ups of one document may give: 1,000 nodes, or a few of the largest applications. */
+const WEIGHT = 8 * 1024 * 1024;
+
+/** What look-ups give is serialised on the event loop of the controller, and parsed into the heap of the child. */
+function withinWeight(lookUp: LookUp): LookUp {
+  let left = WEIGHT;
+  return async (filter, input, signal) => {
+    const value = await lookUp(filter, input, signal);
+    // One by one, so that a list that is far too long is not serialised to its end.
+    for (const item of Array.isArray(value) ? value : [value]) {
+      left -= JSON.stringify(item)?.length ?? 0;
+      if (left < 0) throw invalid(`${filter}: what the document looks up has more than ${WEIGHT} characters`);
+    }
+    return value;
+  };
 }
 
 const tooMuch = (what: string) => invalid(`the document ${what}`, undefined, EXPRESSION_FAILED);

@@ -17,8 +17,10 @@ const LIMITS = {
   values: 65_536,
   /** levels of one result */
   depth: 32,
-  /** look-ups of one document */
+  /** different look-ups of one document */
   lookUps: 1_024,
+  /** characters of the JSON of what one look-up gets */
+  argument: 4 * 1024,
 } as const;
 
 /** A text that cannot be rendered. */
@@ -112,11 +114,21 @@ function createLiquid(lookUp: (filter: LookUpName, input: unknown) => Promise<un
   // An object has members that nobody registered, such as `constructor`.
   Object.setPrototypeOf(liquid.filters, null);
   Object.setPrototypeOf(liquid.tags, null);
-  let lookUps = 0;
+  // The controller makes each look-up once, however often a loop asks for it.
+  const known = new Map<string, Promise<unknown>>();
   for (const filter of LOOK_UPS)
     liquid.registerFilter(filter, (input: unknown) => {
-      if (++lookUps > LIMITS.lookUps) throw new Error(`the document looks up more than ${LIMITS.lookUps} objects`);
-      return lookUp(filter, input);
+      const argument = argumentOf(input);
+      const text = JSON.stringify(argument) ?? '';
+      if (text.length > LIMITS.argument)
+        throw new Error(`${filter}: its argument has more than ${LIMITS.argument} characters`);
+      const key = `${filter} ${text}`;
+      const found = known.get(key);
+      if (found) return found;
+      if (known.size >= LIMITS.lookUps) throw new Error(`the document looks up more than ${LIMITS.lookUps} objects`);
+      const result = lookUp(filter, argument);
+      known.set(key, result);
+      return result;
     });
   liquid.registerFilter('toNumber', parsed);
   liquid.registerFilter('toBoolean', parsed);
@@ -124,6 +136,13 @@ function createLiquid(lookUp: (filter: LookUpName, input: unknown) => Promise<un
     typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? ''),
   );
   return liquid;
+}
+
+/** Of an object, such as a microservice, only the members that look-ups read. */
+function argumentOf(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null) return input;
+  const { nodeUuid, agentName } = input as Json;
+  return { nodeUuid, agentName };
 }
 
 /** The value of JSON text; anything else unchanged. */

@@ -101,6 +101,63 @@ describe('an expression', () => {
   });
 });
 
+describe('the look-ups of a document', () => {
+  const loop = (times: number, name: string) =>
+    `{% for i in (1..${times}) %}{% assign a = ${name} | findAgent %}{% endfor %}{{ a.name }}`;
+  const patient = createRenderer();
+  afterAll(() => patient[Symbol.dispose]());
+  const renderWith = (lookUp: LookUp, document: Record<string, unknown>) =>
+    patient.render({ document }, { lookUp, caller: 'ann', signal: AbortSignal.timeout(60_000) });
+
+  it('are made once for each filter and argument, however often they are asked for', async () => {
+    const made: unknown[] = [];
+    const count: LookUp = async (filter, input) => {
+      made.push([filter, input]);
+      return NODE;
+    };
+    const document = { a: loop(1_000, '""'), b: [loop(1_000, '"gw-1"'), loop(10, '""')], c: loop(10, '"x"') };
+    expect(await renderWith(count, document)).toMatchObject({ a: 'gw-1', b: ['gw-1', 'gw-1'], c: 'gw-1' });
+    expect(made).toEqual([
+      ['findAgent', ''],
+      ['findAgent', 'gw-1'],
+      ['findAgent', 'x'],
+    ]);
+    await renderWith(count, document);
+    expect(made).toHaveLength(6);
+  });
+
+  it('give at most 8 MiB; the error names the field', async () => {
+    let made = 0;
+    const heavy: LookUp = async () => ({ name: `node ${++made}`, notes: 'x'.repeat(2 ** 20) });
+    const document = {
+      name: 'plant',
+      parts: [{ env: `{% for i in (1..100) %}{{ i | append: "" | findAgent | map: "name" }}{% endfor %}` }],
+    };
+    await expect(renderWith(heavy, document)).rejects.toMatchObject({
+      status: 400,
+      code: 'EXPRESSION_FAILED',
+      message: 'parts[0].env: findAgent: what the document looks up has more than 8388608 characters',
+    });
+    expect(made).toBe(8);
+    expect(await renderWith(heavy, { a: '{{ "gw-1" | findAgent | map: "name" | first }}' })).toEqual({ a: 'node 9' });
+  });
+
+  it('get no more of an object than they read, and no long text', async () => {
+    const made: unknown[] = [];
+    const count: LookUp = async (filter, input) => {
+      made.push(input);
+      return filter === 'findApplication' ? { agentName: 'gw-1', config: 'x'.repeat(2 ** 20) } : NODE;
+    };
+    await renderWith(count, { a: '{{ "line" | findApplication | findMicroserviceAgent }}' });
+    expect(made).toEqual(['line', { agentName: 'gw-1' }]);
+    const long = '{% assign a = "line" | findApplication %}{{ a.config | findAgent }}';
+    await expect(renderWith(count, { a: { b: long } })).rejects.toThrow(
+      'a.b: findAgent: its argument has more than 4096 characters',
+    );
+    expect(made).toHaveLength(3);
+  });
+});
+
 /** Each would take hours or gigabytes. */
 const BOMBS: Record<string, string> = {
   'an empty loop': '{% for i in (1..1000000000) %}{% endfor %}',

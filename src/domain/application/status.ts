@@ -128,7 +128,12 @@ function overall(
   lines: readonly StatusLine[],
   count: string,
 ): Record<'Ready' | 'Reconciling' | 'Stalled', Finding> {
-  if (identity) return kstatus({ is: 'stalled', reason: identity.reason, message: identity.message });
+  if (identity)
+    return kstatus({
+      is: identity.passes ? 'working' : 'stalled',
+      reason: identity.reason,
+      message: identity.message,
+    });
   const open = lines.filter(({ progress }) => progress.is !== 'done');
   const texts = open.map(({ name, progress }) => `${name}: ${progress.message}`).slice(0, NAMED);
   const more = open.length > NAMED ? ` and ${open.length - NAMED} more` : '';

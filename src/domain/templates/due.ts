@@ -63,16 +63,17 @@ const recorded = ({ metadata }: Application, annotation: string) => metadata.ann
 export function notRendered(application: Application, name: string, template: unknown): Verdict | undefined {
   if (isEmpty(template)) return undefined;
   const { annotation } = placeOf({ name });
-  if (recorded(application, annotation) === digestOf(template)) return undefined;
-  return {
-    reason: 'TemplateNotRendered',
-    status: 400,
-    code: 'TEMPLATE_NOT_RENDERED',
-    field: 'template',
-    message: 'its template has not been rendered yet',
-    passes: true,
-  };
+  return recorded(application, annotation) === digestOf(template) ? undefined : NOT_RENDERED;
 }
+
+export const NOT_RENDERED: Verdict = {
+  reason: 'TemplateNotRendered',
+  status: 400,
+  code: 'TEMPLATE_NOT_RENDERED',
+  field: 'template',
+  message: 'its template has not been rendered yet',
+  passes: true,
+};
 
 /** `managedFields` of an object: which manager owns which fields. */
 export interface ManagedFields {

@@ -1,0 +1,184 @@
+import type { VerdictReason } from '../api/conditions.ts';
+import { API_VERSION, FIELD_MANAGERS } from '../api/names.ts';
+import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import {
+  applicationRead,
+  DomainError,
+  nodeRead,
+  nodeUuid,
+  registryId,
+  resolveRegistry,
+  type Verdict,
+  v3Name,
+} from '../domain/index.ts';
+import {
+  clashes,
+  type DueTemplate,
+  entryPath,
+  isOwnedByOthers,
+  type ManagedFields,
+  managerOf,
+} from '../domain/templates/due.ts';
+import { lookUps } from '../domain/templates/look-ups.ts';
+import { applicationRendering, entryPart, entryRendering } from '../domain/templates/overlay.ts';
+import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
+import { readTemplateRef } from '../domain/templates/variables.ts';
+import { readApplicationUpload } from '../domain/upload/application.ts';
+import { type KindObject, RESOURCES } from '../kinds/index.ts';
+import { isConflict, isInvalid, refOf } from '../kube/mod.ts';
+import { referenced } from '../stores/use.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+
+/** Applies what templates add, server-side and without force. Expressions have the rights of a viewer. */
+export function createTemplateApply(deps: ControllerDependencies) {
+  const { client, stores } = deps;
+  const resource = RESOURCES.applications;
+  const lookUp = viewerLookUp(deps);
+
+  const templateOf = ({ template: { name }, entry }: DueTemplate) => {
+    return entry ? referenced(stores.microserviceTemplates, name) : referenced(stores.applicationTemplates, name);
+  };
+
+  /** The application with what one template adds to it; it must be fresh from the API server. */
+  async function apply(application: Application, due: DueTemplate, signal: AbortSignal): Promise<Application> {
+    const ref = readTemplateRef(due.template, 'template');
+    const found = templateOf(due);
+    if (!found) throw new DomainError(404, 'TEMPLATE_NOT_FOUND', `there is no template "${ref.name}"`);
+    const managed = managedFieldsOf(application);
+    const render = (rendering: Rendering) =>
+      deps.templates.render(rendering, { lookUp, caller: FIELD_MANAGERS.template, signal });
+    const name = v3Name(application);
+    let spec: object;
+    if ('application' in found.spec) {
+      const rendered = await render(applicationRendering(found as never, ref, { name }, 'template'));
+      const document = { kind: 'Application', metadata: { name }, spec: rendered };
+      const { description, busConfig, microservices } = readApplicationUpload(document, { isAnyForm: true }).spec;
+      const isFree = (field: string) => !isOwnedByOthers(managed, due.manager, ['f:spec', `f:${field}`]);
+      spec = {
+        ...(description !== undefined && isFree('description') && { description }),
+        ...(busConfig !== undefined && isFree('busConfig') && { busConfig }),
+        ...(microservices && { microservices }),
+      };
+    } else {
+      const entry = due.entry as MicroserviceEntry;
+      const rendered = await render(entryRendering(found as never, ref, entry, name, 'template'));
+      const part = entryPart(rendered, entry.name, ref, 'template');
+      const both = clashes(entry, part, managed, due.manager);
+      if (both.length > 0)
+        throw new DomainError(
+          409,
+          'TEMPLATE_CONFLICT',
+          `${both.join(', ')}: both the microservice and its template "${ref.name}" set it; leave it out of one`,
+        );
+      spec = { microservices: [part] };
+    }
+    return put(application, due.manager, { [due.annotation]: due.hash }, spec, signal);
+  }
+
+  /** The uid lets the API server refuse to create an object that was deleted. */
+  const put = (
+    application: Application,
+    fieldManager: string,
+    annotations: object,
+    spec: object,
+    signal: AbortSignal,
+  ) => {
+    const { name, namespace, uid } = application.metadata;
+    const body = {
+      apiVersion: API_VERSION,
+      kind: resource.kind,
+      metadata: { name, namespace, uid, annotations },
+      spec,
+    };
+    return client.patch(resource, refOf(application), { type: 'apply', body }, { signal, fieldManager });
+  };
+
+  /** Removes what a template added to an entry that is gone but for that; of other entries it stays. */
+  async function release(application: Application, annotation: string, signal: AbortSignal): Promise<Application> {
+    const manager = managerOf(annotation);
+    const [, name = ''] = manager.split('/');
+    const isLeftOver =
+      application.spec.microservices?.some((entry) => entry.name === name) &&
+      !isOwnedByOthers(managedFieldsOf(application), manager, entryPath(name));
+    if (isLeftOver) return put(application, manager, {}, {}, signal);
+    const { resourceVersion } = application.metadata;
+    const body = { metadata: { resourceVersion, annotations: { [annotation]: null } } };
+    return client.patch(
+      resource,
+      refOf(application),
+      { type: 'merge', body },
+      { signal, fieldManager: FIELD_MANAGERS.controller },
+    );
+  }
+
+  return { templateOf, apply, release };
+}
+
+/** Only an object that was just read or written has them: the stores leave them out. */
+const managedFieldsOf = ({ metadata }: Application) =>
+  (metadata as { managedFields?: ManagedFields[] }).managedFields ?? [];
+
+/** The reason of a failure that an edit can mend; undefined for all others. */
+export function verdictOf(error: unknown): Verdict | undefined {
+  const make = (reason: VerdictReason, status: Verdict['status'], code: string, message: string): Verdict => ({
+    reason,
+    status,
+    code,
+    field: 'template',
+    message: `template: ${message.replace(/^template: /, '')}`,
+  });
+  if (error instanceof DomainError) {
+    const { status, code, message } = error;
+    if (status === 404) return make('TemplateNotFound', 404, code, message);
+    if (status === 409) return make('TemplateConflict', 409, code, message);
+    return make('TemplateInvalid', 400, code, message);
+  }
+  if (isConflict(error)) {
+    const fields = (error.details.causes ?? []).map(({ field, message }) => `${field}: ${message}`).sort();
+    return make('TemplateConflict', 409, 'TEMPLATE_CONFLICT', fields.slice(0, 8).join('; ') || error.message);
+  }
+  if (isInvalid(error)) return make('TemplateInvalid', 400, 'TEMPLATE_INVALID', error.message.slice(0, 500));
+  return undefined;
+}
+
+/** Look-ups that read what a viewer may list: nodes and applications, as REST shows them. */
+function viewerLookUp({ stores, lookups, liveness, observations, provisioned, clock }: ControllerDependencies): LookUp {
+  const isPresent = ({ metadata }: KindObject) => metadata.deletionTimestamp === undefined;
+  const live = (node: EdgeNode) => {
+    const observation = observations.get(nodeUuid(node));
+    const provisioning = provisioned(nodeUuid(node));
+    return {
+      liveness: liveness(node),
+      ...(observation && { observation }),
+      ...(provisioning && { provisioned: provisioning }),
+    };
+  };
+  return lookUps({
+    nodes: async () => stores.nodes.list().filter(isPresent),
+    nodeBy: async (key, value) => {
+      const node = key === 'name' ? lookups.nodeByName(value) : lookups.nodeByUuid(value);
+      return node && isPresent(node) ? node : undefined;
+    },
+    applicationByName: async (name) => {
+      const application = lookups.applicationByName(name);
+      return application && isPresent(application) ? application : undefined;
+    },
+    readNodes: async (nodes) => nodes.map((node) => nodeRead(node, live(node), { platformStatus: false })),
+    readApplication: async (application) =>
+      applicationRead(application, {
+        nodeByName: lookups.nodeByName,
+        nodeByUuid: lookups.nodeByUuid,
+        liveness,
+        live: (node, uuid) =>
+          observations.get(nodeUuid(node))?.report.microserviceStatus?.find(({ id }) => id === uuid),
+        nodesReporting: (name) => stores.nodes.byIndex('reports', name),
+        registryId(ref) {
+          const registry = resolveRegistry(lookups.find, ref);
+          return registry && registryId(registry);
+        },
+        applicationsOn: lookups.applicationsOn,
+        catalogItem: (ref) => lookups.find('catalogItems', ref),
+        now: clock(),
+      }),
+  });
+}
