@@ -3,7 +3,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
-import type { Application, EdgeNode, Model, Registry } from '../api/v3/index.ts';
+import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api/v3/index.ts';
 import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
 import { createStores } from '../stores/stores.ts';
@@ -89,6 +89,13 @@ export const makeModel = (name: string, spec: object = {}): Model => ({
   kind: 'Model',
   metadata: metadata(name),
   spec: { repo: `team/${name}`, registryId: 1, ...spec },
+});
+
+export const makeVolumeMount = (name: string, spec: VolumeMount['spec']): VolumeMount => ({
+  apiVersion: API_VERSION,
+  kind: 'VolumeMount',
+  metadata: metadata(name),
+  spec,
 });
 
 export function makeSecret(name: string, data: Record<string, string>, extra: object = {}): Secret {

@@ -1,7 +1,20 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
-import { keyOf, makeKey, makeNode, startWithNode } from './_util.ts';
+import { LABELS } from '../api/names.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
+import {
+  keyOf,
+  makeKey,
+  makeNode,
+  makeSecret,
+  makeToken,
+  makeVolumeMount,
+  startWithNode,
+  type TestKey,
+} from './_util.ts';
 
 /** What many, or one that sends rubbish, do to the others at the same replica. */
 type Setup = Awaited<ReturnType<typeof startWithNode>>;
@@ -94,4 +107,79 @@ test('a node that sends invalid reports gets 429, others do not', async () => {
   for (let i = 0; i < 4; i++) statuses.push((await replica.as(node, key, 'PUT', '/status', { body })).status);
   expect(statuses).toEqual([204, 204, 429, 429]);
   expect((await replica.as(other, otherKey, 'PUT', '/status', { body: { cpuUsage: 1 } })).status).toBe(204);
+});
+
+const MIB = 2 ** 20;
+const MOUNTS = '/volumeMounts';
+
+/** Nodes that are linked to one volume mount of 12 MiB at a replica that sends 48 MiB at once, and 28 MiB to each. */
+async function startWithMounts(count: number) {
+  const sending = { all: { bytes: 64 * MIB, messages: 100 }, node: { bytes: 28 * MIB, messages: 4 } };
+  const setup = await startWithNode({ limits: { sending } });
+  const { stores } = setup.replica;
+  const nodes = Array.from({ length: count }, (_, i) => ({ node: makeNode(`site-${i}`), key: makeKey() }));
+  for (const { node, key } of nodes) {
+    stores.nodes.set(node);
+    stores.secrets.set(keyOf(node, key));
+  }
+  const shareable = { labels: { [LABELS.shareable]: 'true' } };
+  stores.secrets.set(makeSecret('large', { file: randomBytes(6.75 * MIB).toString('base64') }, shareable));
+  const names = nodes.map(({ node }) => node.metadata.name);
+  stores.volumeMounts.set(makeVolumeMount('large', { secretName: 'large', nodes: names }));
+  return { ...setup, nodes };
+}
+
+/** A connection that requests the volume mounts so many times without reading what comes back. */
+async function request(
+  { replica, clock }: Setup,
+  { node, key }: { node: EdgeNode; key: TestKey },
+  times = 1,
+  head = '',
+) {
+  const { hostname, port } = new URL(replica.url);
+  const socket = connect(Number(port), hostname);
+  await once(socket, 'connect');
+  socket.on('error', () => {});
+  for (let i = 0; i < times; i++) {
+    const token = makeToken(node.spec.uuid ?? '', key, clock.wall());
+    socket.write(`GET /api/v3/agent${MOUNTS} HTTP/1.1\r\nHost: c\r\nAuthorization: Bearer ${token}\r\n${head}\r\n`);
+  }
+  return socket;
+}
+
+test('responses that their clients do not read are bounded: beyond it 503 with Retry-After, small ones go on', async () => {
+  const setup = await startWithMounts(8);
+  await using _ = setup.replica;
+  const { replica, nodes } = setup;
+  const sockets = [];
+  for (const one of nodes.slice(0, 3)) sockets.push(await request(setup, one));
+  const [other] = nodes.slice(-1);
+  if (!other) return;
+  const read = (path: string) => replica.as(other.node, other.key, 'GET', path);
+  await expect.poll(async () => (await read(MOUNTS)).status, { timeout: 20_000 }).toBe(503);
+  const refused = await read(MOUNTS);
+  expect(refused.body).toMatchObject({ code: 'CONTROLLER_NOT_READY', retryable: true });
+  expect(refused.headers['retry-after']).toBe('5');
+  expect((await read('/registries')).status).toBe(200);
+
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(async () => (await read(MOUNTS)).status, { timeout: 20_000 }).toBe(200);
+  // A response that was read is charged no longer.
+  for (let i = 0; i < 4; i++) expect((await read(MOUNTS)).status).toBe(200);
+});
+
+test.for([
+  ['whose second response waits for its first', ''],
+  ['that gets compressed responses', 'Accept-Encoding: gzip\r\n'],
+] as const)('a client that is gone, %s, is charged no longer', async ([, head]) => {
+  const setup = await startWithMounts(1);
+  await using _ = setup.replica;
+  const [one] = setup.nodes;
+  if (!one) return;
+  const read = (path: string) => setup.replica.as(one.node, one.key, 'GET', path);
+  const status = async () => (await read(MOUNTS)).status;
+  const socket = await request(setup, one, 2, head);
+  await expect.poll(status, { timeout: 20_000 }).toBe(503);
+  socket.destroy();
+  await expect.poll(status, { timeout: 20_000 }).toBe(200);
 });

@@ -136,6 +136,8 @@ export interface AgentLimits {
   provisioningBytes: number;
   /** bodies that are being received: in total, of one node, of all callers without identity, and of one address */
   receiving: Readonly<Record<'all' | 'node' | 'provisioning' | 'address', { bytes: number; messages: number }>>;
+  /** large responses that their clients have not taken yet: in total, and of one node or address */
+  sending: Readonly<Record<'all' | 'node', { bytes: number; messages: number }>>;
   /** until a body must be complete */
   bodyMs: number;
   provisioningBodyMs: number;
@@ -156,6 +158,11 @@ export const AGENT_LIMITS: AgentLimits = {
     node: { bytes: 5 * 2 ** 20, messages: 4 },
     provisioning: { bytes: 4 * 2 ** 20, messages: 1_000 },
     address: { bytes: 2 ** 20, messages: 256 },
+  },
+  // A node may get as much as our agent reads (32 MiB). Compression holds a response twice for a moment.
+  sending: {
+    all: { bytes: 128 * 2 ** 20, messages: 10_000 },
+    node: { bytes: 32 * 2 ** 20, messages: 4 },
   },
   bodyMs: 20_000,
   provisioningBodyMs: 10_000,

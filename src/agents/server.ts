@@ -24,6 +24,7 @@ import { createNodeDirectory } from './node-directory.ts';
 import { createAuthenticate } from './pipeline/authenticate.ts';
 import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
 import { createNotOlderThan } from './pipeline/not-older-than.ts';
+import { createOutgoing } from './pipeline/outgoing.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createReadiness } from './pipeline/readiness.ts';
 import { createReceive } from './pipeline/receive.ts';
@@ -97,10 +98,11 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     ? createEpochCheck(options.epochs, directory, createSealedPositions(revisionKey ?? ''), clock)
     : () => ({});
   const positions = createPositionUpdates(options.epochs, longPolls.release);
+  const outgoing = createOutgoing(limits);
   const handlers = createHandlers({
     ...{ client, stores, namespace, provisioningKeys: options.provisioningKeys, caCert: options.caCert, limits },
     releasesUrl: options.releasesUrl,
-    ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, clock, log, metrics },
+    ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, outgoing, clock, log, metrics },
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),
   });
@@ -119,7 +121,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       clock,
     }),
   });
-  const serve = createServe({ pipeline, readiness, metrics, log });
+  const serve = createServe({ pipeline, readiness, outgoing, metrics, log });
 
   const wakes = desired.subscribe(longPolls.wake);
   const gone = stores.nodes.subscribe((change) => {

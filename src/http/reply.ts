@@ -16,6 +16,8 @@ export interface SendOptions {
   closing?: boolean;
   /** Compresses large bodies for clients that accept gzip. */
   compress?: boolean;
+  /** called once, when this process keeps nothing of the body any more: it was taken, or its client is gone */
+  onReleased?: (() => void) | undefined;
 }
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -28,8 +30,12 @@ export const json = (body: unknown, extra: Partial<Reply> = {}): Reply => ({
 });
 
 /** Does nothing when the client is gone or a response has begun. */
-export function send(res: ServerResponse, reply: Reply, { closing = false, compress = false }: SendOptions = {}): void {
-  if (res.headersSent || res.destroyed) return;
+export function send(res: ServerResponse, reply: Reply, options: SendOptions = {}): void {
+  const { closing = false, compress = false, onReleased } = options;
+  if (isGone(res)) {
+    onReleased?.();
+    return;
+  }
   const { status, body } = reply;
   const headers: Record<string, string | number> = { ...reply.headers };
   if (reply.etag !== undefined) headers.ETag = reply.etag;
@@ -41,13 +47,17 @@ export function send(res: ServerResponse, reply: Reply, { closing = false, compr
     headers['Content-Length'] = 0;
   }
   if (compress && !closing && body !== undefined && isWorthCompressing(body, res.req.headers['accept-encoding'])) {
-    sendCompressed(res, status, headers, body);
+    sendCompressed(res, status, headers, body, onReleased);
     return;
   }
+  if (onReleased) whenOver(res, onReleased);
   res.writeHead(status, headers);
   if (closing && !res.req.complete && body !== undefined) linger(res, body);
   else res.end(body);
 }
+
+/** Also when the socket ends while a response waits for an earlier one: that response is not destroyed. */
+const isGone = (res: ServerResponse) => res.headersSent || res.destroyed || res.req.socket.destroyed;
 
 /** Below this length compression costs more CPU than the bandwidth it saves, also on slow links. */
 const WORTH_COMPRESSING = 4096;
@@ -60,17 +70,32 @@ function sendCompressed(
   status: number,
   headers: Record<string, string | number>,
   body: string | Buffer,
+  onReleased: (() => void) | undefined,
 ): void {
+  // A client that is gone does not end the compression, which keeps the body.
   gzip(body, { level: constants.Z_BEST_SPEED }, (error, compressed) => {
-    if (res.headersSent || res.destroyed) return;
-    if (error) {
-      res.destroy(error);
+    if (error) res.destroy(error);
+    if (isGone(res)) {
+      onReleased?.();
       return;
     }
+    if (onReleased) whenOver(res, onReleased);
     const more = { 'Content-Encoding': 'gzip', 'Content-Length': compressed.length, Vary: 'Accept-Encoding' };
     res.writeHead(status, { ...headers, ...more });
     res.end(compressed);
   });
+}
+
+/** Calls back once: when the response was written, or its socket is gone, also while an earlier response is written. */
+function whenOver(res: ServerResponse, callback: () => void): void {
+  const { socket } = res.req;
+  const over = () => {
+    res.off('close', over);
+    socket.off('close', over);
+    callback();
+  };
+  res.on('close', over);
+  socket.on('close', over);
 }
 
 const LINGER_MS = 2_000;

@@ -254,3 +254,24 @@ for (const [name, { problem, asks }] of Object.entries(RECOVERIES))
     expect(asked.slice(0, 2)).toEqual(asks);
     expect(fixture.loop.connection.state).toBe('OK');
   });
+
+test('a list that the controller has no room to send now is requested again after Retry-After, with jitter', async () => {
+  const requested: number[] = [];
+  const respond = (status: number, body: object, headers = {}) =>
+    Promise.resolve({ status, headers, body: JSON.stringify(body) });
+  await using fixture = start((request) => {
+    if (request.path.includes('/changes'))
+      return respond(200, { lastUpdated: '', due: 'volumeMounts:a1', volumeMounts: true });
+    if (!request.path.endsWith('/volumeMounts')) return undefined;
+    requested.push(fixture.clock.now());
+    return respond(503, { code: 'CONTROLLER_NOT_READY', retryable: true }, { 'retry-after': '5' });
+  });
+  await fixture.clock.advance(MINUTE);
+  const pauses = requested.slice(1).map((at, i) => at - (requested[i] ?? 0));
+  expect(pauses.length).toBeGreaterThan(5);
+  for (const pause of pauses) {
+    expect(pause).toBeGreaterThanOrEqual(5 * SECOND);
+    expect(pause).toBeLessThanOrEqual(8 * SECOND);
+  }
+  expect(fixture.loop.connection.error).toContain('CONTROLLER_NOT_READY');
+});

@@ -4,22 +4,27 @@ import { isTransient, type Log } from '../../kube/mod.ts';
 import type { AgentMetrics } from '../dependencies.ts';
 import { failureOf } from '../failure.ts';
 import type { Exchange } from './exchange.ts';
+import type { Outgoing } from './outgoing.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface ServeOptions {
   pipeline: Pick<Pipeline, 'run'>;
   readiness: Pick<Readiness, 'ready'>;
+  outgoing: Pick<Outgoing, 'charge'>;
   metrics: AgentMetrics;
   log: Log;
 }
 
 /** Takes a request through the pipeline and sends its response, or the error that it ends with. Never rejects. */
-export function createServe({ pipeline, readiness, metrics, log }: ServeOptions) {
+export function createServe({ pipeline, readiness, outgoing, metrics, log }: ServeOptions) {
   return async (exchange: Exchange): Promise<void> => {
     const { req, res, path } = exchange;
     try {
-      send(res, await pipeline.run(exchange), { closing: !readiness.ready, compress: true });
+      const reply = await pipeline.run(exchange);
+      const { call, address = '' } = exchange;
+      const onReleased = outgoing.charge(call?.uuid ?? address, Buffer.byteLength(reply.body ?? ''));
+      send(res, reply, { closing: !readiness.ready, compress: true, onReleased });
     } catch (error) {
       const failure = failureOf(error);
       metrics.agent?.('refused', failure.code);

@@ -7,6 +7,7 @@ import type { LongPolls } from '../long-polls/long-polls.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import type { CheckEpoch } from '../pipeline/epoch-check.ts';
+import type { Outgoing } from '../pipeline/outgoing.ts';
 import { createChanges } from './changes.ts';
 import { createFixedHandlers } from './fixed.ts';
 import { createProvision } from './provision.ts';
@@ -31,6 +32,7 @@ export interface HandlerDependencies {
   checkEpoch: CheckEpoch;
   observe: Observe;
   forwarder: Pick<ObservationForwarder, 'hasReport' | 'flush'>;
+  outgoing: Pick<Outgoing, 'check'>;
   onListed(uuid: string): void;
   /** called for a report with mistakes, which take time to find */
   onMistakes(uuid: string, mistakes: number): void;

@@ -15,6 +15,7 @@ import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import { digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
+import type { Outgoing } from '../pipeline/outgoing.ts';
 import { isThirdParty } from './changes.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
@@ -25,6 +26,7 @@ export interface ReadsOptions {
   onListed?: (uuid: string) => void;
   sent: Pick<SentResponses, 'acknowledged'>;
   observe: Observe;
+  outgoing: Pick<Outgoing, 'check'>;
   clock: Pick<Clock, 'wall'>;
 }
 
@@ -35,7 +37,7 @@ const LOST_MS = 5 * 60_000;
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
 /** The sections of the desired state, each response with its digests as ETag. */
-export function createReads({ desired, onListed, sent, observe, clock }: ReadsOptions) {
+export function createReads({ desired, onListed, sent, observe, outgoing, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -86,6 +88,16 @@ export function createReads({ desired, onListed, sent, observe, clock }: ReadsOp
         return tagged(call, etagOf(state.digests, sections), () => body(state));
       },
 
+    /** May be far longer than the other sections, so that there must be room before it is serialised. */
+    volumeMounts(call: Call): Reply {
+      observe(call);
+      const { volumeMounts, digests } = stateOf(call);
+      return tagged(call, etagOf(digests, ['volumeMounts']), () => {
+        outgoing.check(call.uuid, contentLength(volumeMounts));
+        return { volumeMounts };
+      });
+    },
+
     microservices: (call: Call): Reply => listed(call, call.epoch ?? {}),
 
     microservice(call: Call): Reply {
@@ -107,6 +119,9 @@ export function tagged(call: Call, etag: string, body: () => unknown): Reply {
   if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
   return json(body(), { etag });
 }
+
+const contentLength = (mounts: DesiredState['volumeMounts']): number =>
+  mounts.flatMap(({ data }) => Object.values(data)).reduce((sum, { length }) => sum + length, 0);
 
 function sentRevisions(entries: Entries, at: number): Observation['sentRevisions'] {
   const given: Record<string, Given> = {};

@@ -35,7 +35,7 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     section('/runtimeClasses', ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
     section('/models', ['models'], ({ models }) => ({ models })),
     section('/knowledge', ['knowledge'], ({ knowledge }) => ({ knowledge })),
-    section('/volumeMounts', ['volumeMounts'], ({ volumeMounts }) => ({ volumeMounts })),
+    { method: 'GET', path: '/volumeMounts', metric: 'read', notOlderThan: true, handle: reads.volumeMounts },
     // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
     section('/exec/sessions', ['execSessions'], () => ({ execSessions: [] })),
     section('/logs/sessions', ['microserviceLogs', 'fogLogs'], () => ({ logSessions: [] })),
