@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { PROGRAM_VARIABLE, type Program, RESTART_CODE, type Release, WATCHED_VARIABLE } from './program.ts';
-import { decideStart, failTrial, TRIAL_MS } from './trial.ts';
+import { decideStart, endLateTrial, TRIAL_MS } from './trial.ts';
 
 /** Between two looks at update.json while a release is on trial. */
 const LOOK_MS = 500;
@@ -112,7 +112,7 @@ class Watch {
     const { trial } = state;
     if (!trial) say('A report was confirmed; the release stays');
     else if (this.#stopped) program.save({ ...state, trial: { ...trial, starts: trial.starts - 1 } });
-    else if (late) program.save(failTrial(state, `no report of it was confirmed within ${TRIAL_MS / 60_000} minutes`));
+    else if (late) program.save(endLateTrial(state));
     else await sleep(LOOK_MS);
     return ended(exit);
   }

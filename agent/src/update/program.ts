@@ -37,13 +37,15 @@ export interface Trial {
   starts: number;
   /** why it failed; then the link is switched back */
   failed?: string;
+  /** it failed without ending, perhaps because the network was down: a new action may try it again */
+  isLate?: true;
 }
 
 export interface UpdateState {
   /** the release before the present one */
   previous?: string;
   trial?: Trial;
-  /** releases that failed, by version: they are not tried again */
+  /** releases that ended on trial, by version: they are not tried again */
   bad: Record<string, { digest: string; reason: string }>;
   /** why the last version action failed; absent when it did not */
   failure?: { version: string; reason: string };

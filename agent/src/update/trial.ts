@@ -33,15 +33,17 @@ export function decideStart(
       const started = { ...state, trial: { ...trial, starts: trial.starts + 1 } };
       return { steps: [{ save: started }], version: trial.version, isTrial: true };
     }
-    const failed = failTrial(state, `it ended ${MAX_STARTS} times before a report of it was confirmed`);
+    const reason = `it ended ${MAX_STARTS} times before a report of it was confirmed`;
+    const failed = { ...state, trial: { ...trial, failed: reason } };
     return fallBack(failed, complete, [{ save: failed }]);
   }
   return trial ? fallBack(state, complete, []) : settled(state, current, complete, []);
 }
 
-/** The state in which a trial is given up; the link is switched next. */
-export function failTrial(state: UpdateState, reason: string): UpdateState {
-  return state.trial ? { ...state, trial: { ...state.trial, failed: reason } } : state;
+/** The state in which a trial that took too long is given up; the link is switched next. */
+export function endLateTrial(state: UpdateState): UpdateState {
+  const failed = `no report of it was confirmed within ${TRIAL_MS / 60_000} minutes`;
+  return state.trial ? { ...state, trial: { ...state.trial, failed, isLate: true } } : state;
 }
 
 /** Switches back first and forgets the trial last, so that a loss of power never leaves the failed release in force. */
@@ -49,13 +51,14 @@ function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]
   const { trial, ...rest } = state;
   if (!trial) return settled(state, undefined, complete, steps);
   const reason = trial.failed ?? '';
+  const bad = { ...rest.bad, [trial.version]: { digest: trial.digest, reason } };
   const after: UpdateState = {
     ...rest,
-    bad: { ...rest.bad, [trial.version]: { digest: trial.digest, reason } },
+    ...(!trial.isLate && { bad }),
     failure: { version: trial.version, reason },
     finished: trial.action,
   };
-  const version = complete.includes(trial.from) ? trial.from : newest(complete, after);
+  const version = complete.includes(trial.from) ? trial.from : newest(complete, { bad });
   const back: Step[] = version === undefined ? [] : [{ switchTo: version }];
   return { steps: [...steps, ...back, { save: after }], version, isTrial: false };
 }
@@ -73,7 +76,7 @@ function settled(
 }
 
 /** The newest release; one that failed only where there is no other. */
-function newest(complete: readonly string[], { bad }: UpdateState): string | undefined {
+function newest(complete: readonly string[], { bad }: Pick<UpdateState, 'bad'>): string | undefined {
   const good = complete.filter((version) => !Object.hasOwn(bad, version));
   return [...(good.length > 0 ? good : complete)].sort(compareVersions).at(-1);
 }

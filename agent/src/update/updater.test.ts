@@ -10,8 +10,8 @@ import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { releaseKeys } from './manifest.ts';
-import type { Program } from './program.ts';
-import { decideStart } from './trial.ts';
+import type { Program, Trial } from './program.ts';
+import { decideStart, endLateTrial } from './trial.ts';
 import { Updater, type UpdaterDependencies } from './updater.ts';
 
 /** Version actions with real files and a real file server. */
@@ -201,15 +201,31 @@ test('a release for which the disk has no room is refused before it is fetched',
   expect(updater.problems[0]).toMatch(/needs 257 MiB free, and there are 1/);
 });
 
-test('a release that failed is not tried again, but one that was built again is', async () => {
-  publish('1.1.0');
-  await begun().over;
-  const disk = program.state;
-  program.save({ ...disk, trial: { ...(disk.trial as NonNullable<typeof disk.trial>), failed: 'it crashed' } });
+/** Ends the trial as the launcher does, and forgets the action: the next one is a new one. */
+function endTrial(ended: (trial: Trial) => Trial) {
+  program.save({ ...program.state, trial: ended(program.state.trial as Trial) });
   for (const step of decideStart(program.state, program.current, program.versions()).steps)
     'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
+  expect(program.current).toBe('1.0.0');
   const { finished, ...rest } = program.state;
   program.save(rest);
+}
+
+test('a release that took too long is tried again by the next action', async () => {
+  publish('1.1.0');
+  await begun().over;
+  endTrial((trial) => endLateTrial({ bad: {}, trial }).trial as Trial);
+  const again = begun();
+  expect(again.updater.problems).toEqual([expect.stringMatching(/^update: 1.1.0 failed, 1.0.0 runs: no report/)]);
+  expect(await again.over).toBe('restarts');
+  expect(program.state).toMatchObject({ bad: {}, trial: { version: '1.1.0', starts: 0 } });
+  expect(again.updater.problems).toEqual([]);
+});
+
+test('a release that ended on trial is not tried again, but one that was built again is', async () => {
+  publish('1.1.0');
+  await begun().over;
+  endTrial((trial) => ({ ...trial, failed: 'it crashed' }));
   const again = begun();
   expect(await again.over).toBe('settled');
   expect(again.updater.problems[0]).toMatch(/failed here before and is not tried again: it crashed/);
