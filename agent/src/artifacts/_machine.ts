@@ -31,6 +31,7 @@ export class TestMachine implements AsyncDisposable {
   rateLimit = 0;
   quiet = 60_000;
   logged = '';
+  readonly pauses: number[] = [];
   readonly counted: Record<string, number> = {};
   artifacts!: Artifacts;
   #stop = new AbortController();
@@ -42,6 +43,7 @@ export class TestMachine implements AsyncDisposable {
   }
 
   start(): this {
+    const clock = systemClock();
     this.#stop = new AbortController();
     const sink = bufferedSink('DEBUG', 1, (line) => {
       this.logged += line;
@@ -49,7 +51,13 @@ export class TestMachine implements AsyncDisposable {
     this.artifacts = new Artifacts({
       store: new ArtifactStore(join(this.folder, 'artifacts')),
       projections: new Projections(this.volumes),
-      clock: systemClock(),
+      clock: {
+        ...clock,
+        sleep: (ms, signal) => {
+          this.pauses.push(ms);
+          return clock.sleep(ms, signal);
+        },
+      },
       // All pauses with jitter are divided by fifty.
       random: () => -4.4,
       log: createLog(sink),

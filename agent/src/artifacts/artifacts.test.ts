@@ -34,6 +34,7 @@ async function fixture() {
 }
 
 const rw = { models: { bindPath: '/models', permissions: 'rw' as const, items: [{ name: 'tiny' }] } };
+const TINY_AND_OTHER = [{ name: 'tiny' }, { name: 'other' }];
 
 describe('a microservice with catalogs', () => {
   test('waits with a message while an artifact is pulled, and not when it is projected', async () => {
@@ -204,6 +205,57 @@ describe('the content of artifacts', () => {
     machine.run();
     await until('the projection to be gone', () => !existsSync(mounted('rw')));
     expect(readdirSync(outside)).toEqual(['precious']);
+  });
+});
+
+describe('what a container makes in its writable copy', () => {
+  test('under a name of its own stays there, and goes with the projection', async () => {
+    const { hub, machine, uuid, mounted, shows } = await fixture();
+    hub.commit('models/team/tiny', { 'a.txt': 'one' }, 'v1');
+    hub.commit('models/team/tiny', { 'a.txt': 'two' }, 'v2');
+    const view = makeArtifact({ revision: 'v1' });
+    machine.want('models', view);
+    machine.run(bindingEntry(uuid, ['tiny'], rw));
+    await shows({ 'tiny/a.txt': 'one' }, 'rw');
+    const own = ['cache', '.hidden-0123456789abcdef', 'tiny-0123', '-0123456789abcdef'];
+    for (const name of own) mkdirSync(join(mounted('rw'), '.content', name));
+    machine.want('models', { ...view, revision: 'v2' });
+    await shows({ 'tiny/a.txt': 'two' }, 'rw');
+    await machine.artifacts.prune();
+    const contents = readdirSync(join(mounted('rw'), '.content'));
+    expect(contents).toEqual(expect.arrayContaining(own));
+    expect(contents).toHaveLength(own.length + 1);
+    machine.run(bindingEntry(uuid, ['later'], { models: { ...rw.models, items: [{ name: 'later' }] } }));
+    await until('the artifact to be gone', () => !existsSync(join(mounted('rw'), 'tiny')));
+    machine.run();
+    await until('the projection to be gone', () => !existsSync(mounted('rw')));
+  });
+
+  test('under the name of a content does not keep the agent busy', async () => {
+    const { hub, machine, uuid, mounted, shows } = await fixture();
+    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    hub.commit('models/team/other', { 'b.txt': 'other' });
+    machine.want('models', makeArtifact(), makeArtifact({ name: 'other', repo: 'team/other' }));
+    machine.run(bindingEntry(uuid, ['tiny'], rw));
+    await shows({ 'tiny/a.txt': 'one' }, 'rw');
+    const junk = join(mounted('rw'), '.content', 'junk-0123456789abcdef');
+    let made = 0;
+    let isOver = false;
+    const make = () => {
+      if (isOver) return;
+      if (!existsSync(junk)) {
+        mkdirSync(junk);
+        made++;
+      }
+      setImmediate(make);
+    };
+    make();
+    machine.run(bindingEntry(uuid, ['tiny', 'other'], { models: { ...rw.models, items: TINY_AND_OTHER } }));
+    await until('ten removals', () => made > 10).finally(() => {
+      isOver = true;
+    });
+    // A second between two of them, of which the jitter of the machine makes 20 ms.
+    expect(machine.pauses.filter((ms) => ms === 20).length).toBeGreaterThan(8);
   });
 });
 

@@ -23,9 +23,10 @@ import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 import { type ArtifactFacts, artifactStatuses, artifactWait } from './status.ts';
 
 const SECOND = 1000;
-const _LONGEST_DELAY = 300 * SECOND;
 /** The store is looked at so often although nothing has changed. */
 const LOOK_EVERY = 600 * SECOND;
+/** Between two turns of which the first changed something: a container that undoes what is done may not keep this busy. */
+const SETTLING = SECOND;
 
 /** What artifacts are planned from, besides what this class itself knows. */
 export interface ArtifactSources {
@@ -63,6 +64,8 @@ export class Artifacts {
   readonly #pruneRequests = new Set<ArtifactKind>();
   #pruned: ((names: string[]) => void)[] = [];
   #isAwake = false;
+  /** the last turn has changed what the next plan is made from */
+  #isSettling = false;
   #wake = () => {};
   #inputs = '';
   #changedAt = 0;
@@ -138,7 +141,8 @@ export class Artifacts {
     const now = clock.now();
     const woken = new AbortController();
     this.#wake = () => woken.abort();
-    const milliseconds = Math.min(jitter(LOOK_EVERY, random), this.#failures.nextDue(now) - now + 1);
+    const look = jitter(this.#isSettling ? SETTLING : LOOK_EVERY, random);
+    const milliseconds = Math.min(look, this.#failures.nextDue(now) - now + 1);
     await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
     this.#wake = () => {};
   }
@@ -176,8 +180,7 @@ export class Artifacts {
     if (requested.length > 0) this.#answerPrune(forgotten);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
-    // Steps have changed what the next plan is made from.
-    if (isWell && steps.some((step) => step.do !== 'pull' && step.do !== 'empty')) this.#wakeUp();
+    this.#isSettling = steps.some((step) => step.do !== 'pull' && step.do !== 'empty');
     this.#show();
     return isWell;
   }
@@ -221,7 +224,7 @@ export class Artifacts {
       case 'remove':
         await projections.remove(step.place);
         log.info('Removed a projection', { kind: step.place.kind, microservice: step.place.uuid });
-        return this.#readAgain(step.place);
+        return this.#readAgain(step.place, true);
       case 'empty':
         await projections.empty(step.trash);
         this.#trash = this.#trash.filter(({ path }) => path !== step.trash.path);
@@ -236,13 +239,12 @@ export class Artifacts {
     }
   }
 
-  async #readAgain(place: ProjectionPlace): Promise<void> {
+  async #readAgain(place: ProjectionPlace, isRemoved = false): Promise<void> {
     const { projections } = this.#deps;
     const others = this.#projections.filter(
       ({ kind, uuid, mode }) => kind !== place.kind || uuid !== place.uuid || mode !== place.mode,
     );
-    const state = await projections.read(place);
-    this.#projections = state.versions.length + state.links.size > 0 ? [...others, state] : others;
+    this.#projections = isRemoved ? others : [...others, await projections.read(place)];
     this.#trash = await projections.trash();
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
-import { ARTIFACT_KINDS, type ProjectionPlace, projectionPath } from '../domain/artifact.ts';
+import { ARTIFACT_KINDS, isArtifactName, type ProjectionPlace, projectionPath } from '../domain/artifact.ts';
 import {
   cloneFile,
   type FileOwner,
@@ -58,7 +58,12 @@ export function versionOf(name: string, { digest }: Pick<ArtifactRecord, 'digest
 
 /** The artifact that a version belongs to. */
 export function nameOfVersion(version: string): string {
-  return version.replace(/-[0-9a-f]{16}$/, '');
+  return version.slice(0, -17);
+}
+
+/** Not so what a container made in its writable copy under a name of its own. */
+function isVersion(name: string): boolean {
+  return /-[0-9a-f]{16}$/.test(name) && isArtifactName(nameOfVersion(name));
 }
 
 /** The projections of this machine, as its directories show them. */
@@ -90,7 +95,7 @@ export class Projections {
   async read({ kind, uuid, mode }: ProjectionPlace): Promise<ProjectionState> {
     const path = this.pathOf({ kind, uuid, mode });
     const links = new Map<string, string>();
-    const versions = await namesIn(join(path, CONTENT));
+    const versions = (await namesIn(join(path, CONTENT))).filter(isVersion);
     for (const name of await namesIn(path)) {
       const text = await linkText(join(path, name));
       const version = text?.startsWith(`${CONTENT}/`) ? text.slice(CONTENT.length + 1) : '';
