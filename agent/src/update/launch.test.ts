@@ -1,6 +1,6 @@
-import { chmodSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { readText } from '../system/disk.ts';
 import { makeProgram } from './_program.ts';
 import { launch } from './launch.ts';
@@ -110,6 +110,52 @@ test('a launcher that is stopped during a trial ends its agent and does not coun
   stop();
   expect(await running).toMatchObject({ becomes: undefined, code: 1 });
   expect(program.state.trial).toEqual(trial());
+});
+
+describe('while update.json cannot be written', () => {
+  /** As on a full disk. */
+  const block = (program: Program) => mkdirSync(join(program.directory, `update.json.${process.pid}.tmp`));
+  const free = (program: Program) => rmdirSync(join(program.directory, `update.json.${process.pid}.tmp`));
+
+  test('the former release is started instead of one on trial, which is tried once it can be', async () => {
+    const program = onTrial(`${CONFIRMS}${STAYS}`);
+    block(program);
+    const { becomes, starts, said } = await launched(program);
+    expect({ becomes, starts }).toEqual({ becomes: '1.0.0', starts: [] });
+    expect(said).toEqual([expect.stringContaining(`${program.directory} cannot be written: `)]);
+    expect(program.state.trial).toEqual(trial());
+    free(program);
+    expect(await launched(program)).toMatchObject({ becomes: '2.0.0', starts: ['2.0.0'] });
+  });
+
+  test('a release that is out of starts gives way to the former one', async () => {
+    const program = onTrial(CRASHES);
+    program.save({ bad: {}, trial: trial({ starts: MAX_STARTS }) });
+    block(program);
+    expect(await launched(program)).toMatchObject({ becomes: '1.0.0', starts: [] });
+  });
+
+  test('a release that took too long gives way to the former one', async () => {
+    const program = onTrial(
+      `fs.mkdirSync(process.env.SKERRY_AGENT_PROGRAM + '/update.json.${process.pid}.tmp');${STAYS}`,
+    );
+    const { becomes, starts } = await launched(program, { hurry: TRIAL_MS / 1000 });
+    expect({ becomes, starts }).toEqual({ becomes: '1.0.0', starts: ['2.0.0'] });
+  });
+
+  test('a launcher that is stopped during a trial ends', async () => {
+    const program = onTrial(STAYS);
+    let stop = () => {};
+    const running = launched(program, {
+      onStop: (listener) => {
+        stop = listener;
+      },
+    });
+    await expect.poll(() => readText(join(program.directory, LOG))).toBe('2.0.0\n');
+    block(program);
+    stop();
+    expect(await running).toMatchObject({ becomes: undefined, code: 1 });
+  });
 });
 
 test('without any release the launcher says where it looked', async () => {

@@ -1,7 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { PROGRAM_VARIABLE, type Program, RESTART_CODE, type Release, WATCHED_VARIABLE } from './program.ts';
-import { decideStart, endLateTrial, TRIAL_MS } from './trial.ts';
+import {
+  PROGRAM_VARIABLE,
+  type Program,
+  RESTART_CODE,
+  type Release,
+  type UpdateState,
+  WATCHED_VARIABLE,
+} from './program.ts';
+import { decideStart, endLateTrial, type Step, TRIAL_MS, withoutTrial } from './trial.ts';
 
 /** Between two looks at update.json while a release is on trial. */
 const LOOK_MS = 500;
@@ -35,14 +42,11 @@ export async function launch(deps: LaunchDependencies): Promise<number> {
     watch?.signal(signal);
   });
   while (!isStopping) {
-    const { steps, version, isTrial } = decideStart(program.state, program.current, program.versions());
-    for (const step of steps) {
-      if ('save' in step) program.save(step.save);
-      else {
-        program.switchTo(step.switchTo);
-        say(`Switched to ${step.switchTo}`);
-      }
-    }
+    const [state, complete] = [program.state, program.versions()];
+    const decision = decideStart(state, program.current, complete);
+    // A start on trial that is not counted would be repeated for ever.
+    const isTrial = attempt(deps, () => carryOut(deps, decision.steps)) && decision.isTrial;
+    const version = decision.isTrial && !isTrial ? withoutTrial(state, complete) : decision.version;
     if (version === undefined) throw new Error(`there is no release of the agent in ${program.releases}`);
     const [file, ...rest] = commandOf(program, program.read(version), args);
     const variables = { ...env, [PROGRAM_VARIABLE]: program.directory };
@@ -57,6 +61,27 @@ export async function launch(deps: LaunchDependencies): Promise<number> {
     if (isStopping) return code;
   }
   return 1;
+}
+
+function carryOut({ program, say }: LaunchDependencies, steps: readonly Step[]): void {
+  for (const step of steps) {
+    if ('save' in step) program.save(step.save);
+    else {
+      program.switchTo(step.switchTo);
+      say(`Switched to ${step.switchTo}`);
+    }
+  }
+}
+
+/** Changes the program directory; a disk that is full or broken keeps no agent from running. */
+function attempt({ program, say }: LaunchDependencies, change: () => void): boolean {
+  try {
+    change();
+    return true;
+  } catch (error) {
+    say(`${program.directory} cannot be written: ${error instanceof Error ? error.message : error}`);
+    return false;
+  }
 }
 
 function commandOf(program: Program, { version, nodeFlags }: Release, args: readonly string[]): [string, ...string[]] {
@@ -111,10 +136,14 @@ class Watch {
     const { state } = program;
     const { trial } = state;
     if (!trial) say('A report was confirmed; the release stays');
-    else if (this.#stopped) program.save({ ...state, trial: { ...trial, starts: trial.starts - 1 } });
-    else if (late) program.save(endLateTrial(state));
+    else if (this.#stopped) this.#save({ ...state, trial: { ...trial, starts: trial.starts - 1 } });
+    else if (late) this.#save(endLateTrial(state));
     else await sleep(LOOK_MS);
     return ended(exit);
+  }
+
+  #save(state: UpdateState): void {
+    attempt(this.#deps, () => this.#deps.program.save(state));
   }
 
   async #end(): Promise<Exit> {

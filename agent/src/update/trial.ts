@@ -46,19 +46,24 @@ export function endLateTrial(state: UpdateState): UpdateState {
   return state.trial ? { ...state, trial: { ...state.trial, failed, isLate: true } } : state;
 }
 
+/** The release to start instead of the one on trial. */
+export function withoutTrial({ trial, bad }: UpdateState, complete: readonly string[]): string | undefined {
+  if (trial && complete.includes(trial.from)) return trial.from;
+  return newest(complete, [...Object.keys(bad), ...(trial ? [trial.version] : [])]);
+}
+
 /** Switches back first and forgets the trial last, so that a loss of power never leaves the failed release in force. */
 function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]): StartDecision {
   const { trial, ...rest } = state;
   if (!trial) return settled(state, undefined, complete, steps);
   const reason = trial.failed ?? '';
-  const bad = { ...rest.bad, [trial.version]: { digest: trial.digest, reason } };
   const after: UpdateState = {
     ...rest,
-    ...(!trial.isLate && { bad }),
+    ...(!trial.isLate && { bad: { ...rest.bad, [trial.version]: { digest: trial.digest, reason } } }),
     failure: { version: trial.version, reason },
     finished: trial.action,
   };
-  const version = complete.includes(trial.from) ? trial.from : newest(complete, { bad });
+  const version = withoutTrial(state, complete);
   const back: Step[] = version === undefined ? [] : [{ switchTo: version }];
   return { steps: [...steps, ...back, { save: after }], version, isTrial: false };
 }
@@ -71,12 +76,13 @@ function settled(
 ): StartDecision {
   if (current !== undefined && complete.includes(current)) return { steps, version: current, isTrial: false };
   const { previous } = state;
-  const version = previous !== undefined && complete.includes(previous) ? previous : newest(complete, state);
+  const version =
+    previous !== undefined && complete.includes(previous) ? previous : newest(complete, Object.keys(state.bad));
   return { steps: version === undefined ? steps : [...steps, { switchTo: version }], version, isTrial: false };
 }
 
 /** The newest release; one that failed only where there is no other. */
-function newest(complete: readonly string[], { bad }: Pick<UpdateState, 'bad'>): string | undefined {
-  const good = complete.filter((version) => !Object.hasOwn(bad, version));
+function newest(complete: readonly string[], failed: readonly string[]): string | undefined {
+  const good = complete.filter((version) => !failed.includes(version));
   return [...(good.length > 0 ? good : complete)].sort(compareVersions).at(-1);
 }

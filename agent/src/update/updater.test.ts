@@ -222,6 +222,17 @@ test('a release that took too long is tried again by the next action', async () 
   expect(again.updater.problems).toEqual([]);
 });
 
+test('an agent that runs although another release is to be on trial says why', async () => {
+  publish('1.1.0');
+  await begun().over;
+  const { updater } = begun({}, { version: '1.0.0' });
+  expect(updater.problems[0]).toBe(
+    `update: 1.1.0 is not on trial, since ${program.directory} could not be written; the next start of the agent continues`,
+  );
+  updater.confirm();
+  expect(program.state.trial).toMatchObject({ version: '1.1.0', starts: 0 });
+});
+
 test('a release that ended on trial is not tried again, but one that was built again is', async () => {
   publish('1.1.0');
   await begun().over;

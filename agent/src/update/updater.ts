@@ -62,6 +62,10 @@ export class Updater {
   constructor(deps: UpdaterDependencies) {
     this.#deps = deps;
     this.#state = deps.program.state;
+    const { trial } = this.#state;
+    // The launcher could not write, and so started the former release.
+    if (trial && trial.version !== deps.version)
+      this.#trouble = `${trial.version} is not on trial, since ${deps.program.directory} could not be written; the next start of the agent continues`;
   }
 
   get isReadyToUpgrade(): boolean {
