@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import {
+  closeSync,
   existsSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -206,6 +208,25 @@ describe('the content of artifacts', () => {
     await until('the projection to be gone', () => !existsSync(mounted('rw')));
     expect(readdirSync(outside)).toEqual(['precious']);
   });
+});
+
+test('former contents of a writable copy go while its container runs, and a file that it has open stays readable', async () => {
+  const { hub, machine, uuid, mounted, shows } = await fixture();
+  const revisions = ['v1', 'v2', 'v3', 'v4'];
+  for (const revision of revisions) hub.commit('models/team/tiny', { 'sub/a.txt': revision }, revision);
+  machine.change({ containers: [mountingContainer(uuid, mounted('rw'))] });
+  machine.run(bindingEntry(uuid, ['tiny'], rw));
+  const view = makeArtifact();
+  let open: number | undefined;
+  for (const revision of revisions) {
+    machine.want('models', { ...view, revision });
+    await shows({ 'tiny/sub/a.txt': revision }, 'rw');
+    open ??= openSync(join(mounted('rw'), 'tiny/sub/a.txt'), 'r');
+  }
+  await until('no trash', () => readdirSync(join(machine.volumes, 'models/.trash')).length === 0);
+  expect(readdirSync(join(mounted('rw'), '.content'))).toHaveLength(2);
+  expect(readFileSync(open ?? -1, 'utf8')).toBe('v1');
+  closeSync(open ?? -1);
 });
 
 describe('what a container makes in its writable copy', () => {

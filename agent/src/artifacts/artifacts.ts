@@ -16,7 +16,7 @@ import type { Entry } from '../domain/entry.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { type ArtifactStep, currentRecord, itemKey, planArtifacts } from './plan.ts';
-import type { ProjectionState, Projections, Trash } from './projection.ts';
+import type { ProjectionState, Projections } from './projection.ts';
 import { versionOf } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
 import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
@@ -58,7 +58,6 @@ export class Artifacts {
   readonly #pulls: Pulls;
   #records = new Map<ArtifactKey, ArtifactRecord>();
   #projections: ProjectionState[] = [];
-  #trash: Trash[] = [];
   #isOpen = false;
   /** kinds that are to be pruned on request */
   readonly #pruneRequests = new Set<ArtifactKind>();
@@ -110,7 +109,6 @@ export class Artifacts {
     const { store, projections } = this.#deps;
     this.#records = await store.open();
     this.#projections = await projections.open();
-    this.#trash = await projections.trash();
     await this.#sweep();
     this.#isOpen = true;
   }
@@ -157,11 +155,10 @@ export class Artifacts {
     const prune = new Set(this.#failures.lacksRoom ? ARTIFACT_KINDS : requested);
     const steps = planArtifacts({
       ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
-      ...{ trash: this.#trash, failures: this.#failures.all, now: clock.now() },
+      ...{ failures: this.#failures.all, now: clock.now() },
       catalogs: entries && allCatalogs(entries),
       held: new Set((entries ?? []).filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
-      isRunning: (uuid) => !containers || containers.some((one) => one.uuid === uuid && one.state === 'running'),
       underWay: new Map([...this.#pulls.progress].map(([key, { asked }]) => [key, asked])),
     });
     const forgotten: string[] = [];
@@ -180,9 +177,19 @@ export class Artifacts {
     if (requested.length > 0) this.#answerPrune(forgotten);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
-    this.#isSettling = steps.some((step) => step.do !== 'pull' && step.do !== 'empty');
+    this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => step.do !== 'pull');
     this.#show();
     return isWell;
+  }
+
+  /** Whether a turn soon is of no use to it. */
+  async #emptyTrash(): Promise<boolean> {
+    try {
+      return await this.#deps.projections.emptyTrash();
+    } catch (error) {
+      this.#deps.log.warn('Cannot remove former contents of artifacts', { error: errorText(error) });
+      return true;
+    }
   }
 
   /** A container whose mounts are not known may have any of its microservice. */
@@ -225,10 +232,6 @@ export class Artifacts {
         await projections.remove(step.place);
         log.info('Removed a projection', { kind: step.place.kind, microservice: step.place.uuid });
         return this.#readAgain(step.place, true);
-      case 'empty':
-        await projections.empty(step.trash);
-        this.#trash = this.#trash.filter(({ path }) => path !== step.trash.path);
-        return;
       case 'forget':
         store.forget(step.record);
         this.#records.delete(keyOf(step.record));
@@ -245,7 +248,6 @@ export class Artifacts {
       ({ kind, uuid, mode }) => kind !== place.kind || uuid !== place.uuid || mode !== place.mode,
     );
     this.#projections = isRemoved ? others : [...others, await projections.read(place)];
-    this.#trash = await projections.trash();
   }
 
   async #put({ catalog, name, record, discard }: Extract<ArtifactStep, { do: 'put' }>): Promise<void> {

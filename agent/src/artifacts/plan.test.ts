@@ -39,9 +39,8 @@ const inputs = fc
       catalogs: wanted && entries.map(([uuid, items]) => ({ ...place(uuid), bindPath: '/m', items })),
       held: new Set(held),
       isMounted: ({ uuid }) => mounted.includes(uuid),
-      isRunning: () => false,
       records: new Map(kept.map((record) => [keyOf(record), record])),
-      ...{ retains, projections, trash: [], failures: new Map(), underWay: new Map(), now: 0 },
+      ...{ retains, projections, failures: new Map(), underWay: new Map(), now: 0 },
       prune: new Set(prune ? (['models'] as const) : []),
     };
   });

@@ -7,7 +7,7 @@ import {
   isArtifactName,
   type ProjectionPlace,
 } from '../domain/artifact.ts';
-import { nameOfVersion, type ProjectionState, type Trash, versionOf } from './projection.ts';
+import { nameOfVersion, type ProjectionState, versionOf } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 
 /** Pulls at the same time; files of one artifact come one after another. */
@@ -35,11 +35,8 @@ export interface ArtifactPlanInput {
   retains: boolean;
   records: ReadonlyMap<ArtifactKey, ArtifactRecord>;
   projections: readonly ProjectionState[];
-  trash: readonly Trash[];
   /** whether a container, running or not, mounts a projection */
   isMounted(place: ProjectionPlace): boolean;
-  /** whether a microservice has a running container */
-  isRunning(uuid: string): boolean;
   /** by key of an artifact, or of an item of a projection */
   failures: ReadonlyMap<string, ArtifactFailure>;
   /** what is being pulled, by what it is pulled for */
@@ -55,7 +52,6 @@ export type ArtifactStep =
   | { do: 'unlink'; place: ProjectionPlace; name: string }
   | { do: 'discard'; place: ProjectionPlace; versions: string[] }
   | { do: 'remove'; place: ProjectionPlace }
-  | { do: 'empty'; trash: Trash }
   | { do: 'forget'; record: ArtifactRecord };
 
 /** Names an item of a projection, for its failures. */
@@ -132,20 +128,9 @@ function planProjections({ projections, ...input }: ArtifactPlanInput): Artifact
   });
 }
 
-function planRemovals({
-  projections,
-  catalogs,
-  held,
-  retains,
-  isMounted,
-  trash,
-  isRunning,
-}: ArtifactPlanInput): ArtifactStep[] {
-  const emptied = trash
-    .filter(({ mode, uuid }) => mode === 'ro' || !isRunning(uuid))
-    .map((one): ArtifactStep => ({ do: 'empty', trash: one }));
-  if (!catalogs) return emptied;
-  const removals = projections.flatMap((present): ArtifactStep[] => {
+function planRemovals({ projections, catalogs, held, retains, isMounted }: ArtifactPlanInput): ArtifactStep[] {
+  if (!catalogs) return [];
+  return projections.flatMap((present): ArtifactStep[] => {
     const { kind, uuid, mode, links, versions } = present;
     if (held.has(uuid)) return [];
     const place = { kind, uuid, mode };
@@ -158,7 +143,6 @@ function planRemovals({
       ...(left.length > 0 ? [{ do: 'discard', place, versions: left } satisfies ArtifactStep] : []),
     ];
   });
-  return [...emptied, ...removals];
 }
 
 /** What no list names and no projection shows, and contents that were replaced. */

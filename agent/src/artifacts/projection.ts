@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
-import { ARTIFACT_KINDS, isArtifactName, type ProjectionPlace, projectionPath } from '../domain/artifact.ts';
+import {
+  ARTIFACT_KINDS,
+  type ArtifactKind,
+  isArtifactName,
+  type ProjectionPlace,
+  projectionPath,
+} from '../domain/artifact.ts';
 import {
   cloneFile,
   type FileOwner,
@@ -13,6 +19,7 @@ import {
   removeEmptyDirectory,
   removeLink,
   removeTree,
+  removeWritableTree,
   switchLink,
   withDirectory,
   withSubdirectory,
@@ -29,8 +36,8 @@ import type { ArtifactRecord } from './record.ts';
  *     <kind>/.trash/...                       what is on its way out
  *
  * A container can write to a mounted directory with the mode rw. So nothing is assembled or removed in one: contents are
- * moved in and out as a whole, by paths that links of the container cannot redirect (`withDirectory`), and what came out
- * of it is removed while no process of the container runs.
+ * moved in and out as a whole, by paths that links of the container cannot redirect (`withDirectory`). What came out of it
+ * is removed in the same way, since processes of the container may still be in it; files that they have open stay open.
  */
 export interface ProjectionState extends ProjectionPlace {
   /** version by name of the artifact */
@@ -39,17 +46,11 @@ export interface ProjectionState extends ProjectionPlace {
   versions: readonly string[];
 }
 
-/** Something on its way out. */
-export interface Trash {
-  path: string;
-  /** the microservice that it belonged to */
-  uuid: string;
-  mode: ProjectionPlace['mode'];
-}
-
 const CONTENT = '.content';
 const STAGING = '.staging';
 const TRASH = '.trash';
+/** Files and directories, so that a container with millions of them does not hold up the others. */
+const REMOVED_AT_ONCE = 10_000;
 
 /** Names the content of an artifact in a projection. */
 export function versionOf(name: string, { digest }: Pick<ArtifactRecord, 'digest'>): string {
@@ -154,7 +155,7 @@ export class Projections {
     if (versions.length === 0) return;
     await withDirectory(this.pathOf(place), (root) =>
       withSubdirectory(root, CONTENT, async (contents) => {
-        for (const version of versions) await moveAway(join(contents, version), await this.#trashFor(place));
+        for (const version of versions) await moveAway(join(contents, version), await this.#newTrash(place.kind));
       }),
     );
   }
@@ -162,27 +163,25 @@ export class Projections {
   /** Moves a whole projection out; no container mounts it any more. */
   async remove(place: ProjectionPlace): Promise<void> {
     const path = this.pathOf(place);
-    await moveAway(path, await this.#trashFor(place));
+    await moveAway(path, await this.#newTrash(place.kind));
     await removeEmptyDirectory(dirname(path));
   }
 
-  async #trashFor({ kind, uuid, mode }: ProjectionPlace): Promise<string> {
+  async #newTrash(kind: ArtifactKind): Promise<string> {
     const folder = join(this.#volumes, kind, TRASH);
     await makeDirectories(folder, 0o700);
-    return join(folder, `${uuid}.${mode}.${randomBytes(8).toString('hex')}`);
+    return join(folder, randomBytes(8).toString('hex'));
   }
 
-  async trash(): Promise<Trash[]> {
-    const found: Trash[] = [];
-    for (const kind of ARTIFACT_KINDS)
-      for (const name of await namesIn(join(this.#volumes, kind, TRASH))) {
-        const [, uuid = '', mode = ''] = /^(.+)\.(ro|rw)\.[0-9a-f]+$/.exec(name) ?? [];
-        found.push({ path: join(this.#volumes, kind, TRASH, name), uuid, mode: mode === 'ro' ? 'ro' : 'rw' });
+  /** Removes what is on its way out, a part of it where that is much; returns whether nothing is left. */
+  async emptyTrash(): Promise<boolean> {
+    const folders = ARTIFACT_KINDS.map((kind) => join(this.#volumes, kind, TRASH));
+    let limit = REMOVED_AT_ONCE;
+    for (const folder of folders)
+      for (const name of await namesIn(folder)) {
+        if (limit <= 0) return false;
+        limit -= await removeWritableTree(join(folder, name), limit);
       }
-    return found;
-  }
-
-  async empty({ path }: Trash): Promise<void> {
-    await removeTree(path);
+    return (await Promise.all(folders.map(namesIn))).flat().length === 0;
   }
 }

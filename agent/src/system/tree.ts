@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import {
   chmod,
@@ -8,6 +9,7 @@ import {
   lstat,
   mkdir,
   open,
+  opendir,
   readdir,
   readlink,
   rename,
@@ -83,6 +85,42 @@ export async function makeDirectories(path: string, mode = 0o755): Promise<void>
 /** Removes a file, or a tree that no other program can write to. */
 export async function removeTree(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true });
+}
+
+/**
+ * Removes a tree into which another program may still write, wherever that program lets links in it lead. Directories in it
+ * are first moved next to it, where the program finds none of them by a path, so that their depth costs no descriptors. At
+ * most `limit` files and directories are looked at; what is left, or was made meanwhile, is there for another call. Returns
+ * how many were looked at.
+ */
+export async function removeWritableTree(path: string, limit: number): Promise<number> {
+  const left = [path];
+  let count = 0;
+  for (let each = left.pop(); each !== undefined && count++ < limit; each = left.pop()) {
+    if (await removeFile(each)) continue;
+    await withDirectory(each, async (pinned) => {
+      for await (const { name } of await opendir(pinned)) {
+        if (count++ >= limit) return;
+        if (await removeFile(join(pinned, name))) continue;
+        const moved = join(dirname(path), randomBytes(8).toString('hex'));
+        await moveAway(join(pinned, name), moved);
+        left.push(moved);
+      }
+    });
+    await removeEmptyDirectory(each);
+  }
+  return count;
+}
+
+/** Removes what is no directory; whether nothing is there now. */
+async function removeFile(path: string): Promise<boolean> {
+  try {
+    await removeLink(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EISDIR') return false;
+    throw error;
+  }
 }
 
 /** Removes a directory when it is empty. */
