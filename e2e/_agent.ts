@@ -6,9 +6,11 @@ import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
+import { prepareMounts } from '../agent/src/supervise/mounts.ts';
 import { systemClock } from '../agent/src/system/clock.ts';
 import { silentLog } from '../agent/src/system/log.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
+import { filesOnDisk } from '../agent/src/volume-mounts/files.ts';
 
 export interface LocalAgentOptions {
   /** the folder that `data` is in, as of an agent process */
@@ -33,6 +35,8 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
       throw new Error(`the identity was damaged: ${path}`);
     }),
     machine: localMachine(data),
+    mountedFiles: filesOnDisk(join(data, 'volumes')),
+    prepareMounts: (spec, group) => prepareMounts(spec, group, join(data, 'volumes')),
   });
   const stop = new AbortController();
   const done = agent.run(stop.signal);
