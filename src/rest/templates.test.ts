@@ -162,6 +162,7 @@ describe('application templates', () => {
     expect((await editor.patch('/applicationTemplate/mine', { json: { description: 'x' } })).status).toBe(204);
     expect((await editor.patch('/applicationTemplate/mine', { json: { name: 'yours' } })).status).toBe(403);
     expect((await admin.patch('/applicationTemplate/mine', { json: { name: 'yours' } })).status).toBe(204);
+    expect((await admin.delete('/applicationTemplate/yours')).status).toBe(204);
   });
 
   test('are created, listed, read, renamed, replaced and deleted; only their variables are rendered', async () => {
