@@ -33,10 +33,18 @@ export const AUDIT_BOUNDS = {
   days: 7,
   /** characters of a text */
   text: 256,
-  /** requests of one caller that are recorded one by one */
-  perCaller: { burst: 2_000, perSecond: 1 },
-  /** events that wait for the next write; further ones are counted */
+  /**
+   * What of one caller is recorded one by one: 2,000 events, then 1,000 a day. In seven days that is a fourteenth of what the
+   * log keeps. Requests without a valid token are never recorded one by one.
+   */
+  perCaller: { burst: 2_000, perSecond: 1_000 / 86_400 },
+  /** characters that a request chose; an event with more counts as several, since the log is bounded in bytes, too */
+  chosenText: 128,
+  /** events that wait for the next write, of all and of one caller; further ones are counted */
   waiting: 500,
+  waitingOfOne: 250,
+  /** time that one summary of a caller covers */
+  summaryMs: 600_000,
   /** time between two writes of a replica, ms */
   writeMs: 10_000,
   /** events, compressed bytes and age of one segment, and the number of segments of an installation */
@@ -87,30 +95,38 @@ const isAsked = (event: AuditEvent, query: EventQuery): boolean =>
   (!query.method || query.method.includes(event.method)) &&
   EQUAL.every((field) => query[field] === undefined || query[field] === event[field]);
 
-const newestFirst = (a: AuditEvent, b: AuditEvent) => b.timestamp - a.timestamp || b.id - a.id;
+type Place = Pick<AuditEvent, 'id' | 'timestamp'>;
+const newestFirst = (a: Place, b: Place) => b.timestamp - a.timestamp || b.id - a.id;
 
-/** Collects one page of the newest events out of many, in bounded memory. */
-export function createPage(query: EventQuery) {
-  const needed = query.offset + query.limit;
-  let total = 0;
-  let kept: AuditEvent[] = [];
-  const prune = () => {
-    kept = kept.sort(newestFirst).slice(0, needed);
-  };
-  return {
-    add(events: Iterable<AuditEvent>) {
-      for (const event of events) {
-        if (!isAsked(event, query)) continue;
-        total++;
-        kept.push(event);
-        if (kept.length >= 2 * needed + 1_000) prune();
-      }
-    },
-    result() {
-      prune();
-      return { events: kept.slice(query.offset), total, limit: query.limit, offset: query.offset };
-    },
-  };
+/** A page of events, newest first. */
+export interface EventPage {
+  events: AuditEvent[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** Reads a part of the log. */
+type Part = () => Promise<readonly AuditEvent[]>;
+
+/**
+ * Makes a page out of the parts of a log, which are read one after another, those with events of the page twice: what is kept
+ * of the other events is only where they are.
+ */
+export async function createPage(query: EventQuery, parts: AsyncIterable<Part>): Promise<EventPage> {
+  const { limit, offset } = query;
+  const places: (Place & { part: Part })[] = [];
+  for await (const part of parts)
+    for (const event of await part())
+      if (isAsked(event, query)) places.push({ id: event.id, timestamp: event.timestamp, part });
+  const total = places.length;
+  const wanted = Map.groupBy(places.sort(newestFirst).slice(offset, offset + limit), ({ part }) => part);
+  const events: AuditEvent[] = [];
+  for (const [part, found] of wanted) {
+    const ids = new Set(found.map(({ id }) => id));
+    for (const event of await part()) if (ids.has(event.id)) events.push(event);
+  }
+  return { events: events.sort(newestFirst), total, limit, offset };
 }
 
 /** The event as v3 shows it. */
@@ -119,8 +135,13 @@ export const eventRead = (event: AuditEvent) => {
   return { ...event, createdAt: at, updatedAt: at };
 };
 
+/** How many events the event counts as: 1 unless its request chose long texts. */
+export const weightOf = ({ resourceId, endpointPath, requestId }: Omit<AuditEvent, 'id' | 'timestamp'>): number =>
+  Math.max(1, (resourceId.length + endpointPath.length + requestId.length) / AUDIT_BOUNDS.chosenText);
+
 /** Requests that were counted instead of recorded. */
 export interface Uncounted {
+  id: number;
   actorId: string;
   count: number;
   failed: number;
@@ -128,13 +149,10 @@ export interface Uncounted {
 }
 
 /** One event for the requests of a caller that exceeded a bound. */
-export function summaryEvent(
-  { actorId, count, failed, since }: Uncounted,
-  { id, timestamp }: { id: number; timestamp: number },
-): AuditEvent {
+export function summaryEvent({ id, actorId, count, failed, since }: Uncounted): AuditEvent {
   return {
     id,
-    timestamp,
+    timestamp: since,
     eventType: 'SUMMARY',
     endpointType: 'user',
     actorId,

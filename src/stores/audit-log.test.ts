@@ -3,6 +3,7 @@ import { AUDIT_BOUNDS, type AuditEvent, DAY_MS } from '../domain/audit.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { createMemorySegments } from './_audit.ts';
 import { createAuditLog } from './audit-log.ts';
+import type { Segment } from './audit-segments.ts';
 
 const signal = new AbortController().signal;
 const EVENT: Omit<AuditEvent, 'id' | 'timestamp'> = {
@@ -80,23 +81,76 @@ describe('the audit log', () => {
     await clock.advance(11_000);
     record({ actorId: 'bob' });
     const { events, total } = await log.read(ALL, signal);
-    expect(total).toBe(AUDIT_BOUNDS.waiting + 2);
+    expect(total).toBe(AUDIT_BOUNDS.waitingOfOne + 2);
     expect(events.find(({ eventType }) => eventType === 'SUMMARY')).toMatchObject({
       actorId: 'ann',
       status: 'FAILED',
-      statusMessage: expect.stringMatching(/^500 more requests since .*, 250 of them failed$/),
+      statusMessage: expect.stringMatching(/^750 more requests since .*, 375 of them failed$/),
     });
     expect(events.some(({ actorId }) => actorId === 'bob')).toBe(true);
   });
 
-  test('records one caller at a bounded rate in the long run', async () => {
-    const { record, log, clock } = setUp();
-    for (let i = 0; i < 400; i++) {
-      for (let n = 0; n < 20; n++) record();
-      await clock.advance(1_000);
+  test('keeps of one caller in seven days less than a tenth of what it keeps of all, also with long texts', async () => {
+    for (const [endpointPath, most] of [
+      ['/application', 9_000],
+      ['x'.repeat(1_000), 9_000 / 2],
+    ] as const) {
+      const { record, log, clock } = setUp();
+      for (let i = 0; i < 7 * 24; i++) {
+        for (let n = 0; n < 300; n++) record({ endpointPath });
+        await clock.advance(DAY_MS / 24);
+      }
+      const { total } = await log.read({ limit: 1, offset: 0, eventType: 'HTTP' }, signal);
+      expect(total).toBeLessThanOrEqual(most);
+      expect(total).toBeGreaterThan(most / 3);
+      expect(9_000).toBeLessThan((AUDIT_BOUNDS.segments * AUDIT_BOUNDS.segmentEvents) / 10);
     }
-    const { total } = await log.read({ limit: 1, offset: 0 }, signal);
-    expect(total).toBeLessThan(AUDIT_BOUNDS.perCaller.burst + 400 + 60);
+  });
+
+  test('only counts requests without a valid token, at most one event in ten minutes', async () => {
+    const { record, log, clock, ids } = setUp();
+    record({ resourceId: 'theirs' });
+    for (let i = 0; i < 360; i++) {
+      for (let n = 0; n < 100; n++) record({ actorId: '', status: 'FAILED' });
+      await clock.advance(10_000);
+    }
+    expect(await ids()).toContain('theirs');
+    const { events } = await log.read({ ...ALL, eventType: 'SUMMARY' }, signal);
+    expect(events.length).toBeLessThanOrEqual(7);
+    const counted = events.map(({ statusMessage }) => Number(statusMessage.split(' ')[0]));
+    expect(counted.reduce((sum, count) => sum + count)).toBe(36_000);
+    expect((await log.read(ALL, signal)).total).toBe(events.length + 1);
+  });
+
+  test('reads one page at a time, and reads again only the segments that have events of the page', async () => {
+    const memory = createMemorySegments();
+    const { record, clock } = setUp(memory);
+    for (let i = 0; i < 20; i++) {
+      record({ resourceId: String(i) });
+      await clock.advance(AUDIT_BOUNDS.segmentMs);
+    }
+    let [open, most, reads] = [0, 0, 0];
+    const counting = (segment: Segment): Segment => ({
+      ...segment,
+      async events() {
+        reads++;
+        most = Math.max(most, ++open);
+        await Promise.resolve();
+        open--;
+        return segment.events();
+      },
+    });
+    async function* pages() {
+      for await (const page of memory.segments.pages(signal)) yield page.map(counting);
+    }
+    const log = createAuditLog({ segments: { ...memory.segments, pages }, clock });
+    const found = await Promise.all([0, 10, 18].map((offset) => log.read({ limit: 2, offset }, signal)));
+    expect(found.map(({ events }) => events.map(({ resourceId }) => resourceId))).toEqual([
+      ['19', '18'],
+      ['9', '8'],
+      ['1', '0'],
+    ]);
+    expect([most, reads]).toEqual([1, 3 * (memory.stored().length + 2)]);
   });
 
   test('keeps what could not be written for the next write', async () => {

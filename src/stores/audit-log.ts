@@ -4,15 +4,14 @@ import {
   bounded,
   createPage,
   DAY_MS,
+  type EventPage,
   type EventQuery,
   summaryEvent,
   type Uncounted,
+  weightOf,
 } from '../domain/audit.ts';
 import { type Clock, createTokenBuckets, jittered, type Log, silentLog, systemClock } from '../kube/mod.ts';
 import type { Segment, Segments } from './audit-segments.ts';
-
-/** A page of events, newest first. */
-type EventPage = ReturnType<ReturnType<typeof createPage>['result']>;
 
 /**
  * The audit log (docs/decisions/2026-11-22-the-audit-log.md). `record` costs its caller nothing: events wait in memory for
@@ -41,8 +40,10 @@ const MOST_CALLERS = 50;
 export function createAuditLog(options: AuditLogOptions): AuditLog {
   const { segments, log = silentLog, metrics = {}, clock = systemClock } = options;
   const budget = createTokenBuckets({ clock, ...AUDIT_BOUNDS.perCaller });
+  /** the last read: they take turns, since each keeps the compressed log in memory */
+  let reading: Promise<unknown> = Promise.resolve();
   let waiting: AuditEvent[] = [];
-  let uncounted = new Map<string, Uncounted>();
+  const uncounted = new Map<string, Uncounted>();
   /** the segment that this replica adds to, and its events */
   let open: { segment: Segment; events: AuditEvent[] } | undefined;
   let counter = Math.floor(Math.random() * 1000);
@@ -65,7 +66,13 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
 
   function count({ actorId, status }: Pick<AuditEvent, 'actorId' | 'status'>, timestamp: number) {
     const key = uncounted.has(actorId) || uncounted.size < MOST_CALLERS ? actorId : '';
-    const known = uncounted.get(key) ?? { actorId: key, count: 0, failed: 0, since: timestamp };
+    const known = uncounted.get(key) ?? {
+      id: nextId(timestamp),
+      actorId: key,
+      count: 0,
+      failed: 0,
+      since: timestamp,
+    };
     known.count++;
     if (status === 'FAILED') known.failed++;
     uncounted.set(key, known);
@@ -84,16 +91,13 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
   }
 
   async function write() {
-    if (waiting.length === 0 && uncounted.size === 0) return;
     const now = clock.wall();
     const batch = waiting;
-    const summaries = uncounted;
+    const summaries = [...uncounted].filter(([, { since }]) => isOver || since + AUDIT_BOUNDS.summaryMs <= now);
+    const fresh = [...batch, ...summaries.map(([, one]) => summaryEvent(one))];
+    if (fresh.length === 0) return;
     waiting = [];
-    uncounted = new Map();
-    const fresh = [
-      ...batch,
-      ...Array.from(summaries.values(), (one) => summaryEvent(one, { id: nextId(now), timestamp: now })),
-    ];
+    for (const [key] of summaries) uncounted.delete(key);
     try {
       await store(fresh, now);
       metrics.audit?.('recorded', fresh.length);
@@ -131,6 +135,35 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     );
   }
 
+  /** Whether the event is recorded: a caller without a valid token has no share, every other one has its own. */
+  function hasRoom(event: AuditEvent): boolean {
+    const { actorId } = event;
+    if (actorId === '' || waiting.length >= AUDIT_BOUNDS.waiting) return false;
+    if (waiting.filter((other) => other.actorId === actorId).length >= AUDIT_BOUNDS.waitingOfOne) return false;
+    if (!budget.take(actorId)) return false;
+    budget.charge(actorId, weightOf(event) - 1);
+    return true;
+  }
+
+  async function read(query: EventQuery, signal: AbortSignal): Promise<EventPage> {
+    await writing;
+    const startTime = Math.max(query.startTime ?? 0, clock.wall() - AUDIT_BOUNDS.days * DAY_MS);
+    const own = [...waiting, ...Array.from(uncounted.values(), summaryEvent)];
+    const known = new Set(own.map(({ id }) => id));
+    async function* parts() {
+      yield async () => own;
+      for await (const found of segments.pages(signal))
+        for (const segment of found) {
+          // What it has was recorded, or counted, for a while before it was begun.
+          if (segment.begunAt - 2 * AUDIT_BOUNDS.summaryMs > (query.endTime ?? Number.POSITIVE_INFINITY)) continue;
+          // Events that waited when the read began may have been written since.
+          const isOwn = segment.name === open?.segment.name;
+          yield async () => (await segment.events()).filter(({ id }) => !isOwn || !known.has(id));
+        }
+    }
+    return createPage({ ...query, startTime }, parts());
+  }
+
   /** Removes segments beyond the bounds; every replica does when it begins one. */
   async function clean(now: number, signal: AbortSignal) {
     let count = 0;
@@ -145,33 +178,25 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     record(event) {
       if (isOver) return;
       const timestamp = clock.wall();
-      if (waiting.length >= AUDIT_BOUNDS.waiting || !budget.take(event.actorId)) count(event, timestamp);
-      else waiting.push(bounded({ ...event, id: nextId(timestamp), timestamp }));
+      const kept = bounded({ ...event, id: nextId(timestamp), timestamp });
+      if (hasRoom(kept)) waiting.push(kept);
+      else count(event, timestamp);
       schedule();
     },
 
-    async read(query, signal) {
-      await writing;
-      const page = createPage({
-        ...query,
-        startTime: Math.max(query.startTime ?? 0, clock.wall() - AUDIT_BOUNDS.days * DAY_MS),
+    read(query, signal) {
+      const turn = reading.then(() => {
+        signal.throwIfAborted();
+        return read(query, signal);
       });
-      const own = [...waiting];
-      const known = new Set(own.map(({ id }) => id));
-      page.add(own);
-      for await (const found of segments.pages(signal))
-        for (const segment of found) {
-          if (segment.begunAt > (query.endTime ?? Number.POSITIVE_INFINITY)) continue;
-          const events = await segment.events();
-          // Events that waited when the read began may have been written since.
-          page.add(segment.name === open?.segment.name ? events.filter(({ id }) => !known.has(id)) : events);
-        }
-      return page.result();
+      reading = turn.catch(() => {});
+      return turn;
     },
 
     async removeBefore(time, signal) {
       await flush();
       let removed = 0;
+      for (const [actorId, { since }] of uncounted) if (since < time && uncounted.delete(actorId)) removed++;
       for await (const found of segments.pages(signal))
         for (const segment of found) {
           const events = await segment.events();
@@ -188,11 +213,10 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     flush,
 
     async [Symbol.asyncDispose]() {
+      isOver = true;
       cancelTimer?.();
       await writing;
       await flush();
-      isOver = true;
-      cancelTimer?.();
     },
   };
 }
