@@ -73,7 +73,8 @@ describe('decideStart', () => {
       const { version, steps } = decideStart(late, '2.0.0', complete);
       const { current, state } = apply(steps, { state: late, current: '2.0.0' });
       expect({ version, current }).toEqual({ version: next, current: next });
-      expect(state).toMatchObject({ bad: {}, failure: { version: '2.0.0' }, finished: 'a1' });
+      const reason = 'no report of it was confirmed within 10 minutes';
+      expect(state).toEqual({ bad: {}, failure: { version: '2.0.0', reason }, finished: 'a1' });
     }
   });
 
