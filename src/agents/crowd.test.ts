@@ -182,4 +182,8 @@ test.for([
   await expect.poll(status, { timeout: 20_000 }).toBe(503);
   socket.destroy();
   await expect.poll(status, { timeout: 20_000 }).toBe(200);
+  // Two responses have room again, one of them not read.
+  const stalled = await request(setup, one);
+  await once(stalled, 'readable');
+  await expect.poll(status, { timeout: 20_000 }).toBe(200);
 });
