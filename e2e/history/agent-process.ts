@@ -14,6 +14,7 @@ import { makeDirectory } from '../../agent/src/system/disk.ts';
 import { exchange } from '../../agent/src/system/http.ts';
 import { createLog, errorText } from '../../agent/src/system/log.ts';
 import { localMachine } from '../../agent/src/system/machine.ts';
+import { filesOnDisk } from '../../agent/src/volume-mounts/files.ts';
 import type { FromAgent, Settings, ToAgent } from './agents.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '') as Settings;
@@ -148,6 +149,7 @@ const agent = createAgent(parseConfig('statusFrequency: 5\nlocalApiPort: 0\n', j
     log.error('The identity could not be read and was set aside', { setAside: path }),
   ),
   machine: localMachine(settings.dir),
+  mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),
   transport: (request, limit) =>
     exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
 });
