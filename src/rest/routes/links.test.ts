@@ -83,7 +83,8 @@ describe('a link', () => {
   test('to a node that was deleted can be removed by the name that the object has', async () => {
     const [stored] = deps.runtimeClasses.find('name', crun);
     if (!stored) throw new Error('no runtime class');
-    deps.stores.runtimeClasses.set(next({ ...stored, spec: { ...stored.spec, nodes: ['gone'] } }));
+    const named = { ...stored, spec: { ...stored.spec, nodes: ['gone'] } };
+    await deps.runtimeClasses.replace(named, AbortSignal.timeout(1_000));
     expect((await unlink('gone')).status).toBe(200);
     expect(deps.runtimeClasses.find('linked', 'gone')).toEqual([]);
     expect((await unlink('never')).status).toBe(404);
