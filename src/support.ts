@@ -2,16 +2,9 @@ import packageJson from '../package.json' with { type: 'json' };
 import type { ResourceOf } from './api/resources.ts';
 import type { Config } from './config.ts';
 import { KINDS, type Kinds } from './kinds/index.ts';
-import type { KubeClient, KubeObject } from './kube/mod.ts';
+import { type KubeClient, type KubeObject, LEASES } from './kube/mod.ts';
 
 const MASK = '***';
-const LEASES: ResourceOf<KubeObject> = {
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  plural: 'leases',
-  kind: 'Lease',
-  namespaced: true,
-};
 /** Values that people write into a microservice may be secret, whatever their names; their size and names are sufficient. */
 const WITHHELD: ReadonlySet<string> = new Set([
   'config',

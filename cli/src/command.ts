@@ -1,7 +1,8 @@
 import type { ParseArgsConfig } from 'node:util';
 import { customResource } from '../../src/api/resources.ts';
 import { type Application, applicationResource, type EdgeNode, edgeNodeResource } from '../../src/api/v3/index.ts';
-import { nodeUuid, v3Name } from '../../src/domain/names.ts';
+import { objectName, v3Name } from '../../src/domain/names.ts';
+import type { KubeObject, Resource } from '../../src/kube/mod.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml'] as const;
@@ -71,21 +72,41 @@ export async function listApplications({
 
 /** The node with this v3 name, object name or uuid. */
 export async function nodeNamed(context: CommandContext, name: string): Promise<EdgeNode> {
-  const nodes = await listNodes(context);
-  const found = nodes.find((node) => v3Name(node) === name) ?? nodes.find((node) => isCalled(node, name));
-  if (!found) throw new CommandError(`there is no node "${name}"; kubectl skerry get nodes lists them`);
-  return found;
+  const found = (await findNamed(context, NODES, name)) ?? (await findSelected(context, NODES, 'status.uuid', name));
+  const node = found ?? (await findSelected(context, NODES, 'spec.uuid', name));
+  if (!node) throw new CommandError(`there is no node "${name}"; kubectl skerry get nodes lists them`);
+  return node;
 }
-const isCalled = (node: EdgeNode, name: string) => node.metadata.name === name || nodeUuid(node) === name;
 
 /** The application with this v3 name or object name. */
 export async function applicationNamed(context: CommandContext, name: string): Promise<Application> {
-  const applications = await listApplications(context);
-  const found =
-    applications.find((application) => v3Name(application) === name) ??
-    applications.find(({ metadata }) => metadata.name === name);
-  if (!found) throw new CommandError(`there is no application "${name}"; kubectl skerry get apps lists them`);
-  return found;
+  const application = await findNamed(context, APPLICATIONS, name);
+  if (!application) throw new CommandError(`there is no application "${name}"; kubectl skerry get apps lists them`);
+  return application;
+}
+
+/** The object with this v3 name, else the one with this object name: two reads at most, however many objects there are. */
+export async function findNamed<T extends KubeObject & { spec: object }>(
+  context: CommandContext,
+  resource: Resource<T>,
+  name: string,
+): Promise<T | undefined> {
+  const { client, namespace } = context.cluster;
+  const guess = await client.find(resource, { namespace, name: objectName(name) }, { signal: context.signal });
+  if (guess && v3Name(guess) === name) return guess;
+  const renamed = await findSelected(context, resource, 'spec.name', name);
+  return renamed ?? (guess?.metadata.name === name ? guess : undefined);
+}
+
+async function findSelected<T extends KubeObject>(
+  { cluster: { client, namespace }, signal }: CommandContext,
+  resource: Resource<T>,
+  field: 'spec.name' | 'spec.uuid' | 'status.uuid',
+  value: string,
+): Promise<T | undefined> {
+  // Selectors have their own meaning for backslash, comma and equals sign.
+  const fieldSelector = `${field}=${value.replaceAll(/[\\,=]/g, '\\$&')}`;
+  return (await client.list(resource, { namespace, fieldSelector, signal })).items[0];
 }
 
 /** `app` or `app/ms`. */

@@ -1,8 +1,7 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
-import type { ResourceOf } from '../../../src/api/resources.ts';
 import { v3Name } from '../../../src/domain/names.ts';
 import { KINDS, type Kind } from '../../../src/kinds/index.ts';
-import { isForbidden, isNotFound } from '../../../src/kube/mod.ts';
+import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
 import { type Command, type CommandContext, listApplications, listNodes } from '../command.ts';
 import { readyOf } from '../rows.ts';
@@ -101,21 +100,8 @@ async function definitions({ cluster: { client }, signal }: CommandContext): Pro
   }
 }
 
-interface Lease {
-  apiVersion: string;
-  kind: string;
-  metadata: { name: string; namespace?: string };
-  spec?: { holderIdentity?: string; renewTime?: string; leaseDurationSeconds?: number };
-}
 /** The Lease of the leader has the name of the controller. */
 const LEADER_LEASE = FIELD_MANAGERS.controller;
-const LEASES: ResourceOf<Lease> = {
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  plural: 'leases',
-  kind: 'Lease',
-  namespaced: true,
-};
 
 async function controller({ cluster: { client, namespace }, signal, now }: CommandContext): Promise<Finding> {
   const check = 'controller';

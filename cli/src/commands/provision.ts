@@ -7,7 +7,15 @@ import { objectName, v3Name } from '../../../src/domain/names.ts';
 import { refOf } from '../../../src/kube/mod.ts';
 import { provisioningKeyData, provisioningKeyName } from '../../../src/stores/provisioning-key.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
-import { type Command, type CommandContext, CommandError, FIELD_MANAGER, listNodes, NODES } from '../command.ts';
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  FIELD_MANAGER,
+  findNamed,
+  listNodes,
+  NODES,
+} from '../command.ts';
 
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;
@@ -84,8 +92,8 @@ function digestOf(file: string): string {
 async function nodeToProvision(context: CommandContext): Promise<EdgeNode> {
   const [name = ''] = context.words;
   const { client, namespace } = context.cluster;
-  const found = (await listNodes(context)).find((node) => v3Name(node) === name);
-  if (found) return found;
+  const found = await findNamed(context, NODES, name);
+  if (found && v3Name(found) === name) return found;
   if (!context.flags.create) throw new CommandError(`there is no node "${name}"; --create makes it`);
   const called = objectName(name);
   const object: EdgeNode = {
