@@ -184,6 +184,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
         ...['--host', url, '--data-root', join(dir, 'data'), '--exec-root', join(run, 'exec')],
         ...['--pidfile', join(run, 'docker.pid'), '--config-file', emptyConfig(dir)],
         ...['--containerd-namespace', `skerry-${hash}`, '--containerd-plugins-namespace', `skerry-plugins-${hash}`],
+        ...['--default-address-pool', addressPool(hash)],
         ...['--bridge', bridge, `--iptables=${filter}`, `--ip-forward=${filter}`, '--ip-masq=true'],
         ...(limit ? ['--default-ulimit', `nofile=${limit.soft}:${limit.hard}`] : []),
         ...args,
@@ -312,6 +313,14 @@ function makeBridge(bridge: string, hash: string): void {
     const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
     if (status !== 0) throw new Error(`ip ${args.join(' ')}: ${stderr?.trim() || error?.message}`);
   }
+}
+
+/**
+ * The subnets of the networks that a private dockerd creates: 256 of them, of which the start is derived from the folder's
+ * name. Docker's own default has 31, and each agent of a test has a network.
+ */
+function addressPool(hash: string): string {
+  return `base=172.${16 + (Number.parseInt(hash.slice(2, 4), 16) % 16)}.0.0/16,size=24`;
 }
 
 async function startPodman({ dir, registry, within = [], args = [] }: EngineOptions, log: Log): Promise<Engine> {
