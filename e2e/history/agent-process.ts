@@ -139,7 +139,11 @@ const log = createLog(
   },
   () => clock.wall(),
 );
-const agent = createAgent(parseConfig('statusFrequency: 5\nlocalApiPort: 0\n', join(settings.dir, 'config.yaml')), {
+const config = parseConfig(
+  `statusFrequency: 5\nlocalApiPort: 0\ndiskDirectory: ${JSON.stringify(settings.dir)}\n`,
+  join(settings.dir, 'config.yaml'),
+);
+const agent = createAgent(config, {
   clock,
   random: Math.random,
   log,
