@@ -4,10 +4,10 @@ INSTALLED := node_modules/.package-lock.json
 
 # Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
 # the signals that are meant for them.
-export ONCE SAMPLE
+export ONCE SAMPLE BASE
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check nightly bench clean
+.PHONY: help up test check nightly bench release clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ nightly: $(INSTALLED) ## Run what is too long for every change: more seeds, long
 
 bench: $(INSTALLED) ## Run the benchmarks; writes a table and a JSON file.
 	@$(NODE) bench/main.ts
+
+release: $(INSTALLED) ## Leave in dist/ what people install: images, packages, chart, plugin, checksums.
+	@$(NODE) hack/package/main.ts
 
 clean: $(INSTALLED) ## Stop what is left of the local stack and remove its data.
 	@$(NODE) hack/clean.ts

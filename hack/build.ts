@@ -22,13 +22,18 @@ export const BUNDLES = {
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 
-/** Bundles one deployable; resolves with the path and the size of the file in bytes. */
-export async function bundle(
-  name: keyof typeof BUNDLES,
-  outdir = join(ROOT, 'dist'),
-): Promise<{ path: string; bytes: number }> {
+export interface Bundle {
+  path: string;
+  bytes: number;
+  /** folders of the packages that are in it, below the repository's root */
+  packages: string[];
+}
+
+/** Bundles one deployable. */
+export async function bundle(name: keyof typeof BUNDLES, outdir = join(ROOT, 'dist')): Promise<Bundle> {
   const path = join(outdir, `${name}.mjs`);
   const options: BuildOptions = {
+    absWorkingDir: ROOT,
     entryPoints: [join(ROOT, BUNDLES[name])],
     outfile: path,
     bundle: true,
@@ -47,7 +52,9 @@ export async function bundle(
   const { metafile } = await build(options);
   chmodSync(path, 0o755);
   const output = Object.entries(metafile?.outputs ?? {}).find(([file]) => file.endsWith('.mjs'));
-  return { path, bytes: output?.[1].bytes ?? 0 };
+  const inputs = Object.keys(output?.[1].inputs ?? {});
+  const folders = inputs.flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
+  return { path, bytes: output?.[1].bytes ?? 0, packages: [...new Set(folders)].sort() };
 }
 
 if (import.meta.main) {

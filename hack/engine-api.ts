@@ -10,7 +10,9 @@ export function callEngine<T = unknown>(url: string, method: string, path: strin
     const content = body === undefined || isArchive ? body : JSON.stringify(body);
     const type = isArchive ? 'application/x-tar' : 'application/json';
     const headers = content === undefined ? {} : { 'content-type': type };
-    const outgoing = request({ ...targetOf(url), method, path, headers, timeout: 10_000 });
+    // An engine unpacks an archive before it answers.
+    const timeout = isArchive ? 120_000 : 10_000;
+    const outgoing = request({ ...targetOf(url), method, path, headers, timeout });
     outgoing.on('timeout', () => outgoing.destroy(new Error(`${url} does not answer`)));
     outgoing.on('error', reject);
     outgoing.on('response', (incoming) => {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { posix } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { makeTar, type TarEntry } from './tar.ts';
 
 /** A file of an image; its parent folders are created. */
-interface ImageFile {
+export interface ImageFile {
   /** Absolute path in the container. */
   path: string;
   /** Absent for an empty folder or a link. */
@@ -18,6 +19,12 @@ interface ImageFile {
 
 export interface ImageSpec {
   files: readonly ImageFile[];
+  /** An image of one architecture whose layers come first. */
+  base?: Image;
+  /** ISO time of creation; 1970 when absent. */
+  created?: string;
+  /** gzip level of the layer, 1 when absent: it halves the size already, and higher ones cost time. */
+  compression?: number;
   entrypoint?: readonly string[];
   cmd?: readonly string[];
   env?: Record<string, string>;
@@ -56,13 +63,15 @@ const MEDIA = {
   layer: 'application/vnd.oci.image.layer.v1.tar+gzip',
 };
 
-/** Builds an image of one layer without an engine. Equal specs have equal digests. */
+/** Builds an image of one layer, or of one more than its base, without an engine. Equal specs have equal digests. */
 export function buildImage(spec: ImageSpec): Image {
   const tar = makeTar(layerEntries(spec.files));
-  // The lowest level halves the size already; higher levels only cost time.
-  const layer = gzipSync(tar, { level: 1 });
-  const architecture = spec.architecture ?? hostArchitecture();
-  const created = '1970-01-01T00:00:00Z';
+  const layer = gzipSync(tar, { level: spec.compression ?? 1 });
+  const { base, architecture = hostArchitecture(), created = '1970-01-01T00:00:00Z' } = spec;
+  const below = base && readConfiguration(base);
+  if (below && below.config.architecture !== architecture)
+    throw new Error(`the base is an image for ${below.config.architecture}, not for ${architecture}`);
+  const env = { ...below?.env, ...spec.env };
   const config = json({
     created,
     architecture,
@@ -70,7 +79,7 @@ export function buildImage(spec: ImageSpec): Image {
     config: {
       User: spec.user ?? '',
       ExposedPorts: Object.fromEntries((spec.ports ?? []).map((port) => [`${port}/tcp`, {}])),
-      Env: Object.entries(spec.env ?? {}).map(([key, value]) => `${key}=${value}`),
+      Env: Object.entries(env).map(([key, value]) => `${key}=${value}`),
       Entrypoint: spec.entrypoint ?? null,
       Cmd: spec.cmd ?? null,
       Volumes: spec.volumes ? Object.fromEntries(spec.volumes.map((path) => [path, {}])) : null,
@@ -78,8 +87,8 @@ export function buildImage(spec: ImageSpec): Image {
       Labels: spec.labels ?? {},
       ...(spec.healthcheck && { Healthcheck: spec.healthcheck }),
     },
-    rootfs: { type: 'layers', diff_ids: [digestOf(tar)] },
-    history: [{ created, created_by: 'skerry hack/image.ts' }],
+    rootfs: { type: 'layers', diff_ids: [...(below?.config.rootfs.diff_ids ?? []), digestOf(tar)] },
+    history: [...(below?.config.history ?? []), { created, created_by: 'skerry hack/image.ts' }],
   });
   const configDescriptor = describe(MEDIA.config, config);
   const layerDescriptor = describe(MEDIA.layer, layer);
@@ -87,18 +96,40 @@ export function buildImage(spec: ImageSpec): Image {
     schemaVersion: 2,
     mediaType: MEDIA.manifest,
     config: configDescriptor,
-    layers: [layerDescriptor],
+    layers: [...(below?.layers ?? []), layerDescriptor],
   });
   const top = { ...describe(MEDIA.manifest, manifest), platform: { os: 'linux', architecture } };
   return {
     top,
     manifests: new Map([[top.digest, { mediaType: MEDIA.manifest, bytes: manifest }]]),
     blobs: new Map([
+      ...(below?.layers ?? []).map(({ digest }) => [digest, base?.blobs.get(digest) as Buffer] as const),
       [configDescriptor.digest, config],
       [layerDescriptor.digest, layer],
     ]),
   };
 }
+
+interface Configuration {
+  architecture: string;
+  rootfs: { diff_ids: string[] };
+  history?: object[];
+  config?: { Env?: string[] | null };
+}
+
+/** What an image of one architecture passes on to those that are built on it. */
+function readConfiguration(image: Image) {
+  const manifest = parseManifest(image);
+  const config = JSON.parse(image.blobs.get(manifest.config.digest)?.toString() ?? '') as Configuration;
+  const pairs = (config.config?.Env ?? []).map((pair) => pair.split(/=(.*)/s, 2) as [string, string]);
+  return { config, layers: manifest.layers, env: Object.fromEntries(pairs) };
+}
+
+const parseManifest = (image: Image) =>
+  JSON.parse(image.manifests.get(image.top.digest)?.bytes.toString() ?? '') as {
+    config: Descriptor;
+    layers: Descriptor[];
+  };
 
 /** Joins images of several architectures into one. */
 export function buildIndex(images: readonly Image[]): Image {
@@ -140,12 +171,17 @@ export async function pushImage(
   return { reference: `${host}/${repository}:${tag}`, digest: image.top.digest };
 }
 
-/** An archive for `docker load`, `podman load` and `ctr images import`, which need no registry. */
+/**
+ * An archive for `docker load`, `podman load` and `ctr images import`, which need no registry. Of an image for several
+ * architectures, docker gets one tag for each: `<reference>-<architecture>`.
+ */
 export function saveImage(image: Image, reference: string): Buffer {
   const own = [...image.manifests.values()]
     .filter(({ mediaType }) => mediaType === MEDIA.manifest)
-    .map(({ bytes }) => JSON.parse(bytes.toString()) as { config: Descriptor; layers: Descriptor[] })[0];
+    .map(({ bytes }) => JSON.parse(bytes.toString()) as { config: Descriptor; layers: Descriptor[] });
   const pathOf = ({ digest }: { digest: string }) => `blobs/${digest.replace(':', '/')}`;
+  const architectureOf = ({ config }: { config: Descriptor }) =>
+    (JSON.parse(image.blobs.get(config.digest)?.toString() ?? '') as Configuration).architecture;
   const files: [string, Buffer][] = [
     ['oci-layout', json({ imageLayoutVersion: '1.0.0' })],
     [
@@ -167,12 +203,50 @@ export function saveImage(image: Image, reference: string): Buffer {
     // docker's format from before OCI; it refers to the same blobs.
     [
       'manifest.json',
-      json([{ Config: own && pathOf(own.config), RepoTags: [reference], Layers: own?.layers.map(pathOf) }]),
+      json(
+        own.map((each) => ({
+          Config: pathOf(each.config),
+          RepoTags: [own.length > 1 ? `${reference}-${architectureOf(each)}` : reference],
+          Layers: each.layers.map(pathOf),
+        })),
+      ),
     ],
     ...[...image.blobs].map(([digest, bytes]) => [pathOf({ digest }), bytes] as [string, Buffer]),
     ...[...image.manifests].map(([digest, { bytes }]) => [pathOf({ digest }), bytes] as [string, Buffer]),
   ];
   return makeTar(files.map(([path, content]) => ({ path, type: 'file', content })));
+}
+
+/** The image for an architecture from a folder with an OCI layout, such as an unpacked archive. */
+export function readImage(folder: string, architecture: 'amd64' | 'arm64'): Image {
+  const blob = ({ digest }: { digest: string }) => {
+    const bytes = readFileSync(join(folder, 'blobs', digest.replace(':', '/')));
+    if (digestOf(bytes) !== digest) throw new Error(`${folder}: the blob ${digest} has other content`);
+    return bytes;
+  };
+  const found = (index: Buffer): { descriptor: Descriptor; bytes: Buffer; config: Buffer } | undefined => {
+    for (const descriptor of (JSON.parse(index.toString()) as { manifests: Descriptor[] }).manifests) {
+      const bytes = blob(descriptor);
+      const content = JSON.parse(bytes.toString()) as { manifests?: unknown; config?: Descriptor };
+      if (content.manifests !== undefined) {
+        const inner = found(bytes);
+        if (inner) return inner;
+      } else if (content.config) {
+        const config = blob(content.config);
+        if ((JSON.parse(config.toString()) as Configuration).architecture === architecture)
+          return { descriptor, bytes, config };
+      }
+    }
+    return undefined;
+  };
+  const image = found(readFileSync(join(folder, 'index.json')));
+  if (!image) throw new Error(`${folder} has no image for ${architecture}`);
+  const { config, layers } = JSON.parse(image.bytes.toString()) as { config: Descriptor; layers: Descriptor[] };
+  return {
+    top: { ...image.descriptor, platform: { os: 'linux', architecture } },
+    manifests: new Map([[image.descriptor.digest, { mediaType: image.descriptor.mediaType, bytes: image.bytes }]]),
+    blobs: new Map([[config.digest, image.config], ...layers.map((layer) => [layer.digest, blob(layer)] as const)]),
+  };
 }
 
 /** The name of this machine's architecture in image platforms. */

@@ -1,0 +1,147 @@
+import { readFileSync } from 'node:fs';
+import { buildImage, buildIndex, type Image, type ImageFile, type ImageSpec } from '../image.ts';
+import { billOfMaterials, libraryParts, nodePart, notice, packageParts } from './contents.ts';
+import type { NodeParts } from './parts.ts';
+import type { ImageArchitecture } from './pinned.ts';
+
+/** What every part of a release says about itself. */
+export interface Origin {
+  version: string;
+  /** the commit */
+  revision: string;
+  /** when it was committed */
+  created: Date;
+}
+
+/** One of the images of a release. */
+export interface Product {
+  name: 'skerry-controller' | 'skerry-agent';
+  title: string;
+  /** bundles, the first of which is started */
+  bundles: readonly string[];
+  /** folders of the packages in these bundles */
+  packages: readonly string[];
+  nodeFlags?: readonly string[];
+  settings: Pick<ImageSpec, 'cmd' | 'user' | 'ports' | 'volumes' | 'env'>;
+}
+
+/** What both images of an architecture have below their own layer. */
+export interface Ground {
+  node: NodeParts;
+  /** absent on a base that has them */
+  libraries?: readonly ImageFile[];
+  base?: Image;
+}
+
+const NONROOT = 65532;
+/** Of the layers: it is spent once, and each node that pulls the image saves by it. */
+const COMPRESSION = 6;
+const FOLDER = '/opt/skerry';
+
+/** Node with its libraries: a layer that the images of one architecture share, so that it is stored and pulled once. */
+export function groundImage(
+  ground: Ground,
+  architecture: ImageArchitecture,
+  { created }: Origin,
+  compression = COMPRESSION,
+): Image {
+  const accounts = (lines: string) => lines.replaceAll(/^ +/gm, '');
+  const system: ImageFile[] = [
+    {
+      path: '/etc/passwd',
+      content: accounts(`root:x:0:0:root:/:/sbin/nologin
+        nonroot:x:${NONROOT}:${NONROOT}:nonroot:/:/sbin/nologin
+      `),
+    },
+    { path: '/etc/group', content: accounts(`root:x:0:\nnonroot:x:${NONROOT}:\n`) },
+    { path: '/etc/nsswitch.conf', content: 'hosts: files dns\n' },
+    { path: '/tmp', mode: 0o1777 },
+  ];
+  const node: ImageFile[] = [
+    { path: '/usr/bin/node', content: readFileSync(ground.node.binary), mode: 0o755 },
+    { path: '/usr/share/doc/node/LICENSE', content: readFileSync(ground.node.license) },
+  ];
+  const files = ground.base ? node : [...system, ...(ground.libraries ?? []), ...node];
+  return buildImage({
+    ...{ files, architecture, created: created.toISOString(), compression },
+    ...(ground.base && { base: ground.base }),
+    env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
+  });
+}
+
+export interface ProductImage {
+  image: Image;
+  billOfMaterials: string;
+}
+
+/** The image of a product for one architecture. */
+export function productImage(
+  product: Product,
+  ground: Ground,
+  below: Image,
+  architecture: ImageArchitecture,
+  origin: Origin,
+): ProductImage {
+  const { name, title, bundles, packages, nodeFlags = [], settings } = product;
+  const parts = [
+    ...packageParts(packages),
+    nodePart(`linux-${architecture}`, ground.node.license),
+    ...(ground.libraries ? libraryParts(architecture) : []),
+  ];
+  const bill = billOfMaterials({ name, version: origin.version, created: origin.created }, parts);
+  const document = `/usr/share/doc/${name}`;
+  const placed = bundles.map((path) => ({ path: `${FOLDER}/${path.split('/').at(-1)}`, content: readFileSync(path) }));
+  const image = buildImage({
+    base: below,
+    architecture,
+    created: origin.created.toISOString(),
+    compression: COMPRESSION,
+    files: [
+      ...placed,
+      { path: `${document}/NOTICE`, content: notice(title, parts) },
+      { path: `${document}/sbom.cdx.json`, content: bill },
+    ],
+    entrypoint: ['/usr/bin/node', ...nodeFlags, placed[0]?.path ?? ''],
+    labels: {
+      'org.opencontainers.image.title': name,
+      'org.opencontainers.image.description': title,
+      'org.opencontainers.image.version': origin.version,
+      'org.opencontainers.image.revision': origin.revision,
+      'org.opencontainers.image.created': origin.created.toISOString(),
+      'org.opencontainers.image.licenses': 'Apache-2.0',
+    },
+    ...settings,
+  });
+  return { image, billOfMaterials: bill };
+}
+
+/** The products that have images; `bundled` gives the path of a bundle and the packages in it. */
+export function products(
+  bundled: Readonly<Record<'skerry' | 'skerry-templates' | 'skerry-agent', { path: string; packages: string[] }>>,
+  nodeFlags: readonly string[],
+): Product[] {
+  const controller = [bundled.skerry, bundled['skerry-templates']];
+  const agent = [bundled['skerry-agent']];
+  return [
+    {
+      name: 'skerry-controller',
+      title: 'Skerry controller: REST, agent routes and reconcilers',
+      bundles: controller.map(({ path }) => path),
+      packages: controller.flatMap(({ packages }) => packages),
+      settings: { user: `${NONROOT}:${NONROOT}`, ports: [51121, 51122, 51123], env: { NODE_ENV: 'production' } },
+    },
+    {
+      name: 'skerry-agent',
+      title: 'Skerry agent: runs containers on one machine as a controller asks',
+      bundles: agent.map(({ path }) => path),
+      packages: agent.flatMap(({ packages }) => packages),
+      nodeFlags,
+      // The engine's socket is root's on most machines; whoever has a group for it runs the image as another user.
+      settings: { cmd: ['start'], volumes: ['/var/lib/skerry-agent'] },
+    },
+  ];
+}
+
+/** One image for several architectures. */
+export const joined = (images: Readonly<Record<ImageArchitecture, ProductImage>>): Image =>
+  buildIndex(Object.values(images).map(({ image }) => image));
