@@ -3,6 +3,8 @@ import type { ReadContext } from '../domain/application/read.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid, registryId } from '../domain/names.ts';
+import { type MountOnNode, mountsOn } from '../domain/volume-mount/on-node.ts';
+import { KINDS, type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { RestDependencies } from './dependencies.ts';
@@ -26,6 +28,28 @@ export async function liveNodes(
       ...(provisioned && { provisioned }),
     };
   };
+}
+
+/** The applications whose entries refer to an object. */
+export const applicationsReferringTo = <T extends KindObject>(
+  deps: RestDependencies,
+  kind: Kind<T>,
+  object: T,
+): ReadonlySet<Application> =>
+  new Set(refsTo(kind, object).flatMap((ref) => deps.applications.find('ref', referenceKey({ to: kind.key, ref }))));
+
+/**
+ * The volume mounts of nodes, for a list of them: it looks through the applications of a node only when the node may have one,
+ * so that the cost grows with the use of volume mounts and not with what runs.
+ */
+export function mountsOfNodes(deps: RestDependencies): (node: EdgeNode) => readonly MountOnNode[] {
+  const mounted = new Set<string>();
+  for (const mount of deps.volumeMounts.list()) {
+    for (const node of mount.spec.nodes ?? []) mounted.add(node);
+    for (const { spec } of applicationsReferringTo(deps, KINDS.volumeMounts, mount))
+      for (const { agent } of spec.microservices ?? []) mounted.add(agent?.uuid ?? agent?.name ?? '');
+  }
+  return (node) => (mounted.has(nodeUuid(node)) || mounted.has(v3Name(node)) ? mountsOn(node, deps.lookups) : []);
 }
 
 /**

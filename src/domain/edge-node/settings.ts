@@ -93,6 +93,8 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
 /** Defaults of settings that are shown in one mode only. */
 const INTERIOR_PORTS = { interRouterPort: 55671, edgeRouterPort: 45671 };
 
+const FIELDS = Object.keys(DEFAULTS) as (keyof EdgeNodeSpec)[];
+
 /** Architecture id of a node: as its agent reports, else as in its spec; 0 when neither is known. */
 export function archOf(node: EdgeNode): number {
   return node.status?.archId || node.spec.archId || 0;
@@ -119,9 +121,8 @@ export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown
 
 /** All settings as reads show them. */
 export function settingsShown(node: EdgeNode): Record<string, unknown> {
-  const shown = Object.fromEntries(
-    (Object.keys(DEFAULTS) as (keyof EdgeNodeSpec)[]).map((field) => [field, settingShown(node, field)]),
-  );
+  const shown: Record<string, unknown> = {};
+  for (const field of FIELDS) shown[field] = settingShown(node, field);
   const { interRouterPort, edgeRouterPort, networkRouter } = node.spec;
   if (shown.routerMode === 'interior')
     Object.assign(shown, {

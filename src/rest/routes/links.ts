@@ -5,7 +5,7 @@ import { entriesOn, nodeOf } from '../../domain/application/entries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import type { KindLinks } from '../../kinds/definition.ts';
-import { KINDS, type Kind, type KindObject, referenceKey, refsTo, type Write } from '../../kinds/index.ts';
+import { KINDS, type Kind, type KindObject, refsTo, type Write } from '../../kinds/index.ts';
 import type { KindCrud } from '../../kinds/rest.ts';
 import { oldest } from '../../stores/oldest.ts';
 import { isPresent } from '../deletion.ts';
@@ -13,6 +13,7 @@ import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { notFound } from '../errors.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
+import { applicationsReferringTo } from '../reads.ts';
 import { type AnyRoute, type Caller, route } from '../route.ts';
 import { nameParam } from './shapes.ts';
 
@@ -156,10 +157,6 @@ async function nodesNamed(
   return [...new Set(nodes)];
 }
 
-/** The applications whose entries refer to an object. */
-const applicationsWith = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T) =>
-  new Set(refsTo(kind, object).flatMap((ref) => deps.applications.find('ref', referenceKey({ to: kind.key, ref }))));
-
 /** The entries of an application that refer to an object, in an application of their own. */
 const usersIn = <T extends KindObject>(
   kind: Kind<T>,
@@ -175,7 +172,7 @@ const usersIn = <T extends KindObject>(
 
 /** Names of the entries on a node that use an object. */
 const usersOn = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T, node: EdgeNode): string[] =>
-  [...applicationsWith(deps, kind, object)]
+  [...applicationsReferringTo(deps, kind, object)]
     .flatMap((application) => usersIn(kind, object, application, entriesOn(application, node)))
     .sort();
 
@@ -186,7 +183,7 @@ function linkedNodes<T extends KindObject>(deps: RestDependencies, kind: Kind<T>
     const node = findNode(deps, name);
     if (node) uuids.add(nodeUuid(node));
   }
-  for (const application of applicationsWith(deps, kind, object))
+  for (const application of applicationsReferringTo(deps, kind, object))
     for (const entry of application.spec.microservices ?? []) {
       if (usersIn(kind, object, application, [entry]).length === 0) continue;
       const node = nodeOf(entry, deps.lookups);

@@ -16,7 +16,7 @@ import { edit, withChanges } from '../edit.ts';
 import { invalid, notFound } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
-import { liveNodes } from '../reads.ts';
+import { liveNodes, mountsOfNodes } from '../reads.ts';
 import { route } from '../route.ts';
 import * as shapes from './shapes.ts';
 
@@ -86,8 +86,9 @@ export const nodeRoutes = [
       const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
       const nodes = deps.nodes.list().filter(isPresent);
       const live = await liveNodes(deps, nodes, signal);
+      const mountsOf = mountsOfNodes(deps);
       return listReply('fogs', nodes, (node) => {
-        const read = nodeRead(node, { ...live(node), mounts: mountsOn(node, deps.lookups) }, { platformStatus: false });
+        const read = nodeRead(node, { ...live(node), mounts: mountsOf(node) }, { platformStatus: false });
         return matches(read, filters) ? [read] : [];
       });
     },

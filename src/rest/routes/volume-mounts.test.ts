@@ -58,8 +58,16 @@ describe('volume mounts over REST', () => {
     await admin.post('/volumeMounts/linked-one/link', { json: { fogUuids: [other] } });
     const shown = [{ name: 'linked-one', version: 1, secretName: 'db' }];
     expect((await admin.get(`/node/${other}`)).body.volumeMounts).toEqual(shown);
-    const { fogs } = (await admin.get('/node-list')).body as { fogs: { uuid: string; volumeMounts: unknown }[] };
-    expect(fogs.find(({ uuid }) => uuid === other)?.volumeMounts).toEqual(shown);
+    const listed = async (wanted: string) => {
+      const { fogs } = (await admin.get('/node-list')).body as { fogs: { uuid: string; volumeMounts: unknown }[] };
+      return fogs.find(({ uuid }) => uuid === wanted)?.volumeMounts;
+    };
+    expect(await listed(other)).toEqual(shown);
+    expect(await listed(node)).toEqual([]);
+    await admin.post('/application', { json: mounting('shows', 'linked-one/user') });
+    expect((await admin.get(`/node/${node}`)).body.volumeMounts).toEqual(shown);
+    expect(await listed(node)).toEqual(shown);
+    await admin.delete('/application/shows');
     await admin.delete('/volumeMounts/linked-one/link', { json: { fogUuids: [other] } });
     await admin.delete('/volumeMounts/linked-one');
   });
