@@ -1,4 +1,5 @@
 import { EngineError } from '../domain/engine.ts';
+import { ContentError } from '../system/download.ts';
 
 /** Why an artifact cannot be had. `isTransient`: the next attempt may succeed as things are. */
 const ARTIFACT_ERRORS = {
@@ -35,6 +36,7 @@ export class ArtifactError extends Error {
 export function toArtifactError(error: unknown): ArtifactError {
   if (error instanceof ArtifactError) return error;
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof ContentError) return new ArtifactError(error.code, message, { cause: error });
   if (error instanceof EngineError)
     return new ArtifactError(error.code === 'ImageUnauthorized' ? 'Unauthorized' : 'Unavailable', message, {
       cause: error,

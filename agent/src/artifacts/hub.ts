@@ -2,9 +2,10 @@ import { z } from 'zod';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
 import type { RegistryClient } from '../registries/client.ts';
+import { type Checksum, rangeHeaders } from '../system/download.ts';
 import { ArtifactError } from './error.ts';
 import { isSelected } from './glob.ts';
-import { type Checksum, expectContent, type Resolved, rangeHeaders, readDocument, type SourceFile } from './source.ts';
+import { expectContent, type Resolved, readDocument, type SourceFile } from './source.ts';
 
 const LIST_LIMIT = 32 * 1024 * 1024;
 const COMMIT = /^[0-9a-f]{40}$/;

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import type { RegistryClient } from '../registries/client.ts';
+import { rangeHeaders } from '../system/download.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
-import { expectContent, type Resolved, rangeHeaders, readDocument, type SourceFile } from './source.ts';
+import { expectContent, type Resolved, readDocument, type SourceFile } from './source.ts';
 
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;

@@ -1,29 +1,15 @@
 import type { IncomingMessage } from 'node:http';
+import { QUIET, type RemoteFile } from '../system/download.ts';
 import { readAll, TransportError } from '../system/http.ts';
 import { ArtifactError } from './error.ts';
 
 const SECOND = 1000;
-/** ms without a byte after which a response is given up */
-export const QUIET = 60 * SECOND;
 const LONGEST_RETRY_AFTER = 600 * SECOND;
 
-/** One file of an artifact, at its source. */
-export interface SourceFile {
-  /** below the artifact's directory */
-  path: string;
-  /** bytes, where the source tells */
-  size?: number;
-  checksum?: Checksum;
+/** One file of an artifact, at its source; its path is below the artifact's directory. */
+export interface SourceFile extends RemoteFile {
   /** names the content at its source, so that a partial download of it is found again */
   identity: string;
-  /** Begins to read it. A response that does not begin at `from` begins at the first byte. */
-  open(range: { from: number; validator?: string }, signal: AbortSignal): Promise<IncomingMessage>;
-}
-
-/** What a file is checked against: its SHA-256, or the id of a git blob (SHA-1 with the size). */
-export interface Checksum {
-  algorithm: 'sha256' | 'git';
-  value: string;
 }
 
 /** What the revision of an artifact means now. */
@@ -33,15 +19,6 @@ export interface Resolved {
   /** whether the asked revision is a name that may mean other content later */
   floating: boolean;
   files: SourceFile[];
-}
-
-/** Headers that ask for the rest of a file. */
-export function rangeHeaders({ from, validator }: { from: number; validator?: string }): Record<string, string> {
-  const identity = { 'accept-encoding': 'identity' };
-  if (from === 0) return identity;
-  // A weak validator does not say that the bytes are the same.
-  const isStrong = validator !== undefined && !validator.startsWith('W/');
-  return { ...identity, range: `bytes=${from}-`, ...(isStrong && { 'if-range': validator }) };
 }
 
 /** Throws for a status that says that there is no content; `what` names what was asked for. */

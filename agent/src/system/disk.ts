@@ -20,7 +20,6 @@ import {
   statSync,
   symlinkSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs';
 import { lstat, open, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -123,20 +122,6 @@ export function finishFile(path: string, mode: number): void {
     closeSync(file);
   }
   chmodSync(path, mode);
-}
-
-/** Appends to a file piece by piece; `size` is how many bytes it has. */
-export function openAppending(path: string): { size: number; write(piece: Uint8Array): void; close(): void } {
-  const file = openSync(path, 'a', 0o600);
-  const appending = {
-    size: statSync(path).size,
-    write(piece: Uint8Array) {
-      for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
-      appending.size += piece.length;
-    },
-    close: () => closeSync(file),
-  };
-  return appending;
 }
 
 /** The SHA-256 of a file in hex. */

@@ -43,7 +43,7 @@ export class TransportError extends Error {
  * Bytes per millisecond (16 kbit/s) of the slowest link that is worth waiting for. Deadlines grow by what it needs for a
  * body: a fixed one would keep a large document from ever arriving over a thin line.
  */
-const SLOWEST = 2;
+export const SLOWEST = 2;
 
 /** Code of the error of a kept connection that turned out to be closed; the same request may be sent once more. */
 export const STALE = 'STALE';

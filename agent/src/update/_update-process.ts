@@ -1,4 +1,5 @@
 import fs from 'node:fs';
+import promises, { open } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 
 /**
@@ -22,18 +23,26 @@ const CHANGES = [
 
 let calls = 0;
 const dieAt = Number(process.env.SKERRY_DIE_AT ?? 0);
-const functions = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
-for (const name of CHANGES) {
-  const call = functions[name] as (...args: unknown[]) => unknown;
-  functions[name] = (...args) => {
-    if (++calls === dieAt) {
-      process.kill(process.pid, 'SIGKILL');
-      // Nothing of this thread may run on while the signal is on its way.
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-    }
-    return call(...args);
-  };
+/** Lets the process die before one of the calls of these functions. */
+function count(functions: object, names: readonly string[]): void {
+  const known = functions as Record<string, (...args: unknown[]) => unknown>;
+  for (const name of names) {
+    const call = known[name] as (...args: unknown[]) => unknown;
+    known[name] = function (...args) {
+      if (++calls === dieAt) {
+        process.kill(process.pid, 'SIGKILL');
+        // Nothing of this thread may run on while the signal is on its way.
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      }
+      return call.apply(this, args);
+    };
+  }
 }
+const handle = await open('/dev/null');
+count(Object.getPrototypeOf(handle), ['write', 'truncate', 'sync']);
+await handle.close();
+count(promises, ['open', 'unlink']);
+count(fs, CHANGES);
 syncBuiltinESMExports();
 
 const { releaseKeys } = await import('./manifest.ts');

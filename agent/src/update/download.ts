@@ -1,80 +1,50 @@
 import type { IncomingMessage } from 'node:http';
-import { fileDigest, fileSize, openAppending, removePath } from '../system/disk.ts';
+import { ContentError, downloadTo, QUIET, rangeHeaders } from '../system/download.ts';
 import { open, readAll, TransportError } from '../system/http.ts';
 import { ReleaseError, type ReleaseFile } from './manifest.ts';
 
-const SECOND = 1000;
-/** until a response begins, and between two pieces of it */
-const PATIENCE = 60 * SECOND;
-/** Bytes per millisecond (16 kbit/s) that a response has to bring on the whole. */
-const SLOWEST = 2;
 const MAX_REDIRECTS = 5;
 /** bytes of a manifest or its signature */
 const SMALL = 64 * 1024;
 
 /** A small file of a release; throws ReleaseError when there is none. */
 export async function fetchSmall(url: string, signal: AbortSignal): Promise<Buffer> {
-  const incoming = await get(url, {}, signal);
-  if (incoming.statusCode === 200) return readAll(incoming, SMALL, PATIENCE);
-  incoming.destroy();
-  throw refused(url, incoming.statusCode);
+  return readAll(await get(url, {}, signal), SMALL, QUIET);
 }
 
 /**
- * Makes a file of a release complete: continues what an earlier attempt left at `path`. A file that turns out to have other
- * content is removed. Throws ReleaseError when another attempt is of no use.
+ * Makes a file of a release complete: goes on where an earlier attempt ended. Throws ReleaseError when another attempt is of
+ * no use.
  */
-export async function fetchFile(url: string, path: string, file: ReleaseFile, signal: AbortSignal): Promise<void> {
-  if (fileSize(path) > file.size) removePath(path);
-  if (fileSize(path) < file.size) await append(url, path, file, signal);
-  if (fileSize(path) === file.size && (await fileDigest(path)) === file.sha256) return;
-  removePath(path);
-  throw new ReleaseError('a file of it does not have the digest that its manifest names');
-}
-
-async function append(url: string, path: string, { size }: ReleaseFile, signal: AbortSignal): Promise<void> {
-  const before = fileSize(path);
-  const incoming = await get(url, before > 0 ? { range: `bytes=${before}-` } : {}, signal);
-  const { statusCode } = incoming;
-  if (statusCode !== 200 && statusCode !== 206) {
-    incoming.destroy();
-    throw refused(url, statusCode);
-  }
-  // A server that does not know ranges sends the whole file.
-  const continues = statusCode === 206 && contentStart(incoming) === before;
-  if (!continues) removePath(path);
-  if (statusCode === 206 && !continues && before > 0) {
-    incoming.destroy();
-    throw new TransportError('RANGE', `${hostOf(url)} sent another part than was asked for`);
-  }
-  const target = openAppending(path);
-  const stalled = () => incoming.destroy(new TransportError('TIMEOUT', `${hostOf(url)} sends nothing, or too slowly`));
-  const deadline = setTimeout(stalled, PATIENCE + (size - target.size) / SLOWEST);
-  let timer = setTimeout(stalled, PATIENCE);
+export async function fetchFile(
+  { name, size, sha256, url }: ReleaseFile & { name: string; url: string },
+  path: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = {
+    path: `its file ${name}`,
+    size,
+    checksum: { algorithm: 'sha256', value: sha256 },
+    open: (range, until) => get(url, rangeHeaders(range), until),
+  } satisfies Parameters<typeof downloadTo>[1];
   try {
-    for await (const piece of incoming as AsyncIterable<Buffer>) {
-      clearTimeout(timer);
-      timer = setTimeout(stalled, PATIENCE);
-      if (target.size + piece.length > size) throw new ReleaseError('a file of it is larger than its manifest says');
-      target.write(piece);
-    }
-  } finally {
-    clearTimeout(timer);
-    clearTimeout(deadline);
-    target.close();
-    incoming.destroy();
+    await downloadTo(path, file, {}, signal);
+  } catch (error) {
+    throw error instanceof ContentError ? new ReleaseError(error.message, { cause: error }) : error;
   }
-  if (target.size < size) throw new TransportError('BROKEN', `${hostOf(url)} ended a file too early`);
 }
 
+/** A response with content, after redirects. */
 async function get(url: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
   let at = parsed(url);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
     const path = `${at.pathname}${at.search}`;
-    const incoming = await open({ target: { origin: at }, method: 'GET', path, headers, deadline: PATIENCE, signal });
+    const incoming = await open({ target: { origin: at }, method: 'GET', path, headers, deadline: QUIET, signal });
     const { statusCode = 0, headers: reply } = incoming;
-    if (![301, 302, 303, 307, 308].includes(statusCode) || reply.location === undefined) return incoming;
+    if (statusCode === 200 || ('range' in headers && (statusCode === 206 || statusCode === 416))) return incoming;
     incoming.destroy();
+    if (![301, 302, 303, 307, 308].includes(statusCode) || reply.location === undefined)
+      throw refused(at.href, statusCode);
     at = parsed(new URL(reply.location, at).href);
   }
   throw new ReleaseError(`${hostOf(url)} redirects in circles`);
@@ -87,12 +57,8 @@ function parsed(url: string): URL {
   return parsed;
 }
 
-function contentStart({ headers }: IncomingMessage): number {
-  return Number(/^bytes (\d+)-/.exec(headers['content-range'] ?? '')?.[1] ?? Number.NaN);
-}
-
 /** Responses that another attempt may change: the server is busy, broken, or asks for patience. */
-function refused(url: string, status = 0): Error {
+function refused(url: string, status: number): Error {
   const message = `${hostOf(url)} answered ${status}`;
   if (status >= 500 || status === 408 || status === 429) return new TransportError(String(status), message);
   return new ReleaseError(status === 404 ? `there is none at ${hostOf(url)}` : message);

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack/agent-release.ts';
@@ -141,7 +141,7 @@ const refusals: Record<string, { arrange?: () => void; requested?: Partial<Versi
       server.fault = (path, response, content) =>
         path.startsWith('/blobs/') && Boolean(response.end(Buffer.alloc(content.length, 'x')));
     },
-    says: /does not have the digest/,
+    says: /its file agent has the checksum [0-9a-f]+, and [0-9a-f]+ was announced/,
   },
   'a file does not end': {
     arrange: () => {
@@ -149,7 +149,7 @@ const refusals: Record<string, { arrange?: () => void; requested?: Partial<Versi
       server.fault = (path, response, content) =>
         path.startsWith('/blobs/') && Boolean(response.end(Buffer.alloc(content.length + 1, 'x')));
     },
-    says: /larger than its manifest says/,
+    says: /its file agent has \d+ bytes, and \d+ were announced/,
   },
   'it is not newer': { arrange: () => publish('1.0.0'), says: /not newer than 1.0.0.*rollback/ },
   'it needs a newer agent first': {
@@ -256,7 +256,9 @@ describe('a download', () => {
       if (!path.startsWith('/blobs/') || cuts-- <= 0) return false;
       if (cuts === 0) return Boolean(response.writeHead(503).end());
       response.writeHead(200, { 'content-length': whole.length });
-      response.write(whole.subarray(0, 200_000), () => response.destroy());
+      response.write(whole.subarray(0, 200_000));
+      const arrived = () => statSync(join(program.releases, '.download', basename(path))).size;
+      void expect.poll(arrived, { timeout: 10_000 }).toBe(200_000).then(() => response.destroy());
       return true;
     };
     expect(await begun().over).toBe('restarts');

@@ -223,7 +223,7 @@ export class Updater {
     const missing = file.size - fileSize(path);
     if (free < missing + WATERMARK)
       throw new ReleaseError(`it needs ${mebibytes(missing + WATERMARK)} MiB free, and there are ${mebibytes(free)}`);
-    await fetchFile(url, path, file, signal);
+    await fetchFile({ ...file, name, url }, path, signal);
   }
 
   /** Puts the files under their names. The directory gets its name when all of it is on the disk. */
