@@ -5,10 +5,10 @@ import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import { bindingEntry, TestMachine } from './_machine.ts';
 
 /**
- * A process that brings the artifacts of a machine to what SKERRY_CRASH names, and ends as by kill -9 at one of the moments
+ * A process that brings the artifacts of a machine to what SKERRY_PULL names, and ends as by kill -9 at one of the moments
  * before and after each change of its disk. Without such a moment it prints how many there were.
  */
-export interface CrashOrder {
+export interface PullOrder {
   folder: string;
   hub: string;
   view: ArtifactView;
@@ -17,7 +17,7 @@ export interface CrashOrder {
   at: number;
 }
 
-const { folder, hub, view, uuid, permissions, at } = JSON.parse(process.env.SKERRY_CRASH ?? '') as CrashOrder;
+const { folder, hub, view, uuid, permissions, at } = JSON.parse(process.env.SKERRY_PULL ?? '') as PullOrder;
 let seen = 0;
 
 function moment(): void {

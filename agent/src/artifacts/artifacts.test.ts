@@ -13,19 +13,13 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
-import { TestHub } from './_hub.ts';
-import { bindingEntry, makeArtifact, mountingContainer, TestMachine } from './_machine.ts';
+import { hubAndMachine } from './_fixture.ts';
+import { bindingEntry, makeArtifact, mountingContainer } from './_machine.ts';
 
 async function fixture() {
-  const hub = await TestHub.start();
-  const machine = new TestMachine().start();
-  onTestFinished(async () => {
-    await machine[Symbol.asyncDispose]();
-    await hub[Symbol.asyncDispose]();
-  });
-  machine.registry({ url: hub.url, type: 'hub' });
+  const { hub, machine } = await hubAndMachine();
   const uuid = randomUUID();
   const mounted = (mode = 'ro', kind = 'models') => join(machine.volumes, kind, uuid, mode);
   /** what a container sees in its mounted directory */

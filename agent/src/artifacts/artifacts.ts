@@ -15,9 +15,8 @@ import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
-import { type ArtifactStep, currentRecord, itemKey, planArtifacts } from './plan.ts';
+import { type ArtifactStep, attemptOf, currentRecord, planArtifacts, stepKey } from './plan.ts';
 import type { ProjectionState, Projections } from './projection.ts';
-import { versionOf } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
 import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 import { type ArtifactFacts, artifactStatuses, artifactWait } from './status.ts';
@@ -90,16 +89,15 @@ export class Artifacts {
     const { clock, log, random } = this.#deps;
     while (!signal.aborted) {
       this.#isAwake = false;
-      let isWell = false;
       try {
         if (!this.#isOpen) await this.#open();
-        isWell = await this.#turn(signal);
+        await this.#turn(signal);
+        if (!this.#isAwake) await this.#rest(signal);
       } catch (error) {
         log.error('Artifacts cannot be looked after', { error: errorText(error) });
         this.#answerPrune([]);
+        await pause(clock, jitter(30 * SECOND, random), signal);
       }
-      if (!isWell) await pause(clock, jitter(30 * SECOND, random), signal);
-      else if (!this.#isAwake) await this.#rest(signal);
     }
     this.#answerPrune([]);
     await this.#pulls.settled();
@@ -108,9 +106,14 @@ export class Artifacts {
   async #open(): Promise<void> {
     const { store, projections } = this.#deps;
     this.#records = await store.open();
-    this.#projections = await projections.open();
+    this.#projections = await projections.open((kind) => this.#namesOf(kind));
     await this.#sweep();
     this.#isOpen = true;
+  }
+
+  /** What may be projected of a kind: nothing is, without its record. */
+  #namesOf(kind: ArtifactKind): string[] {
+    return [...this.#records.values()].filter((record) => record.kind === kind).map(({ name }) => name);
   }
 
   /** The lists, the microservices or their containers may have changed. */
@@ -145,8 +148,8 @@ export class Artifacts {
     this.#wake = () => {};
   }
 
-  /** One plan, carried out. Returns whether every step was. */
-  async #turn(signal: AbortSignal): Promise<boolean> {
+  /** One plan, carried out. A step that fails holds up no other one. */
+  async #turn(signal: AbortSignal): Promise<void> {
     const { sources, clock, log } = this.#deps;
     const { desired, entries, retains, containers } = sources();
     this.#endUnwanted(desired);
@@ -161,16 +164,18 @@ export class Artifacts {
       isMounted: (place) => this.#isMounted(place, containers),
       underWay: new Map([...this.#pulls.progress].map(([key, { asked }]) => [key, asked])),
     });
+    this.#forgetOldFailures(steps);
     const forgotten: string[] = [];
-    let isWell = true;
     for (const step of steps) {
-      if (signal.aborted) return false;
+      if (signal.aborted) return;
       try {
         await this.#carryOut(step, signal);
+        if (step.do !== 'pull') this.#failures.forget(stepKey(step));
         if (step.do === 'forget') forgotten.push(step.record.name);
       } catch (error) {
-        isWell = false;
-        log.warn('A step of artifacts failed', { step: step.do, error: errorText(error) });
+        const lacksRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
+        this.#failures.note(stepKey(step), { asked: attemptOf(step), message: errorText(error), lacksRoom });
+        log.warn('A step of artifacts failed', { step: step.do, at: stepKey(step), error: errorText(error) });
       }
     }
     if (prune.size > 0) await this.#sweep();
@@ -179,7 +184,6 @@ export class Artifacts {
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
     this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => step.do !== 'pull');
     this.#show();
-    return isWell;
   }
 
   /** Whether a turn soon is of no use to it. */
@@ -209,8 +213,14 @@ export class Artifacts {
       ),
     );
     this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
-    const isPull = (key: string): key is ArtifactKey => key.split('/').length === 2;
-    this.#failures.forgetAll((key) => isPull(key) && !wanted.has(key));
+    this.#failures.forgetAll((key) => isPullKey(key) && !wanted.has(key));
+  }
+
+  /** Failures of what is not planned any more. */
+  #forgetOldFailures(steps: readonly ArtifactStep[]): void {
+    const now = this.#deps.clock.now();
+    const planned = new Set(steps.map(stepKey));
+    this.#failures.forgetAll((key, { notBefore }) => !isPullKey(key) && now >= notBefore && !planned.has(key));
   }
 
   async #carryOut(step: ArtifactStep, signal: AbortSignal): Promise<void> {
@@ -247,38 +257,31 @@ export class Artifacts {
     const others = this.#projections.filter(
       ({ kind, uuid, mode }) => kind !== place.kind || uuid !== place.uuid || mode !== place.mode,
     );
-    this.#projections = isRemoved ? others : [...others, await projections.read(place)];
+    this.#projections = isRemoved ? others : [...others, await projections.read(place, this.#namesOf(place.kind))];
   }
 
   async #put({ catalog, name, record, discard }: Extract<ArtifactStep, { do: 'put' }>): Promise<void> {
     const { projections, store, room, log } = this.#deps;
-    const key = itemKey(catalog, name);
+    const refused = catalog.mode === 'rw' ? roomRefusal(record.totalBytes, await room()) : undefined;
+    if (refused) throw Object.assign(new Error(refused), { code: 'ENOSPC' });
+    const blob = (sha256: string) => store.blob(sha256);
     try {
-      const refused = catalog.mode === 'rw' ? roomRefusal(record.totalBytes, await room()) : undefined;
-      if (refused) throw Object.assign(new Error(refused), { code: 'ENOSPC' });
-      const blob = (sha256: string) => store.blob(sha256);
       await projections.put(catalog, name, record, { blob, owner: catalog.owner, discard });
-      this.#failures.forget(key);
-      const { resolvedRevision: revision } = record;
-      log.info('Linked an artifact', { kind: catalog.kind, artifact: name, revision, microservice: catalog.uuid });
-    } catch (error) {
-      const isRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
-      this.#failures.note(key, { asked: versionOf(name, record), message: errorText(error), lacksRoom: isRoom });
-      log.warn('Cannot link an artifact', { kind: catalog.kind, artifact: name, error: errorText(error) });
+    } finally {
+      await this.#readAgain(catalog);
     }
-    await this.#readAgain(catalog);
+    const { resolvedRevision: revision } = record;
+    log.info('Linked an artifact', { kind: catalog.kind, artifact: name, revision, microservice: catalog.uuid });
   }
 
   async #pullEnded(): Promise<void> {
     // Contents of the former revision have no record any more.
-    await this.#sweep().catch((error: unknown) =>
-      this.#deps.log.warn('Cannot remove what artifacts left', { error: errorText(error) }),
-    );
+    await this.#sweep();
     this.#show();
     this.#wakeUp();
   }
 
-  /** Removes contents and downloads that neither a record nor a pull needs. */
+  /** Removes contents and downloads that neither a record nor a pull needs; what cannot be removed stays for the next time. */
   async #sweep(): Promise<void> {
     const { desired } = this.#deps.sources();
     const isPending = (owner: string) =>
@@ -291,7 +294,10 @@ export class Artifacts {
           : owner.startsWith(`${kind}/`),
       );
     const isClaimed = (sha256: string) => this.#pulls.isClaimed(sha256);
-    await this.#deps.store.sweep(this.#records.values(), { isPending, isClaimed });
+    const { store, log } = this.#deps;
+    await store
+      .sweep(this.#records.values(), { isPending, isClaimed })
+      .catch((error: unknown) => log.warn('Cannot remove what artifacts left', { error: errorText(error) }));
   }
 
   /** Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed. */
@@ -373,4 +379,9 @@ export class Artifacts {
     this.#changedAt = this.#deps.clock.wall();
     this.#deps.changed();
   }
+}
+
+/** Whether a key of a failure is that of a pull: it has no part after the artifact. */
+function isPullKey(key: string): key is ArtifactKey {
+  return key.split('/').length === 2;
 }

@@ -5,17 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
-import type { CrashOrder } from './_crash.ts';
 import { TestHub } from './_hub.ts';
 import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
+import type { PullOrder } from './_pull-process.ts';
 
-const PROGRAM = join(import.meta.dirname, '_crash.ts');
+const PROGRAM = join(import.meta.dirname, '_pull-process.ts');
 /** The normal run tries some of the moments. */
 const STRIDE = process.env.SKERRY_NIGHTLY ? 1 : 17;
 
-function run(order: CrashOrder): Promise<{ killed: boolean; out: string }> {
+function run(order: PullOrder): Promise<{ killed: boolean; out: string }> {
   return new Promise((resolve, reject) => {
-    const env = { ...process.env, SKERRY_CRASH: JSON.stringify(order) };
+    const env = { ...process.env, SKERRY_PULL: JSON.stringify(order) };
     execFile(process.execPath, [PROGRAM], { env, timeout: 60_000 }, (error, out, err) => {
       if (error && error.signal !== 'SIGKILL') reject(new Error(err, { cause: error }));
       else resolve({ killed: error !== null, out });

@@ -1,21 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
-import { type HubFault, TestHub } from './_hub.ts';
-import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
-
-async function fixture() {
-  const hub = await TestHub.start();
-  const machine = new TestMachine().start();
-  onTestFinished(async () => {
-    await machine[Symbol.asyncDispose]();
-    await hub[Symbol.asyncDispose]();
-  });
-  machine.registry({ url: hub.url, type: 'hub' });
-  return { hub, machine };
-}
+import { hubAndMachine } from './_fixture.ts';
+import type { HubFault } from './_hub.ts';
+import { bindingEntry, makeArtifact } from './_machine.ts';
 
 /** A large file is at the other origin. */
 const LARGE = randomBytes(300_000);
@@ -23,7 +13,7 @@ const onlyFirst = (text: string, fault: HubFault) => (path: string, attempt: num
   path.includes(text) && attempt === 1 ? fault : undefined;
 
 test('a repository of a hub arrives at the commit of its branch, small files and large ones', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   const commit = hub.commit('models/team/tiny', { 'config.json': '{}', 'sub/weights.bin': LARGE });
   machine.want('models', makeArtifact());
   const status = await machine.reaches('models', 'tiny', 'Ready');
@@ -41,7 +31,7 @@ test('a repository of a hub arrives at the commit of its branch, small files and
 });
 
 test('knowledge comes from the datasets of a hub', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('datasets/team/facts', { 'a.txt': 'fact' });
   machine.want('knowledge', makeArtifact({ repo: 'team/facts', name: 'facts' }));
   await machine.reaches('knowledge', 'facts', 'Ready');
@@ -49,7 +39,7 @@ test('knowledge comes from the datasets of a hub', async () => {
 });
 
 test('only the files that the globs select are pulled', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'a.gguf': 'a', 'sub/b.gguf': 'b', 'c.bin': 'c', 'readme.md': 'r' });
   const uuid = randomUUID();
   machine.run(bindingEntry(uuid, ['tiny']));
@@ -64,7 +54,7 @@ test('only the files that the globs select are pulled', async () => {
 });
 
 test('globs that select nothing fail with a text that names them', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'a.gguf': 'a' });
   machine.want('models', makeArtifact({ files: ['*.onnx'] }));
   expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
@@ -73,7 +63,7 @@ test('globs that select nothing fail with a text that names them', async () => {
 });
 
 test('a download that is cut goes on where it ended', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = onlyFirst('/stored/', { cutAfter: 100_000 });
   machine.want('models', makeArtifact());
@@ -83,7 +73,7 @@ test('a download that is cut goes on where it ended', async () => {
 });
 
 test('a download goes on where it ended after a restart of the process', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = (path, attempt) =>
     path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { hang: true }) : undefined;
@@ -97,7 +87,7 @@ test('a download goes on where it ended after a restart of the process', async (
 });
 
 test('a server that ignores ranges gives the file from its beginning', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = (path, attempt) =>
     path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { ignoreRange: true }) : undefined;
@@ -106,7 +96,7 @@ test('a server that ignores ranges gives the file from its beginning', async () 
 });
 
 test('a partial download whose beginning is damaged is pulled again from its beginning', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = (path, attempt) => {
     if (!path.includes('/stored/')) return undefined;
@@ -122,7 +112,7 @@ test.each([
   ['a small file', { 'config.json': '{"a":1}' }, 'config.json'],
   ['a large file', { 'weights.bin': LARGE }, 'weights.bin'],
 ])('%s with a wrong checksum never becomes Ready, and leaves nothing in the store', async (_name, files, name) => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', files);
   hub.fault = (path) => (path.endsWith(name) ? { flip: true } : undefined);
   machine.want('models', makeArtifact());
@@ -133,7 +123,7 @@ test.each([
 });
 
 test('a connection that stays silent ends and is tried again', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   await machine.stop();
   machine.quiet = 50;
   machine.start();
@@ -144,7 +134,7 @@ test('a connection that stays silent ends and is tried again', async () => {
 });
 
 test('the token goes to the hub and not to where it redirects to', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.token = 'hf_secret';
   machine.registry({ url: hub.url, type: 'hub', password: 'hf_secret' });
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
@@ -155,7 +145,7 @@ test('the token goes to the hub and not to where it redirects to', async () => {
 });
 
 test('a wrong token fails with a text that does not repeat it, and another one is tried at once', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.token = 'hf_right';
   machine.registry({ url: hub.url, type: 'hub', password: 'hf_wrong' });
   hub.commit('models/team/tiny', { a: 'a' });
@@ -168,7 +158,7 @@ test('a wrong token fails with a text that does not repeat it, and another one i
 });
 
 test('a hub that wants a token and gets none fails with that reason', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.token = 'hf_right';
   hub.commit('models/team/tiny', { a: 'a' });
   machine.want('models', makeArtifact());
@@ -178,7 +168,7 @@ test('a hub that wants a token and gets none fails with that reason', async () =
 });
 
 test('a revision that does not exist fails with its name, and one that appears is found', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   machine.want('models', makeArtifact({ revision: 'v1' }));
   expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
     'the repository team/tiny at v1 does not exist',
@@ -188,7 +178,7 @@ test('a revision that does not exist fails with its name, and one that appears i
 });
 
 test('a hub that is asked too often is asked again after the time that it names', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { a: 'a' });
   hub.fault = onlyFirst('/revision/', { status: 429, headers: { 'retry-after': '1' } });
   const began = performance.now();
@@ -198,14 +188,14 @@ test('a hub that is asked too often is asked again after the time that it names'
 });
 
 test('a repository with a file name that leads out of its directory is refused', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { '../../etc/cron.d/x': 'x' });
   machine.want('models', makeArtifact());
   expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/no path below a directory/);
 });
 
 test('a machine whose policy does not name the hub pulls nothing from it', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   machine.policy = { registries: ['registry.example'] };
   hub.commit('models/team/tiny', { a: 'a' });
   machine.want('models', makeArtifact());
@@ -214,7 +204,7 @@ test('a machine whose policy does not name the hub pulls nothing from it', async
 });
 
 test('an artifact that does not fit on the disk is not begun', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   machine.room = { total: 1024 ** 3, available: 64 * 1024 ** 2 + 100_000 };
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   machine.want('models', makeArtifact());
@@ -225,7 +215,7 @@ test('an artifact that does not fit on the disk is not begun', async () => {
 });
 
 test('the disk limit of the node counts', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   machine.room = { total: 1024 ** 4, available: 1024 ** 4, used: 900_000, limit: 1_000_000 };
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   machine.want('models', makeArtifact());
@@ -235,7 +225,7 @@ test('the disk limit of the node counts', async () => {
 });
 
 test('the rate limit of the machine holds for all pulls together', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   machine.rateLimit = 500_000;
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.commit('models/team/other', { 'weights.bin': randomBytes(200_000) });
@@ -247,7 +237,7 @@ test('the rate limit of the machine holds for all pulls together', async () => {
 });
 
 test('a content that two artifacts share is pulled once and kept once', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.commit('datasets/team/copy', { 'other.bin': LARGE });
   machine.want('models', makeArtifact());
@@ -258,7 +248,7 @@ test('a content that two artifacts share is pulled once and kept once', async ()
 });
 
 test('a pull of what is no longer wanted ends, and its download is removed', async () => {
-  const { hub, machine } = await fixture();
+  const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = (path) => (path.includes('/stored/') ? { cutAfter: 1000 } : undefined);
   machine.want('models', makeArtifact());

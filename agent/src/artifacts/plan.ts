@@ -37,7 +37,7 @@ export interface ArtifactPlanInput {
   projections: readonly ProjectionState[];
   /** whether a container, running or not, mounts a projection */
   isMounted(place: ProjectionPlace): boolean;
-  /** by key of an artifact, or of an item of a projection */
+  /** by `stepKey` */
   failures: ReadonlyMap<string, ArtifactFailure>;
   /** what is being pulled, by what it is pulled for */
   underWay: ReadonlyMap<ArtifactKey, string>;
@@ -57,6 +57,36 @@ export type ArtifactStep =
 /** Names an item of a projection, for its failures. */
 export const itemKey = ({ kind, uuid, mode }: ProjectionPlace, name: string) => `${kind}/${uuid}/${mode}/${name}`;
 
+/** Names what a step works on: of what has failed there, the next attempt waits, and nothing else does. */
+export function stepKey(step: ArtifactStep): string {
+  switch (step.do) {
+    case 'pull':
+      return keyOf({ kind: step.kind, uuid: step.view.uuid });
+    case 'put':
+      return itemKey(step.catalog, step.name);
+    case 'unlink':
+      return itemKey(step.place, step.name);
+    case 'discard':
+    case 'remove':
+      return `${step.place.kind}/${step.place.uuid}/${step.place.mode}`;
+    case 'forget':
+      return `${keyOf(step.record)}/record`;
+    default:
+      return step satisfies never;
+  }
+}
+
+/** What is attempted there; another attempt does not wait for a former one's failure. */
+export function attemptOf(step: ArtifactStep): string {
+  if (step.do === 'pull') return artifactFingerprint(step.view);
+  return step.do === 'put' ? versionOf(step.name, step.record) : step.do;
+}
+
+function isDue(step: ArtifactStep, { failures, now }: ArtifactPlanInput): boolean {
+  const failure = failures.get(stepKey(step));
+  return !failure || failure.asked !== attemptOf(step) || now >= failure.notBefore;
+}
+
 const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
   a.kind === b.kind && a.uuid === b.uuid && a.mode === b.mode;
 
@@ -66,10 +96,12 @@ const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
  * Guarantees:
  * - a projection shows a content that is complete, and goes on showing its last one until the next one is complete;
  * - nothing that a container mounts is removed, nor what a microservice on hold may need;
- * - nothing is removed for being absent from a list that is not known.
+ * - nothing is removed for being absent from a list that is not known;
+ * - what has failed waits for its own next attempt, and holds up nothing else.
  */
 export function planArtifacts(input: ArtifactPlanInput): ArtifactStep[] {
-  return [...planRemovals(input), ...planProjections(input), ...planPrune(input), ...planPulls(input)];
+  const steps = [...planRemovals(input), ...planProjections(input), ...planPrune(input)];
+  return [...steps.filter((step) => isDue(step, input)), ...planPulls(input)];
 }
 
 /** The artifact of a kind that catalogs mean by a name. */
@@ -90,24 +122,22 @@ export function currentRecord(
 function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
   const { desired, underWay, catalogs = [] } = input;
   const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
+  const isMissing = (kind: ArtifactKind, view: ArtifactView) =>
+    isArtifactName(view.name) && !currentRecord(input, kind, view) && !underWay.has(keyOf({ kind, uuid: view.uuid }));
   const due = ARTIFACT_KINDS.flatMap((kind) =>
-    (desired[kind] ?? []).filter((view) => isPullDue(kind, view, input)).map((view) => ({ kind, view })),
+    (desired[kind] ?? [])
+      .filter((view) => isMissing(kind, view))
+      .map((view) => ({ do: 'pull', kind, view }) as const)
+      .filter((step) => isDue(step, input)),
   );
   // What a microservice waits for comes first.
   const rank = ({ kind, view }: (typeof due)[number]) => (waited.has(`${kind}/${view.name}`) ? 0 : 1);
   due.sort((a, b) => rank(a) - rank(b));
-  return due.slice(0, Math.max(0, PULLS - underWay.size)).map((each) => ({ do: 'pull', ...each }));
-}
-
-function isPullDue(kind: ArtifactKind, view: ArtifactView, input: ArtifactPlanInput): boolean {
-  const key = keyOf({ kind, uuid: view.uuid });
-  if (!isArtifactName(view.name) || currentRecord(input, kind, view) || input.underWay.has(key)) return false;
-  const failure = input.failures.get(key);
-  return !failure || failure.asked !== artifactFingerprint(view) || input.now >= failure.notBefore;
+  return due.slice(0, Math.max(0, PULLS - underWay.size));
 }
 
 function planProjections({ projections, ...input }: ArtifactPlanInput): ArtifactStep[] {
-  const { desired, catalogs = [], failures, now } = input;
+  const { desired, catalogs = [] } = input;
   return catalogs.flatMap((catalog): ArtifactStep[] => {
     const present = projections.find((each) => samePlace(each, catalog));
     const puts = catalog.items.flatMap((name): ArtifactStep[] => {
@@ -117,8 +147,6 @@ function planProjections({ projections, ...input }: ArtifactPlanInput): Artifact
       const version = versionOf(name, record);
       const linked = present?.links.get(name);
       if (linked === version) return [];
-      const failure = failures.get(itemKey(catalog, name));
-      if (failure?.asked === version && now < failure.notBefore) return [];
       const former = (present?.versions ?? []).filter((each) => nameOfVersion(each) === name && each !== linked);
       // A copy that was written to is not the content any more.
       const discard = former.filter((each) => each !== version || catalog.mode === 'rw');

@@ -11,17 +11,23 @@ import {
   cloneFile,
   type FileOwner,
   giveTo,
+  isDirectory,
   linkFile,
   linkText,
   makeDirectories,
   moveAway,
+  moveDirectory,
+  NEXT_LINK,
   namesIn,
   removeEmptyDirectory,
   removeLink,
   removeTree,
   removeWritableTree,
+  someNamesIn,
+  statOf,
   switchLink,
   withDirectory,
+  withDirectoryIfAny,
   withSubdirectory,
 } from '../system/tree.ts';
 import type { ArtifactRecord } from './record.ts';
@@ -38,6 +44,7 @@ import type { ArtifactRecord } from './record.ts';
  * A container can write to a mounted directory with the mode rw. So nothing is assembled or removed in one: contents are
  * moved in and out as a whole, by paths that links of the container cannot redirect (`withDirectory`). What came out of it
  * is removed in the same way, since processes of the container may still be in it; files that they have open stay open.
+ * Nothing that a container wrote is ever read, and of the names that it made only some are looked at.
  */
 export interface ProjectionState extends ProjectionPlace {
   /** version by name of the artifact */
@@ -51,6 +58,8 @@ const STAGING = '.staging';
 const TRASH = '.trash';
 /** Files and directories, so that a container with millions of them does not hold up the others. */
 const REMOVED_AT_ONCE = 10_000;
+/** Names of one directory. What the agent made there is found by its own names, however many others there are. */
+const LISTED = 1000;
 
 /** Names the content of an artifact in a projection. */
 export function versionOf(name: string, { digest }: Pick<ArtifactRecord, 'digest'>): string {
@@ -79,30 +88,49 @@ export class Projections {
     return projectionPath(place, this.#volumes);
   }
 
-  /** Removes what an earlier process was assembling, and reads what is there. */
-  async open(): Promise<ProjectionState[]> {
+  /** Removes what an earlier process was assembling, and reads what is there; `names`: of the artifacts of a kind. */
+  async open(names: (kind: ArtifactKind) => readonly string[]): Promise<ProjectionState[]> {
     const found: ProjectionState[] = [];
     for (const kind of ARTIFACT_KINDS) {
       await removeTree(join(this.#volumes, kind, STAGING));
       for (const uuid of await namesIn(join(this.#volumes, kind))) {
         if (uuid.startsWith('.')) continue;
         for (const mode of await namesIn(join(this.#volumes, kind, uuid)))
-          if (mode === 'ro' || mode === 'rw') found.push(await this.read({ kind, uuid, mode }));
+          if (mode === 'ro' || mode === 'rw') found.push(await this.read({ kind, uuid, mode }, names(kind)));
       }
     }
     return found;
   }
 
-  async read({ kind, uuid, mode }: ProjectionPlace): Promise<ProjectionState> {
-    const path = this.pathOf({ kind, uuid, mode });
+  /** What a projection shows of these artifacts, and what else of the agent's is in it. */
+  async read({ kind, uuid, mode }: ProjectionPlace, names: readonly string[]): Promise<ProjectionState> {
     const links = new Map<string, string>();
-    const versions = (await namesIn(join(path, CONTENT))).filter(isVersion);
-    for (const name of await namesIn(path)) {
-      const text = await linkText(join(path, name));
-      const version = text?.startsWith(`${CONTENT}/`) ? text.slice(CONTENT.length + 1) : '';
-      if (nameOfVersion(version) === name && versions.includes(version)) links.set(name, version);
-    }
-    return { kind, uuid, mode, links, versions };
+    const versions = new Set<string>();
+    await withDirectoryIfAny(this.pathOf({ kind, uuid, mode }), async (root) => {
+      const listed = (await someNamesIn(root, LISTED)).filter(isArtifactName);
+      const targets: [name: string, version: string][] = [];
+      for (const name of new Set([...names, ...listed])) {
+        const text = await linkText(join(root, name));
+        const version = text?.startsWith(`${CONTENT}/`) ? text.slice(CONTENT.length + 1) : '';
+        if (isVersion(version) && nameOfVersion(version) === name) targets.push([name, version]);
+      }
+      await withDirectoryIfAny(join(root, CONTENT), async (contents) => {
+        for (const name of (await someNamesIn(contents, LISTED)).filter(isVersion)) versions.add(name);
+        for (const [name, version] of targets)
+          if (await isDirectory(join(contents, version))) {
+            links.set(name, version);
+            versions.add(version);
+          }
+      });
+    });
+    return { kind, uuid, mode, links, versions: [...versions].sort() };
+  }
+
+  async #holds(place: ProjectionPlace, version: string): Promise<boolean> {
+    const found = await withDirectoryIfAny(this.pathOf(place), (root) =>
+      withDirectoryIfAny(join(root, CONTENT), (contents) => isDirectory(join(contents, version))),
+    );
+    return found ?? false;
   }
 
   /** Puts a content at its name, in one step for whoever reads it; contents to `discard` are moved out. */
@@ -116,10 +144,17 @@ export class Projections {
     const path = this.pathOf(place);
     await makeDirectories(path);
     await this.discard(place, options.discard);
-    const { versions } = await this.read(place);
-    const staged = versions.includes(version) ? undefined : await this.#assemble(place, record, options);
+    const staged = (await this.#holds(place, version)) ? undefined : await this.#assemble(place, record, options);
     await withDirectory(path, async (root) => {
-      if (staged) await withSubdirectory(root, CONTENT, (contents) => moveAway(staged, join(contents, version)));
+      if (staged)
+        await withSubdirectory(root, CONTENT, async (contents) => {
+          // A container may have made something under the name of a content.
+          if (await statOf(join(contents, version))) await this.#moveToTrash(place, join(contents, version));
+          await moveDirectory(staged, join(contents, version));
+        });
+      if (await isDirectory(join(root, NEXT_LINK))) await this.#moveToTrash(place, join(root, NEXT_LINK));
+      if (await isDirectory(join(root, name)))
+        throw new Error(`the container has made a directory named ${name}, where the artifact is to be`);
       await switchLink(root, name, `${CONTENT}/${version}`);
     });
   }
@@ -155,7 +190,7 @@ export class Projections {
     if (versions.length === 0) return;
     await withDirectory(this.pathOf(place), (root) =>
       withSubdirectory(root, CONTENT, async (contents) => {
-        for (const version of versions) await moveAway(join(contents, version), await this.#newTrash(place.kind));
+        for (const version of versions) await this.#moveToTrash(place, join(contents, version));
       }),
     );
   }
@@ -163,14 +198,15 @@ export class Projections {
   /** Moves a whole projection out; no container mounts it any more. */
   async remove(place: ProjectionPlace): Promise<void> {
     const path = this.pathOf(place);
-    await moveAway(path, await this.#newTrash(place.kind));
+    await this.#moveToTrash(place, path);
     await removeEmptyDirectory(dirname(path));
   }
 
-  async #newTrash(kind: ArtifactKind): Promise<string> {
+  /** Moves a file or directory out; one that is not there is no error. */
+  async #moveToTrash({ kind }: ProjectionPlace, path: string): Promise<void> {
     const folder = join(this.#volumes, kind, TRASH);
     await makeDirectories(folder, 0o700);
-    return join(folder, randomBytes(8).toString('hex'));
+    await moveAway(path, join(folder, randomBytes(8).toString('hex')));
   }
 
   /** Removes what is on its way out, a part of it where that is much; returns whether nothing is left. */

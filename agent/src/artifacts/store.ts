@@ -29,7 +29,7 @@ export class ArtifactStore {
     for (const folder of ['blobs', 'partial', ...ARTIFACT_KINDS]) await makeDirectories(this.#path(folder), 0o700);
     for (const kind of ARTIFACT_KINDS)
       for (const name of await namesIn(this.#path(kind))) {
-        const record = parseRecord(readText(this.#path(kind, name)));
+        const record = readRecord(this.#path(kind, name));
         if (record && `${record.uuid}.json` === name && (await this.#isComplete(record)))
           records.set(keyOf(record), record);
         else removePath(this.#path(kind, name));
@@ -149,9 +149,9 @@ export function contentDigest(files: readonly RecordFile[]): string {
   return `sha256:${createHash('sha256').update(canonicalJson(form)).digest('hex')}`;
 }
 
-function parseRecord(text: string | undefined): ArtifactRecord | undefined {
+function readRecord(path: string): ArtifactRecord | undefined {
   try {
-    return recordSchema.parse(JSON.parse(text ?? ''));
+    return recordSchema.parse(JSON.parse(readText(path) ?? ''));
   } catch {
     return undefined;
   }

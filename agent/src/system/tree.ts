@@ -74,8 +74,19 @@ export async function statOf(path: string): Promise<Stats | undefined> {
   return lstat(path).catch(nothingIfMissing);
 }
 
+/** The names in a directory that no other program can write to. */
 export async function namesIn(path: string): Promise<string[]> {
   return ((await readdir(path).catch(nothingIfMissing)) ?? []).sort();
+}
+
+/** Names in a directory, at most `limit` of them: another program may have made any number. */
+export async function someNamesIn(path: string, limit: number): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of await opendir(path)) {
+    if (names.length >= limit) break;
+    names.push(name);
+  }
+  return names;
 }
 
 export async function makeDirectories(path: string, mode = 0o755): Promise<void> {
@@ -157,7 +168,24 @@ export async function giveTo(path: string, mode: number, owner: FileOwner | unde
  * container that can write to a directory may replace what is in it by links. Throws where the path itself is a link.
  */
 export async function withDirectory<T>(path: string, act: (pinned: string) => Promise<T>): Promise<T> {
-  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  return pinned(await openDirectory(path), act);
+}
+
+/** As `withDirectory`; does nothing where there is no directory, or where another program put something else. */
+export async function withDirectoryIfAny<T>(path: string, act: (pinned: string) => Promise<T>): Promise<T | undefined> {
+  const directory = await openDirectory(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ELOOP') return undefined;
+    return nothingIfMissing(error);
+  });
+  return directory && pinned(directory, act);
+}
+
+/** Never waits for the other end of a pipe, since only a directory is opened. */
+function openDirectory(path: string): Promise<FileHandle> {
+  return open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+}
+
+async function pinned<T>(directory: FileHandle, act: (path: string) => Promise<T>): Promise<T> {
   try {
     return await act(`/proc/self/fd/${directory.fd}`);
   } finally {
@@ -186,9 +214,12 @@ export async function linkText(path: string): Promise<string | undefined> {
   });
 }
 
+/** The name under which `switchLink` makes a link. */
+export const NEXT_LINK = '.switch';
+
 /** Makes a link in a directory, or lets it lead elsewhere, in one step: readers see the old one or the new one. */
 export async function switchLink(directory: string, name: string, target: string): Promise<void> {
-  const temporary = join(directory, '.switch');
+  const temporary = join(directory, NEXT_LINK);
   await removeLink(temporary);
   await symlink(target, temporary);
   await rename(temporary, join(directory, name));
@@ -199,7 +230,17 @@ export async function removeLink(path: string): Promise<void> {
   await unlink(path).catch(nothingIfMissing);
 }
 
-/** Moves a directory away; one that is not there is no error. */
+/** Whether a directory is at a path; a link to one is none. */
+export async function isDirectory(path: string): Promise<boolean> {
+  return (await statOf(path))?.isDirectory() ?? false;
+}
+
+/** Moves a directory to where nothing is. */
+export async function moveDirectory(from: string, to: string): Promise<void> {
+  await rename(from, to);
+}
+
+/** Moves a file or directory away; one that is not there is no error. */
 export async function moveAway(from: string, to: string): Promise<void> {
   await rename(from, to).catch(nothingIfMissing);
 }

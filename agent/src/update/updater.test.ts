@@ -258,7 +258,10 @@ describe('a download', () => {
       response.writeHead(200, { 'content-length': whole.length });
       response.write(whole.subarray(0, 200_000));
       const arrived = () => statSync(join(program.releases, '.download', basename(path))).size;
-      void expect.poll(arrived, { timeout: 10_000 }).toBe(200_000).then(() => response.destroy());
+      void expect
+        .poll(arrived, { timeout: 10_000 })
+        .toBe(200_000)
+        .then(() => response.destroy());
       return true;
     };
     expect(await begun().over).toBe('restarts');
