@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './hack/testing/order.ts';
 
 /**
  * Four projects, by what a test needs to run: nothing, a real API server, a container engine, the whole system.
@@ -8,6 +9,7 @@ export default defineConfig({
   test: {
     testTimeout: 60_000,
     hookTimeout: 300_000,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,
@@ -15,6 +17,9 @@ export default defineConfig({
           name: 'unit',
           include: ['{src,agent/src,cli/src,hack,bench}/**/*.test.ts'],
           exclude: ['**/*.{api,engine}.test.ts'],
+          globalSetup: ['hack/testing/global-compile-cache.ts'],
+          // Without it one core stays free, which on a machine with two is half of it.
+          maxWorkers: '100%',
         },
       },
       {
@@ -22,9 +27,10 @@ export default defineConfig({
         test: {
           name: 'api',
           include: ['{src,agent/src,cli/src,hack}/**/*.api.test.ts'],
-          globalSetup: ['hack/testing/global-api.ts'],
+          globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-api.ts'],
           pool: 'forks',
-          maxWorkers: 1,
+          // Each file has a namespace, or an API server, of its own.
+          maxWorkers: 2,
         },
       },
       {
@@ -32,7 +38,7 @@ export default defineConfig({
         test: {
           name: 'engine',
           include: ['{src,agent/src,hack}/**/*.engine.test.ts'],
-          globalSetup: ['hack/testing/global-engines.ts'],
+          globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-engines.ts'],
           pool: 'forks',
           maxWorkers: 1,
         },
@@ -42,7 +48,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['e2e/**/*.test.ts'],
-          globalSetup: ['hack/testing/global-e2e.ts'],
+          globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-e2e.ts'],
           pool: 'forks',
           // Stories wait more than they work; each has a namespace and processes of its own.
           maxWorkers: 2,

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject } from 'vitest';
 import { stringify } from 'yaml';
+import { listens } from '../agent/src/_listens.ts';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
 import { type Kube, KubeError, kubeFromFile, withToken } from '../hack/kube.ts';
 import { controllerRoles, namespaceManifests, peopleRoles } from '../hack/manifests.ts';
-import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import { type Daemon, startDaemon } from '../hack/process.ts';
 import { sampleImage } from '../hack/sample.ts';
@@ -31,8 +31,8 @@ export interface Stack extends AsyncDisposable {
   kube: Kube;
   /** of an admin, for REST */
   token: string;
-  /** A token of a ServiceAccount with one of the roles of users, or without a role. */
-  tokenOf(role: string): Promise<string>;
+  /** A token of a ServiceAccount with one of the roles of users, or without a role; each account is another caller. */
+  tokenOf(role: string, account?: string): Promise<string>;
   /** an image of the sample server in the registry; each tag is another image */
   image(tag: string, env?: Record<string, string>): Promise<string>;
   startController(options?: ControllerOptions): Promise<ControllerProcess>;
@@ -98,8 +98,6 @@ export interface AgentProcess {
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
 
-const SOURCES = [process.execPath, join(ROOT, 'agent/src/main.ts')];
-
 interface Container {
   id: string;
   name: string;
@@ -121,6 +119,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   const kubeconfig = options.kubeconfig ?? inject('kubeconfig');
   const engineUrl = inject('engineUrl');
   const registryUrl = inject('registryUrl');
+  const programs = inject('programs');
   const namespace = `e2e-${randomUUID().slice(0, 8)}`;
   const dir = await mkdtemp(join(tmpdir(), 'skerry-e2e-'));
   const kube = await kubeFromFile(kubeconfig);
@@ -164,7 +163,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     const daemon = await startDaemon({
       name: `controller-${++count}`,
       command: process.execPath,
-      args: [join(ROOT, 'src/main.ts')],
+      args: [programs.controller],
       dir,
       env: {
         ...process.env,
@@ -197,7 +196,12 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   async function startAgent(
     name: string,
     controller: ControllerProcess,
-    { within = [], url = controller.url, settings = {}, program = SOURCES }: AgentOptions = {},
+    {
+      within = [],
+      url = controller.url,
+      settings = {},
+      program = [process.execPath, programs.agent],
+    }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
@@ -213,11 +217,12 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
         args: [...args, 'start', '--config', config],
         dir,
       });
-      await until('the agent to answer', async () => ((await cli('status')).code === 0 ? true : undefined), {
-        timeoutMs: 60_000,
-      });
+      await until(
+        'the agent to answer',
+        async () => (await listens(join(home, 'data', 'run', 'api.sock'))) && (await cli('status')).code === 0,
+      );
     };
-    const cli = (...args: string[]) => run([join(ROOT, 'agent/src/main.ts'), ...args, '--config', config]);
+    const cli = (...args: string[]) => run([programs.agent, ...args, '--config', config]);
     started.defer(async () => void (await daemon?.stop(10_000)));
     await stack.apply({
       apiVersion: API_VERSION,
@@ -262,8 +267,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     namespace,
     kube,
     token: restToken,
-    async tokenOf(role) {
-      const name = `some-${role}`;
+    async tokenOf(role, name = `some-${role}`) {
       const subjects = [{ kind: 'ServiceAccount', name, namespace }];
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: `skerry-${role}` };
       await kube.apply({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });

@@ -29,7 +29,12 @@ let targets: number[] = [];
 beforeAll(async () => {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-lagging-'));
   if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
-  const foundations = { dir, kubeconfig: inject('kubeconfig'), kubectl: '' };
+  const foundations = {
+    dir,
+    kubeconfig: inject('kubeconfig'),
+    kubectl: '',
+    controller: inject('programs').controller,
+  };
   lane = started.use(await startLane(foundations, `lagging-${process.pid}`, 2));
   targets = [(lane.replicas[0] as { port: number }).port];
   log = join(dir, 'gw', 'agent.log');

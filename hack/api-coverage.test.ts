@@ -34,7 +34,7 @@ describe('the operations of v3', () => {
   });
 });
 
-test('a request counts by its method and its path, with names resolved and without the query', () => {
+test('a request counts by its method and its path, with names resolved, without the query, and below /agent when an agent asks', () => {
   const source = [
     "await admin.get('/live');",
     'client.post<Answer>(`/node/${uuid}/reconcile`, {});',
@@ -47,6 +47,9 @@ test('a request counts by its method and its path, with names resolved and witho
     'map.get(`${unknown}/live`);',
     'map.get(unknown);',
     "fetchJson('PUT', '/api/v3/router');",
+    "await replica.as(node, key, 'GET', '/volumeMounts');",
+    "await replica.call('POST', '/provision', { body });",
+    "await agent.call('GET', '/agent/changes');",
   ].join('\n');
   expect(requestsIn(source).map(({ method, path }) => `${method} ${path}`)).toEqual([
     'GET /live',
@@ -54,5 +57,8 @@ test('a request counts by its method and its path, with names resolved and witho
     'PATCH /microservices/expression/config',
     'DELETE /models/expression/link',
     'PUT /router',
+    'GET /agent/volumeMounts',
+    'POST /agent/provision',
+    'GET /agent/changes',
   ]);
 });

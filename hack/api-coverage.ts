@@ -76,6 +76,10 @@ const byLevel = (a: string, b: string) => levelOf(a) - levelOf(b) || (a < b ? -1
 
 const METHOD_CALL = /\.(get|head|post|put|patch|delete)(?:<[^>()]*>)?\(\s*(?=[\w'"`])/g;
 const REQUEST_CALL = /['"](GET|HEAD|POST|PUT|PATCH|DELETE)['"],\s*(?=[\w'"`])/g;
+/** Before the method: a replica of src/agents/_util.ts, as `replica.as(node, key, 'GET', ...)`; its paths begin below /agent. */
+const AGENT_CALL = /\.(?:as\([^'"`()]*|call\()$/;
+/** Greatest length of such a call up to the method. */
+const LOOK_BACK = 200;
 /** `x`, `await x`, `x(...)` */
 const NAME = /^(?:await )?(\w+)(?:\([^()]*\))?$/;
 /** A constant may be made of another one, and that of a third. */
@@ -90,7 +94,9 @@ export function requestsIn(source: string): { method: string; path: string }[] {
     Array.from(source.matchAll(call)).flatMap((match) => {
       const text = valueAt(source, match.index + match[0].length, DEPTH);
       const path = text?.split('?')[0]?.replace(/^(?:expression)?\/api\/v3(?=\/)/, '');
-      return path?.startsWith('/') ? [{ method: (match[1] ?? '').toUpperCase(), path }] : [];
+      const isAgent = AGENT_CALL.test(source.slice(Math.max(0, match.index - LOOK_BACK), match.index));
+      const base = isAgent && !path?.startsWith('/agent/') ? '/agent' : '';
+      return path?.startsWith('/') ? [{ method: (match[1] ?? '').toUpperCase(), path: base + path }] : [];
     }),
   );
 }

@@ -57,6 +57,12 @@ export async function bundle(name: keyof typeof BUNDLES, outdir = join(ROOT, 'di
   return { path, bytes: output?.[1].bytes ?? 0, packages: [...new Set(folders)].sort() };
 }
 
+/** Bundles the controller with the child process that it needs next to it; resolves with the path of the controller. */
+export async function bundleController(outdir: string): Promise<string> {
+  const [{ path }] = await Promise.all([bundle('skerry', outdir), bundle('skerry-templates', outdir)]);
+  return path;
+}
+
 if (import.meta.main) {
   for (const name of Object.keys(BUNDLES) as (keyof typeof BUNDLES)[]) {
     const { path, bytes } = await bundle(name);

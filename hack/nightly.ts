@@ -89,6 +89,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_HOSTILE_MIB: '4096' },
   },
   {
+    name: 'history-known',
+    about: 'the stories of random users and faults that failed once',
+    command: tests('e2e', 'e2e/history/history.test.ts'),
+  },
+  {
     name: 'history',
     about: '200 stories of random users and faults, other ones every day',
     command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './paths.ts';
@@ -25,10 +25,10 @@ interface Report {
 }
 
 /**
- * Runs one project and counts its tests. Its output goes to this terminal; `later` buffers it until the end, for a project
- * that runs in parallel with another one.
+ * Runs one project and counts its tests. Its output goes to this terminal; until `after` is settled it is kept, for a
+ * project that runs in parallel with another one.
  */
-export async function runProject(project: Project, { later = false } = {}): Promise<Tally> {
+export async function runProject(project: Project, after?: Promise<unknown>): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
   const file = join(folder, 'report.json');
   try {
@@ -37,7 +37,7 @@ export async function runProject(project: Project, { later = false } = {}): Prom
         ...['run', '--project', project, '--passWithNoTests'],
         ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
       ],
-      later ? join(folder, 'output') : undefined,
+      after,
     );
     return tallyOf(readReport(file), code);
   } finally {
@@ -79,19 +79,27 @@ export function describeTally({ passed, failed, skipped }: Tally): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
-async function run(args: string[], keptIn: string | undefined): Promise<number | null> {
+async function run(args: string[], after: Promise<unknown> | undefined): Promise<number | null> {
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-  const output = keptIn === undefined ? 'inherit' : openSync(keptIn, 'w');
-  try {
-    const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: ['ignore', output, output] });
-    return await new Promise((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', resolve);
-    });
-  } finally {
-    if (typeof output === 'number') closeSync(output);
-    if (keptIn !== undefined) process.stdout.write(readFileSync(keptIn));
-  }
+  const output = after ? 'pipe' : 'inherit';
+  const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: ['ignore', output, output] });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  let kept: Buffer[] | undefined = [];
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (piece: Buffer) => void (kept ? kept.push(piece) : process.stdout.write(piece)));
+  const code = await Promise.race([
+    ended,
+    after?.then(
+      () => undefined,
+      () => undefined,
+    ) ?? ended,
+  ]);
+  for (const piece of kept) process.stdout.write(piece);
+  kept = undefined;
+  return code === undefined ? ended : code;
 }
 
 function readReport(file: string): Report | undefined {

@@ -9,6 +9,7 @@ import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
+import { listens } from './_listens.ts';
 import { webView } from './_web.ts';
 import { FakeController, type View } from './controller/_fake-controller.ts';
 import type { Container } from './domain/container.ts';
@@ -59,7 +60,10 @@ class Home {
       this.log += piece;
     });
     this.process = child;
-    await until('the agent to answer', async () => (await this.cli('status')).code === 0);
+    await until(
+      'the agent to answer',
+      async () => (await listens(join(this.folder, 'run', 'api.sock'))) && (await this.cli('status')).code === 0,
+    );
   }
 
   /** Sends a signal to the process and waits until it has ended. */
@@ -161,6 +165,7 @@ const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`
 for (const [place, { kind, url }] of inject('engines').entries())
   describe(kind, () => {
     const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
+    const nightly = process.env.SKERRY_NIGHTLY ? test : () => {};
 
     beforeAll(() => {
       on = { kind, url };
@@ -303,8 +308,9 @@ for (const [place, { kind, url }] of inject('engines').entries())
         });
       });
 
+      // With docker these are moments of agent/src/faults/killed.engine.test.ts as well.
       for (const moment of ['create', 'stop', 'start', 'remove'])
-        more(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
+        nightly(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
           await provisioned(view());
           await reported(view().revision);
           home.log = '';

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { findTools } from '../../hack/binaries.ts';
+import { bundleController } from '../../hack/build.ts';
 import { findEngine, removeEngineData } from '../../hack/engine.ts';
 import { pushImage } from '../../hack/image.ts';
 import type { Log } from '../../hack/progress.ts';
@@ -22,7 +23,8 @@ export async function layFoundations(
   started: AsyncDisposableStack,
 ): Promise<Foundations> {
   const { kubectl } = await findTools(['kubectl'], { log });
-  const foundations = { dir, kubeconfig, kubectl };
+  const controller = await bundleController(join(dir, 'programs'));
+  const foundations = { dir, kubeconfig, kubectl, controller };
   if (!docker) return foundations;
   const { engineUrl, registryUrl } = docker === true ? await startEngine(dir, started, log) : docker;
   const images: Record<string, string> = {};

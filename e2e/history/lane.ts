@@ -2,7 +2,6 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Kube, kubeFromFile, withToken } from '../../hack/kube.ts';
 import { controllerRoles, namespaceManifests, peopleRoles } from '../../hack/manifests.ts';
-import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
 import { type Daemon, startDaemon } from '../../hack/process.ts';
 import { waitFor } from '../../hack/wait.ts';
@@ -13,6 +12,8 @@ export interface Foundations {
   /** path of a cluster admin's kubeconfig; the CRDs are installed */
   kubeconfig: string;
   kubectl: string;
+  /** path of the controller, bundled */
+  controller: string;
   /** URL of a real container engine, and its images; when absent, stories that need them are skipped */
   docker?: { url: string; images: Readonly<Record<string, string>> };
   /** folder of everything: states of agents, logs */
@@ -47,7 +48,7 @@ export interface Replica {
 
 export async function startLane(foundations: Foundations, name: string, count: number): Promise<Lane> {
   await using started = new AsyncDisposableStack();
-  const { kubeconfig } = foundations;
+  const { kubeconfig, controller } = foundations;
   const dir = join(foundations.dir, name);
   mkdirSync(dir, { recursive: true });
   const kube = await kubeFromFile(kubeconfig);
@@ -72,7 +73,7 @@ export async function startLane(foundations: Foundations, name: string, count: n
   const replicas: Replica[] = [];
   for (let i = 1; i <= count; i++) {
     const proxy = started.use(await startFaultProxy(direct));
-    const replica = await createReplica({ name: `controller-${i}`, namespace: name, dir, proxy });
+    const replica = await createReplica({ program: controller, name: `controller-${i}`, namespace: name, dir, proxy });
     started.defer(replica.stop);
     replicas.push(replica);
   }
@@ -93,13 +94,14 @@ const admin = (namespace: string) => [
 ];
 
 interface ReplicaOptions {
+  program: string;
   name: string;
   namespace: string;
   dir: string;
   proxy: FaultProxy;
 }
 
-async function createReplica({ name, namespace, dir, proxy }: ReplicaOptions) {
+async function createReplica({ program, name, namespace, dir, proxy }: ReplicaOptions) {
   const [port, metrics, internal] = [await freePort(), await freePort(), await freePort()];
   const kubeconfig = join(dir, `${name}.kubeconfig`);
   writeFileSync(kubeconfig, proxy.config().exportConfig());
@@ -110,7 +112,7 @@ async function createReplica({ name, namespace, dir, proxy }: ReplicaOptions) {
     daemon = await startDaemon({
       name,
       command: process.execPath,
-      args: [join(ROOT, 'src/main.ts')],
+      args: [program],
       dir,
       env: {
         ...process.env,

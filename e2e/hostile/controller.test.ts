@@ -27,6 +27,7 @@ import { createSender, dial, forEach, type Heard, hear, type Sender, type Sent }
  */
 const LONG = 300_000;
 const LARGE = 300_000;
+const CALLERS = 8;
 let stack: Stack;
 let controller: ControllerProcess;
 let send: Sender;
@@ -40,6 +41,9 @@ const nodes: Agent[] = [];
 let node: Agent;
 let application: { uuid: string };
 let registry: number;
+/** tokens of several callers, since the files of each are limited in rate */
+const callers: string[] = [];
+let uploads = 0;
 
 const APPLICATION = `
 kind: Application
@@ -56,6 +60,7 @@ beforeAll(async () => {
   check = createChecker(routes);
   const rest = stack.rest(controller);
   for (const name of ['gw', 'gw-2', 'gw-3', 'gw-4']) nodes.push(await provision(name));
+  for (let i = 0; i < CALLERS; i++) callers.push(await stack.tokenOf('admin', `caller-${i}`));
   [node] = nodes as [Agent];
   const uploaded = await rest('POST', '/application/yaml', APPLICATION);
   expect(uploaded.status, JSON.stringify(uploaded.body)).toBe(201);
@@ -98,7 +103,7 @@ function pathOf(route: AnyRoute, value?: string): string {
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => value ?? real(name));
 }
 
-const bearer = () => ({ authorization: `Bearer ${stack.token}` });
+const bearer = (token = stack.token) => ({ authorization: `Bearer ${token}` });
 const complaints: string[] = [];
 
 /** Sends a request to REST and checks the response against the OpenAPI document. */
@@ -222,7 +227,8 @@ describe('REST', () => {
     if (body.length > LARGE && route !== withJson[0] && route !== withFile[0]) return;
     const path = route.method === 'DELETE' ? pathOf(route, 'none') : pathOf(route);
     for (;;) {
-      const sent = { method: route.method, path, headers: { ...bearer(), ...headers }, body };
+      const caller = bearer(callers[uploads++ % CALLERS]);
+      const sent = { method: route.method, path, headers: { ...caller, ...headers }, body };
       const takesAny = route.body?.kind === 'json' && (route.body.optional || route.body.schema.safeParse(42).success);
       const mustRefuse = refused && (!takesAny || !/^(a number|a text|null|nothing but spaces)$/.test(name));
       const heard = await attack(`${route.operation} with ${name}`, sent, { mustRefuse });

@@ -17,14 +17,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide('kubeconfig', given);
     return async () => {};
   }
+  await using started = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'skerry-api-'));
+  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   const cluster = await startControlPlane({ dir, log: startClock((text) => process.stderr.write(text)) });
-  const teardown = async () => {
-    await cluster.stop();
-    if (!process.env.SKERRY_KEEP) await rm(dir, { recursive: true, force: true });
-  };
-  // A CRD that is refused fails the tests of its kind, not those of all other kinds.
-  await installCrds(cluster.kubeconfig).catch((error: Error) => process.stderr.write(`${error.message}\n`));
+  started.defer(() => cluster.stop());
+  // Without one of them, tests of other kinds fail as well, by controllers that do not become ready.
+  await installCrds(cluster.kubeconfig);
   project.provide('kubeconfig', cluster.kubeconfig);
-  return teardown;
+  const owned = started.move();
+  return () => owned.disposeAsync();
 }

@@ -22,7 +22,7 @@ import { parseYaml } from './yaml.ts';
  * the time for each property.
  */
 const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
-const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 600 : 4));
+const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 600 : 2));
 const LONG = SECONDS * 1_000 + 300_000;
 const budget = {
   seed: SEED,

@@ -9,6 +9,7 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { listens } from '../_listens.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -46,7 +47,7 @@ beforeAll(async () => {
     `privileged: false\nhostNetwork: false\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
   );
   startAgent();
-  await until('the agent to answer', async () => await cli('status'), 60_000);
+  await until('the agent to answer', async () => (await listens(at('run/api.sock'))) && (await cli('status')), 60_000);
   await cli('provision', controller.joinString);
   const { instance } = JSON.parse(readText(at('data/identity.json')) ?? '') as { instance: string };
   engine = new DockerEngine({ url: engineUrl, instance });

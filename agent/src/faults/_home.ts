@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { listens } from '../_listens.ts';
 import type { Container } from '../domain/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -81,7 +82,7 @@ export class Home {
       'the agent to answer',
       async () => {
         if (this.#ended) throw new Error(`the agent has ended: ${this.log.slice(-2000)}`);
-        return (await this.cli('status')).code === 0;
+        return (await listens(join(this.folder, 'run', 'api.sock'))) && (await this.cli('status')).code === 0;
       },
       60_000,
     );
