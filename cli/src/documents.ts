@@ -5,13 +5,13 @@ import {
   coreConfigMap,
   coreName,
   coreSecret,
-  type SharedConfigMap,
-  type SharedSecret,
-} from '../../src/domain/shared/form.ts';
+  type ConfigMapForm,
+  type SecretForm,
+} from '../../src/domain/core-objects/form.ts';
 import { isObject, quoted, readDocument } from '../../src/domain/upload/document.ts';
 import { readApplicationUpload, readMicroserviceUpload, validateSpec } from '../../src/domain/upload/index.ts';
 import { KINDS, type Kind } from '../../src/kinds/index.ts';
-import { SHARED_KINDS } from '../../src/kinds/shared.ts';
+import { CORE_KINDS } from '../../src/kinds/core-objects.ts';
 import { uploadBody } from '../../src/kinds/upload.ts';
 import type { KubeObject, Resource } from '../../src/kube/mod.ts';
 import { CommandError } from './command.ts';
@@ -25,7 +25,7 @@ type Fields = Record<string, unknown>;
 
 const all: readonly Kind[] = [
   ...(Object.values(KINDS) as Kind[]),
-  ...(Object.values(SHARED_KINDS) as unknown as Kind[]),
+  ...(Object.values(CORE_KINDS) as unknown as Kind[]),
 ];
 
 /** Kinds of documents that can be applied. */
@@ -45,7 +45,7 @@ export function readWanted(document: unknown): Wanted {
   const found = all.find(({ definition }) => definition.kind === kind);
   if (!found) throw new CommandError(`kind ${quoted(kind)} must be one of ${DOCUMENT_KINDS.join(', ')}`);
   if (kind === 'Application') return application(document);
-  if (found.key === 'secrets' || found.key === 'configMaps') return shared(found, document);
+  if (found.key === 'secrets' || found.key === 'configMaps') return coreObject(found, document);
   return ofKind(found, document);
 }
 
@@ -73,7 +73,7 @@ function ofKind(kind: Kind, document: Fields): Wanted {
 }
 
 /** Secrets and config maps of v3 are core objects with a label. */
-function shared(kind: Kind, document: Fields): Wanted {
+function coreObject(kind: Kind, document: Fields): Wanted {
   const { crud } = kind.rest;
   if (!crud?.upload) throw new CommandError(`kind ${kind.definition.kind} has no files`);
   const { name = '', spec } = crud.fromBody(uploadBody(kind, crud.upload, document));
@@ -83,7 +83,7 @@ function shared(kind: Kind, document: Fields): Wanted {
     metadata: { name: coreName(name) },
     spec: { ...spec, name },
   };
-  const object = kind.key === 'secrets' ? coreSecret(form as SharedSecret) : coreConfigMap(form as SharedConfigMap);
+  const object = kind.key === 'secrets' ? coreSecret(form as SecretForm) : coreConfigMap(form as ConfigMapForm);
   return { resource: kind.resource as Resource, object: object as KubeObject, rebuild: [] };
 }
 

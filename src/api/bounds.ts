@@ -50,11 +50,11 @@ export const BOUNDS = {
   /** nodes that one object is linked to */
   linkedNodes: 10_000,
   /** keys of a Secret or ConfigMap of the v3 API */
-  sharedKeys: 512,
+  coreObjectKeys: 512,
   /** base64 of the volume mounts of one node, characters: half of what an agent reads */
   volumeMountBytes: 16 * 1024 * 1024,
   /** bytes of their values, as the API server has it */
-  sharedBytes: 1024 * 1024,
+  coreObjectBytes: 1024 * 1024,
   conditions: 16,
   notHonoured: 16,
   /** numbers of the v3 API: the range of a 32-bit integer, which every client has */

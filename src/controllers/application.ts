@@ -2,6 +2,7 @@ import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, ApplicationStatus, EdgeNode } from '../api/v3/index.ts';
+import { textNameOf } from '../domain/core-objects/form.ts';
 import {
   type ApplicationStatusInputs,
   applicationStatus,
@@ -19,7 +20,6 @@ import {
   v3Name,
   verdicts,
 } from '../domain/index.ts';
-import { textNameOf } from '../domain/shared/form.ts';
 import {
   KINDS,
   type Kind,

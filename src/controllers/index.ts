@@ -3,13 +3,13 @@ import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import { createArtifactController } from './artifact.ts';
 import { createCatalogItemController } from './catalog-item.ts';
+import { createCoreObjectController } from './core-objects.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
 import { createKindController } from './kind.ts';
 import { createMassSilence } from './mass-silence.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
-import { createSharedController } from './shared.ts';
 import { createSilencePacer } from './silence-pacer.ts';
 import { createTemplateController } from './templates.ts';
 import { createVolumeMountController } from './volume-mount.ts';
@@ -45,8 +45,8 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     ...Object.values(own),
     templates.controller,
     createProvisioningKeyController(deps),
-    createSharedController(deps, 'secrets'),
-    createSharedController(deps, 'configMaps'),
+    createCoreObjectController(deps, 'secrets'),
+    createCoreObjectController(deps, 'configMaps'),
     ...plain.map((kind) => createKindController(deps, kind)),
   ];
   for (const controller of controllers) running.use(controller);

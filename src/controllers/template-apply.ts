@@ -11,16 +11,10 @@ import {
   type Verdict,
   v3Name,
 } from '../domain/index.ts';
-import {
-  clashes,
-  type DueTemplate,
-  entryPath,
-  isOwnedByOthers,
-  type ManagedFields,
-  managerOf,
-} from '../domain/templates/due.ts';
+import { conflicts, entryPath, isOwnedByOthers, type ManagedFields } from '../domain/templates/field-owners.ts';
 import { lookUps } from '../domain/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering } from '../domain/templates/overlay.ts';
+import { managerOf, type PendingTemplate } from '../domain/templates/pending.ts';
 import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
 import { readTemplateRef } from '../domain/templates/variables.ts';
 import { readApplicationUpload } from '../domain/upload/application.ts';
@@ -35,14 +29,14 @@ export function createTemplateApply(deps: ControllerDependencies) {
   const resource = RESOURCES.applications;
   const lookUp = viewerLookUp(deps);
 
-  const templateOf = ({ template: { name }, entry }: DueTemplate) => {
+  const templateOf = ({ template: { name }, entry }: PendingTemplate) => {
     return entry ? referenced(stores.microserviceTemplates, name) : referenced(stores.applicationTemplates, name);
   };
 
   /** The application with what one template adds to it; it must be fresh from the API server. */
-  async function apply(application: Application, due: DueTemplate, signal: AbortSignal): Promise<Application> {
-    const ref = readTemplateRef(due.template, 'template');
-    const found = templateOf(due);
+  async function apply(application: Application, pending: PendingTemplate, signal: AbortSignal): Promise<Application> {
+    const ref = readTemplateRef(pending.template, 'template');
+    const found = templateOf(pending);
     if (!found) throw new DomainError(404, 'TEMPLATE_NOT_FOUND', `there is no template "${ref.name}"`);
     const managed = managedFieldsOf(application);
     const render = (rendering: Rendering) =>
@@ -53,17 +47,17 @@ export function createTemplateApply(deps: ControllerDependencies) {
       const rendered = await render(applicationRendering(found as never, ref, { name }, 'template'));
       const document = { kind: 'Application', metadata: { name }, spec: rendered };
       const { description, busConfig, microservices } = readApplicationUpload(document, { isAnyForm: true }).spec;
-      const isFree = (field: string) => !isOwnedByOthers(managed, due.manager, ['f:spec', `f:${field}`]);
+      const isFree = (field: string) => !isOwnedByOthers(managed, pending.manager, ['f:spec', `f:${field}`]);
       spec = {
         ...(description !== undefined && isFree('description') && { description }),
         ...(busConfig !== undefined && isFree('busConfig') && { busConfig }),
         ...(microservices && { microservices }),
       };
     } else {
-      const entry = due.entry as MicroserviceEntry;
+      const entry = pending.entry as MicroserviceEntry;
       const rendered = await render(entryRendering(found as never, ref, entry, name, 'template'));
       const part = entryPart(rendered, entry.name, ref, 'template');
-      const both = clashes(entry, part, managed, due.manager);
+      const both = conflicts(entry, part, managed, pending.manager);
       if (both.length > 0)
         throw new DomainError(
           409,
@@ -72,7 +66,7 @@ export function createTemplateApply(deps: ControllerDependencies) {
         );
       spec = { microservices: [part] };
     }
-    return put(application, due.manager, { [due.annotation]: due.hash }, spec, signal);
+    return put(application, pending.manager, { [pending.annotation]: pending.hash }, spec, signal);
   }
 
   /** The uid lets the API server refuse to create an object that was deleted. */

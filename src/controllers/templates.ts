@@ -1,6 +1,11 @@
 import type { Application } from '../api/v3/index.ts';
 import type { Verdict } from '../domain/index.ts';
-import { abandonedTemplates, type DueTemplate, dueTemplates, NOT_RENDERED } from '../domain/templates/due.ts';
+import {
+  abandonedTemplates,
+  NOT_RENDERED,
+  type PendingTemplate,
+  pendingTemplates,
+} from '../domain/templates/pending.ts';
 import { KINDS, type Kind, type KindObject, RESOURCES, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   type Change,
@@ -59,13 +64,13 @@ export function createTemplateController(
   /** by application and annotation; saved one by one, so that a run that ends early tries nothing twice */
   const attempts = new Map<string, Map<string, Attempt>>();
 
-  const tokenOf = (application: Application, due: DueTemplate) => {
-    const found = templateOf(due);
-    return [due.hash, application.metadata.generation, found?.metadata.uid, found?.metadata.generation].join(' ');
+  const tokenOf = (application: Application, pending: PendingTemplate) => {
+    const found = templateOf(pending);
+    return [pending.hash, application.metadata.generation, found?.metadata.uid, found?.metadata.generation].join(' ');
   };
-  const failureOf = (application: Application, due: DueTemplate): Attempt | undefined => {
-    const known = attempts.get(keyOf(application))?.get(due.annotation);
-    return known?.token === tokenOf(application, due) ? known : undefined;
+  const failureOf = (application: Application, pending: PendingTemplate): Attempt | undefined => {
+    const known = attempts.get(keyOf(application))?.get(pending.annotation);
+    return known?.token === tokenOf(application, pending) ? known : undefined;
   };
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
@@ -84,32 +89,36 @@ export function createTemplateController(
     const began = clock();
     // What the template of the application adds may name templates itself.
     for (const isOfEntry of [false, true])
-      for (const due of dueTemplates(application).filter(({ entry }) => (entry !== undefined) === isOfEntry)) {
-        if ((failureOf(application, due)?.until ?? 0) > clock()) continue;
+      for (const pending of pendingTemplates(application).filter(({ entry }) => (entry !== undefined) === isOfEntry)) {
+        if ((failureOf(application, pending)?.until ?? 0) > clock()) continue;
         if (clock() - began >= TURN_MS) return requeueAfter(0);
-        application = await attempt(application, due, signal);
+        application = await attempt(application, pending, signal);
       }
-    const open = dueTemplates(application).flatMap((due) => failureOf(application, due) ?? []);
+    const open = pendingTemplates(application).flatMap((pending) => failureOf(application, pending) ?? []);
     return open.length > 0 ? requeueAfter(Math.max(0, Math.min(...open.map(({ until }) => until)) - clock())) : done();
   }
 
   /** Attempts of templates that the application no longer names. */
   function forgetOthers(key: string, application: Application): void {
-    const due = new Set(dueTemplates(application).map(({ annotation }) => annotation));
+    const pending = new Set(pendingTemplates(application).map(({ annotation }) => annotation));
     const failed = attempts.get(key);
-    for (const annotation of failed?.keys() ?? []) if (!due.has(annotation)) failed?.delete(annotation);
+    for (const annotation of failed?.keys() ?? []) if (!pending.has(annotation)) failed?.delete(annotation);
   }
 
   /** The application with what a template adds; unchanged where that fails. */
-  async function attempt(application: Application, due: DueTemplate, signal: AbortSignal): Promise<Application> {
+  async function attempt(
+    application: Application,
+    pending: PendingTemplate,
+    signal: AbortSignal,
+  ): Promise<Application> {
     try {
-      return await apply(application, due, signal);
+      return await apply(application, pending, signal);
     } catch (error) {
       const verdict = verdictOf(error);
       if (!verdict) throw error;
       const key = keyOf(application);
       const failed = attempts.get(key) ?? new Map<string, Attempt>();
-      failed.set(due.annotation, { token: tokenOf(application, due), until: clock() + RETRY_MS, verdict });
+      failed.set(pending.annotation, { token: tokenOf(application, pending), until: clock() + RETRY_MS, verdict });
       attempts.set(key, failed);
       onFailure(key);
       return application;
@@ -119,10 +128,10 @@ export function createTemplateController(
   function verdicts(application: Application): TemplateVerdicts {
     const failures = new Map<string, Verdict>();
     let obstacle: Verdict | undefined;
-    for (const due of dueTemplates(application)) {
-      const verdict = failureOf(application, due)?.verdict;
-      if (!due.entry) obstacle = verdict ?? NOT_RENDERED;
-      else if (verdict) failures.set(due.entry.name, verdict);
+    for (const pending of pendingTemplates(application)) {
+      const verdict = failureOf(application, pending)?.verdict;
+      if (!pending.entry) obstacle = verdict ?? NOT_RENDERED;
+      else if (verdict) failures.set(pending.entry.name, verdict);
     }
     return { ...(obstacle && { obstacle }), failures };
   }
@@ -157,7 +166,7 @@ const watchesOf = ({ stores }: ControllerDependencies): Watch[] => [
 
 const hasWork = (application: Application) =>
   application.metadata.deletionTimestamp === undefined &&
-  (dueTemplates(application).length > 0 || abandonedTemplates(application).length > 0);
+  (pendingTemplates(application).length > 0 || abandonedTemplates(application).length > 0);
 
 const isEdited = ({ type, object, previous }: Change<KindObject>) =>
   type === 'delete' ||

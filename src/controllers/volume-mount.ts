@@ -1,5 +1,5 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import { textNameOf } from '../domain/shared/form.ts';
+import { textNameOf } from '../domain/core-objects/form.ts';
 import { contentSource, countedVersion } from '../domain/volume-mount/volume-mount.ts';
 import { KINDS, referenceKey } from '../kinds/index.ts';
 import { both, type Controller, keyOf, watching } from '../kube/mod.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { labelName } from '../api/meta.ts';
 import { type VolumeMount, volumeMountResource, volumeMountSpecSchema } from '../api/v3/volume-mount.ts';
+import { type ConfigMapForm, type SecretForm, textOfConfigMap, textOfSecret } from '../domain/core-objects/form.ts';
 import type { KeyedText } from '../domain/inputs.ts';
-import { type SharedConfigMap, type SharedSecret, textOfConfigMap, textOfSecret } from '../domain/shared/form.ts';
 import { sourceOf, volumeMountVerdict } from '../domain/volume-mount/volume-mount.ts';
 import { defineKind, type FindReferenced } from './definition.ts';
 import { plainTranslation } from './plain.ts';
@@ -45,7 +45,7 @@ export const volumeMountKind = defineKind<VolumeMount>()({
     const { kind, name } = sourceOf(mount);
     return [{ to: kind, ref: name }];
   },
-  // One that nothing uses goes with its source (src/rest/routes/shared.ts); otherwise its own users keep the source.
+  // One that nothing uses goes with its source (src/rest/routes/core-objects.ts); otherwise its own users keep the source.
   referrers: () => [],
   verdict: (mount, find) => volumeMountVerdict(mount, mountSource(mount, find)),
   rest: { tag: 'Volume mounts', key: 'name', notFound: 'VOLUME_MOUNT_NOT_FOUND', crud },
@@ -55,7 +55,7 @@ export const volumeMountKind = defineKind<VolumeMount>()({
 /** The Secret or ConfigMap of a volume mount. */
 function mountSource(mount: VolumeMount, find: FindReferenced): KeyedText | undefined {
   const { kind, name } = sourceOf(mount);
-  const { core } = (find({ to: kind, ref: name }) ?? {}) as Partial<SharedSecret | SharedConfigMap>;
+  const { core } = (find({ to: kind, ref: name }) ?? {}) as Partial<SecretForm | ConfigMapForm>;
   if (!core) return undefined;
   return kind === 'secrets' ? textOfSecret(core) : textOfConfigMap(core);
 }

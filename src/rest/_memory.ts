@@ -15,8 +15,8 @@ import { createReferences } from '../stores/use.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
+import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
-import { createSharedConfigMaps, createSharedSecrets } from './adapters/shared.ts';
 import type { KindsObjects, Objects, RestDependencies } from './dependencies.ts';
 
 const NAMESPACE = 'test';
@@ -47,8 +47,8 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     ) as KindsObjects),
     kinds,
     references: createReferences(stores, kinds),
-    secrets: createSharedSecrets(memoryObjects(stores.secrets, version)),
-    configMaps: createSharedConfigMaps(memoryObjects(stores.configMaps, version)),
+    secrets: createSecrets(memoryObjects(stores.secrets, version)),
+    configMaps: createConfigMaps(memoryObjects(stores.configMaps, version)),
     lookups: createLookups(stores),
     registryPasswords: {
       read: async (registry) => passwords.get(registry.metadata.name),

@@ -1,8 +1,8 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
+import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
-import type { SharedConfigMap, SharedSecret } from '../domain/shared/form.ts';
 import type { Renderer } from '../domain/templates/renderer.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { AuditLog } from '../stores/audit-log.ts';
@@ -19,8 +19,8 @@ export interface RestDependencies extends KindsObjects {
   /** The references between objects, from the local stores. */
   references: References;
   /** Secrets and ConfigMaps of the v3 API: those with the label skerry.dev/shareable. */
-  secrets: Objects<SharedSecret>;
-  configMaps: Objects<SharedConfigMap>;
+  secrets: Objects<SecretForm>;
+  configMaps: Objects<ConfigMapForm>;
   /** The lookups of verdicts, from the local stores. */
   lookups: Lookups;
   registryPasswords: RegistryPasswords;

@@ -1,5 +1,5 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import { isShareable, labelledNumber, textNameOf } from '../domain/shared/form.ts';
+import { isShareable, labelledNumber, textNameOf } from '../domain/core-objects/form.ts';
 import { type Kind, type KindObject, nameIn, referenceKey } from '../kinds/index.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
 
@@ -26,7 +26,7 @@ export function indexesOf(kind: Kind): Indexes {
 }
 
 /** The indexes of core objects of both kinds. */
-const SHARED_INDEXES = {
+const COMMON_INDEXES = {
   name: (object: Secret | ConfigMap) => [textNameOf(object)],
   /** `true`: all that the v3 API has */
   shareable: (object: Secret | ConfigMap) => (isShareable(object) ? ['true'] : []),
@@ -40,9 +40,9 @@ const SHARED_INDEXES = {
 /** The indexes of core objects. */
 export const CORE_INDEXES = {
   secrets: {
-    ...SHARED_INDEXES,
+    ...COMMON_INDEXES,
     /** uuid of the node that a provisioning key is for */
     provisioningKeyOf,
   },
-  configMaps: SHARED_INDEXES,
+  configMaps: COMMON_INDEXES,
 } as const;

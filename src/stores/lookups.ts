@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import { contentText } from '../domain/core-objects/content.ts';
+import { isShareable, textOfConfigMap, textOfSecret } from '../domain/core-objects/form.ts';
 import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
 import type { ReferencedObjects } from '../domain/inputs.ts';
-import { contentText } from '../domain/shared/content.ts';
-import { isShareable, textOfConfigMap, textOfSecret } from '../domain/shared/form.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { isPasswordOf } from './keyed-text.ts';
@@ -29,7 +29,7 @@ const PROCESS_KEY = randomBytes(32).toString('base64');
 export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }: LookupsOptions = {}): StoreLookups {
   const secretText = memoised((secret: Secret) => identified(textOfSecret(secret), revisionKey));
   const configMapText = memoised((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
-  const shared = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
+  const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const object = oldest(store.byIndex('name', name).filter((one) => isShareable(one as never)));
     return object && text(object);
   };
@@ -41,8 +41,8 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
     applicationByName: (name) => oldest(stores.applications.byIndex('name', name)),
     applicationByUuid: (uuid) => oldest(stores.applications.byIndex('uuid', uuid)),
     applicationsWithEntry: (uuid) => stores.applications.byIndex('microservice', uuid),
-    secret: (name) => shared(stores.secrets, name, secretText),
-    configMap: (name) => shared(stores.configMaps, name, configMapText),
+    secret: (name) => shareable(stores.secrets, name, secretText),
+    configMap: (name) => shareable(stores.configMaps, name, configMapText),
     linkedTo: (node) => (kind) => {
       const store = stores[kind] as Store<ReferencedObjects[typeof kind]>;
       const byUuid = store.byIndex('linked', nodeUuid(node));

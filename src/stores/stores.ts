@@ -1,5 +1,6 @@
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
+import { CORE_KINDS } from '../kinds/core-objects.ts';
 import {
   ESSENTIAL_KINDS,
   KINDS,
@@ -9,7 +10,6 @@ import {
   type Kinds,
   type ObjectOf,
 } from '../kinds/index.ts';
-import { SHARED_KINDS } from '../kinds/shared.ts';
 import {
   createStore,
   type KubeClient,
@@ -81,7 +81,7 @@ export const countObjects = (stores: object, kinds: Kinds): ReadonlyMap<string, 
 /** Finds the objects of a kind, by its name in the Kubernetes API, that have a number. */
 export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id: number) => readonly KindObject[] {
   const numbered = new Map(
-    [...Object.values(kinds), ...(Object.values(SHARED_KINDS) as Kind[])]
+    [...Object.values(kinds), ...(Object.values(CORE_KINDS) as Kind[])]
       .filter(({ identity }) => identity.id)
       .map((kind) => [kind.definition.kind, storeOf(stores, kind)]),
   );

@@ -1,4 +1,4 @@
-import { configMapForm, isShareable, secretForm } from '../domain/shared/form.ts';
+import { configMapForm, isShareable, secretForm } from '../domain/core-objects/form.ts';
 import {
   type FindReferenced,
   type Kind,
@@ -65,15 +65,15 @@ export const createReferences = (stores: object, kinds: Kinds): References => ({
 const finder =
   (stores: object, kinds: Kinds): FindReferenced =>
   ({ to, ref }) => {
-    if (to === 'secrets' || to === 'configMaps') return sharedObject(stores as SharedStores, to, String(ref));
+    if (to === 'secrets' || to === 'configMaps') return coreObject(stores as CoreStores, to, String(ref));
     const target = kinds[to];
     return target && referenced(storeOf(stores, target), ref);
   };
 
-type SharedStores = Pick<Stores, 'secrets' | 'configMaps'>;
+type CoreStores = Pick<Stores, 'secrets' | 'configMaps'>;
 
 /** The oldest shareable Secret or ConfigMap with this v3 name, in the form of the v3 API. */
-function sharedObject({ secrets, configMaps }: SharedStores, to: keyof SharedStores, name: string) {
+function coreObject({ secrets, configMaps }: CoreStores, to: keyof CoreStores, name: string) {
   if (to === 'secrets') {
     const secret = oldest(secrets.byIndex('name', name).filter(isShareable));
     return secret && secretForm(secret);

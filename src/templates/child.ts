@@ -64,11 +64,11 @@ export function exchange(
       child.kill('SIGKILL');
       finish(() => reject(error));
     };
-    const finish = (settle: () => void) => {
+    const finish = (then: () => void) => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       child.off('message', receive).off('exit', exited);
-      settle();
+      then();
     };
     const timer = setTimeout(() => kill(tooMuch(`takes longer than ${timeMs / 1000} s to render`)), timeMs);
     const abort = () => kill(signal.reason);

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { Application } from '../../api/v3/index.ts';
+import { textNameOf } from '../../domain/core-objects/form.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
-import { textNameOf } from '../../domain/shared/form.ts';
 import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';

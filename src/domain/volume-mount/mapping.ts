@@ -1,7 +1,7 @@
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { keyProblem } from '../../wire/volume-mounts.ts';
+import { hasKey, identifyContent } from '../core-objects/content.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
-import { hasKey, identifyContent } from '../shared/content.ts';
 import { contentSource, sourceOf, volumeMountVerdict } from './volume-mount.ts';
 
 type Volume = NonNullable<NonNullable<MicroserviceEntry['container']>['volumes']>[number];

@@ -3,9 +3,9 @@ import type { EdgeNode, VolumeMount } from '../../api/v3/index.ts';
 import type { VolumeMountView } from '../../wire/volume-mounts.ts';
 import { byAgeOf } from '../application/age.ts';
 import { entriesOn } from '../application/entries.ts';
+import { contentOf, sizeOf } from '../core-objects/content.ts';
 import type { KeyedText, Lookups } from '../inputs.ts';
 import { uuidOf, v3Name } from '../names.ts';
-import { contentOf, sizeOf } from '../shared/content.ts';
 import { volumeMountsOf } from './mapping.ts';
 import { contentName, contentSource, mountVersion, sourceOf, volumeMountVerdict } from './volume-mount.ts';
 

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { LABELS } from '../../api/names.ts';
 import type { VolumeMount } from '../../api/v3/index.ts';
+import { identifyContent, problemOf } from '../core-objects/content.ts';
 import type { KeyedText, Lookups, Verdict } from '../inputs.ts';
-import { identifyContent, problemOf } from '../shared/content.ts';
 
 /** The Secret or ConfigMap of a volume mount. */
 export interface MountSource {

@@ -1,7 +1,7 @@
 import { LABELS } from '../../api/names.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
+import { isShareable } from '../../domain/core-objects/form.ts';
 import type { Lookups } from '../../domain/inputs.ts';
-import { isShareable } from '../../domain/shared/form.ts';
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createLookups } from '../../stores/lookups.ts';
@@ -12,9 +12,9 @@ import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
+import { createConfigMaps, createSecrets } from './core-objects.ts';
 import { createObjects, selectorsOf } from './objects.ts';
 import { createProvisioningKeys, createRegistryPasswords } from './secrets.ts';
-import { createSharedConfigMaps, createSharedSecrets } from './shared.ts';
 
 export interface ClusterDependenciesOptions {
   client: KubeClient;
@@ -59,10 +59,10 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     ) as KindsObjects),
     kinds,
     references: createReferences(stores, kinds),
-    secrets: createSharedSecrets(
+    secrets: createSecrets(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.secrets, store: stores.secrets }),
     ),
-    configMaps: createSharedConfigMaps(
+    configMaps: createConfigMaps(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
     ),
     lookups: options.lookups ?? createLookups(stores),

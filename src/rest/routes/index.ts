@@ -15,7 +15,7 @@ import { microserviceRoutes } from './microservices.ts';
 import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { anyObject } from './shapes.ts';
-import { sharedRoutes } from './shared.ts';
+import { coreObjectRoutes } from './core-objects.ts';
 import { topologyRoutes } from './topology.ts';
 import { volumeMountRoutes } from './volume-mounts.ts';
 
@@ -51,7 +51,7 @@ export function createRoutes(kinds: Kinds): readonly AnyRoute[] {
     ...clusterRoutes,
     ...topologyRoutes,
     ...eventRoutes,
-    ...sharedRoutes,
+    ...coreObjectRoutes,
     ...laterRoutes,
   ];
   const document = constantReply(() => openApiDocument(routes));

@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../../api/bounds.ts';
 import { RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../api/names.ts';
 import type { Verdict } from '../../inputs.ts';
-import { notRendered } from '../../templates/due.ts';
+import { notRendered } from '../../templates/pending.ts';
 import type { VerdictInput } from './rule.ts';
 
 /** An entry with a template runs with what the template adds, or not at all. */

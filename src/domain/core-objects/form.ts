@@ -10,7 +10,7 @@ import { keysAnnotation, storedKey, withV3Keys } from './keys.ts';
  * Core Secrets and ConfigMaps in the form of the v3 API and back. What a form does not have, such as foreign labels and
  * the type of a core Secret, is taken from the stored object when the form is written back.
  */
-export interface SharedForm<Spec, Core> {
+export interface CoreForm<Spec, Core> {
   apiVersion: string;
   kind: string;
   metadata: ObjectMeta;
@@ -19,7 +19,7 @@ export interface SharedForm<Spec, Core> {
   core?: Core;
 }
 
-interface SharedSpec {
+interface CoreSpec {
   name?: string;
   id?: number;
   /** text by key; base64 by key in a Secret of type tls */
@@ -28,8 +28,8 @@ interface SharedSpec {
   binaryData?: Readonly<Record<string, string>>;
   immutable?: boolean;
 }
-export type SharedSecret = SharedForm<SharedSpec & { type: SecretType }, Secret>;
-export type SharedConfigMap = SharedForm<SharedSpec, ConfigMap>;
+export type SecretForm = CoreForm<CoreSpec & { type: SecretType }, Secret>;
+export type ConfigMapForm = CoreForm<CoreSpec, ConfigMap>;
 
 /** Only an object with the label may be listed over REST or used by a microservice. */
 export const isShareable = (object: { metadata: ObjectMeta }): boolean =>
@@ -49,7 +49,7 @@ export function labelledNumber({ metadata: { labels } }: { metadata: ObjectMeta 
 const secretTypeOf = ({ type, metadata }: Pick<Secret, 'type' | 'metadata'>): SecretType =>
   metadata.labels?.[LABELS.secretType] === 'tls' || type === 'kubernetes.io/tls' ? 'tls' : 'Opaque';
 
-export function secretForm(core: Secret): SharedSecret {
+export function secretForm(core: Secret): SecretForm {
   const type = secretTypeOf(core);
   const encoded = withV3Keys(core, core.data ?? {});
   if (type === 'tls') return { ...headOf(core), spec: { ...identityOf(core), type, data: encoded }, core };
@@ -63,7 +63,7 @@ export function secretForm(core: Secret): SharedSecret {
   return { ...headOf(core), spec: { ...identityOf(core), type, data, ...unlessEmpty({ binaryData }) }, core };
 }
 
-export function coreSecret({ metadata, spec, core }: SharedSecret): Secret {
+export function coreSecret({ metadata, spec, core }: SecretForm): Secret {
   const { type, data, binaryData = {} } = spec;
   const isTls = type === 'tls';
   return {
@@ -77,7 +77,7 @@ export function coreSecret({ metadata, spec, core }: SharedSecret): Secret {
   };
 }
 
-export function configMapForm(core: ConfigMap): SharedConfigMap {
+export function configMapForm(core: ConfigMap): ConfigMapForm {
   const binaryData = withV3Keys(core, core.binaryData ?? {});
   return {
     ...headOf(core),
@@ -91,7 +91,7 @@ export function configMapForm(core: ConfigMap): SharedConfigMap {
   };
 }
 
-export function coreConfigMap({ metadata, spec }: SharedConfigMap): ConfigMap {
+export function coreConfigMap({ metadata, spec }: ConfigMapForm): ConfigMap {
   const { data, binaryData = {}, immutable } = spec;
   const left = Object.entries(binaryData).filter(([key]) => !Object.hasOwn(data, key));
   return {
@@ -120,14 +120,14 @@ export const textOfConfigMap = (core: ConfigMap): KeyedText => ({
 
 const headOf = ({ apiVersion, kind, metadata }: Secret | ConfigMap) => ({ apiVersion, kind, metadata });
 
-function identityOf(core: Secret | ConfigMap): Pick<SharedSpec, 'name' | 'id'> {
+function identityOf(core: Secret | ConfigMap): Pick<CoreSpec, 'name' | 'id'> {
   const [name, id] = [textNameOf(core), labelledNumber(core)];
   return { ...(name !== core.metadata.name && { name }), ...(id !== undefined && { id }) };
 }
 
 function metadataOf(
   metadata: ObjectMeta,
-  { name, data, binaryData }: SharedSpec,
+  { name, data, binaryData }: CoreSpec,
   labels: Record<string, string> = {},
 ): ObjectMeta {
   const { [ANNOTATIONS.keys]: _, ...annotations } = metadata.annotations ?? {};

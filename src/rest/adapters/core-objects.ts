@@ -1,17 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
-import { duplicateName } from '../../domain/errors.ts';
-import { v3Name } from '../../domain/names.ts';
 import {
+  type CoreForm,
   configMapForm,
   coreConfigMap,
   coreName,
   coreSecret,
   isShareable,
-  type SharedForm,
   secretForm,
-} from '../../domain/shared/form.ts';
+} from '../../domain/core-objects/form.ts';
+import { duplicateName } from '../../domain/errors.ts';
+import { v3Name } from '../../domain/names.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
 import { isPresent } from '../deletion.ts';
@@ -24,13 +24,13 @@ interface Forms<T, C> {
   write(form: T): C;
 }
 
-type AnyForm<C> = SharedForm<{ name?: string; id?: number }, C>;
+type AnyForm<C> = CoreForm<{ name?: string; id?: number }, C>;
 
 /**
  * The shareable ones of the core objects of a resource, in the form of the v3 API. All others are absent here, whatever
  * their name.
  */
-function createShared<T extends AnyForm<C>, C extends Secret | ConfigMap>(
+function createForms<T extends AnyForm<C>, C extends Secret | ConfigMap>(
   core: Objects<C>,
   forms: Forms<T, C>,
 ): Objects<T> {
@@ -97,8 +97,8 @@ function isSame(written: Secret | ConfigMap, stored: Secret | ConfigMap): boolea
   return isDeepStrictEqual(content(written), content(stored));
 }
 
-export const createSharedSecrets = (core: Objects<Secret>) =>
-  createShared(core, { noun: 'secret', read: secretForm, write: coreSecret });
+export const createSecrets = (core: Objects<Secret>) =>
+  createForms(core, { noun: 'secret', read: secretForm, write: coreSecret });
 
-export const createSharedConfigMaps = (core: Objects<ConfigMap>) =>
-  createShared(core, { noun: 'config map', read: configMapForm, write: coreConfigMap });
+export const createConfigMaps = (core: Objects<ConfigMap>) =>
+  createForms(core, { noun: 'config map', read: configMapForm, write: coreConfigMap });

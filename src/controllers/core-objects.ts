@@ -1,10 +1,10 @@
 import { FIELD_MANAGERS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, VolumeMount } from '../api/v3/index.ts';
+import { isShareable, labelledNumber, textNameOf } from '../domain/core-objects/form.ts';
 import { v3Name } from '../domain/names.ts';
-import { isShareable, labelledNumber, textNameOf } from '../domain/shared/form.ts';
+import { CORE_KINDS } from '../kinds/core-objects.ts';
 import { KINDS, referenceKey } from '../kinds/index.ts';
-import { SHARED_KINDS } from '../kinds/shared.ts';
 import {
   both,
   type Change,
@@ -29,9 +29,9 @@ type Core = Secret | ConfigMap;
  * policy refuses the deletion of what a microservice uses. They get no finalizer: one that is deleted all the same stops
  * nothing, since nodes keep what they have.
  */
-export function createSharedController(deps: ControllerDependencies, key: keyof typeof SHARED_KINDS): Controller {
+export function createCoreObjectController(deps: ControllerDependencies, key: keyof typeof CORE_KINDS): Controller {
   const { client, stores, ids, log, metrics } = deps;
-  const { definition } = SHARED_KINDS[key];
+  const { definition } = CORE_KINDS[key];
   const store = stores[key] as unknown as MutableStore<Core>;
   const resource = store.resource as Resource<Core>;
   const refTo = (name: string) => referenceKey({ to: key, ref: name });
@@ -68,7 +68,7 @@ export function createSharedController(deps: ControllerDependencies, key: keyof 
     !change.initial && changesMoreThanStatus(change as Change<Application>);
 
   return createController({
-    name: `shared-${definition.singular}`,
+    name: `core-${definition.singular}`,
     watches: [
       watching(store, ({ key: changed, object }) =>
         isShareable(object) || object.metadata.labels?.[LABELS.inUse] !== undefined ? [changed] : [],

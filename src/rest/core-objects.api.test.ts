@@ -3,9 +3,9 @@ import type {} from '../../hack/testing/provided.ts';
 import { createDesiredCache, type DesiredCache } from '../agents/desired-state/desired-cache.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
+import { createCoreObjectController } from '../controllers/core-objects.ts';
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createIds } from '../controllers/ids.ts';
-import { createSharedController } from '../controllers/shared.ts';
 import { createVolumeMountController } from '../controllers/volume-mount.ts';
 import { desiredState } from '../domain/index.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
@@ -51,8 +51,8 @@ beforeAll(async () => {
     clock: Date.now,
   } as unknown as ControllerDependencies;
   const loops = [
-    createSharedController(controllers, 'secrets'),
-    createSharedController(controllers, 'configMaps'),
+    createCoreObjectController(controllers, 'secrets'),
+    createCoreObjectController(controllers, 'configMaps'),
     createVolumeMountController(controllers),
   ];
   running = Promise.all(loops.map((loop) => loop.run(stop.signal)));

@@ -101,7 +101,8 @@ function textsOf(data: unknown): Record<string, string> {
   if (data === undefined || data === null) throw invalid('data: is required', 'data');
   if (!isObject(data)) throw invalid('data: must be an object with text values', 'data');
   const keys = Object.keys(data);
-  if (keys.length > BOUNDS.sharedKeys) throw invalid(`data: must have at most ${BOUNDS.sharedKeys} keys`, 'data');
+  if (keys.length > BOUNDS.coreObjectKeys)
+    throw invalid(`data: must have at most ${BOUNDS.coreObjectKeys} keys`, 'data');
   let bytes = 0;
   for (const key of keys) {
     const value = data[key];
@@ -110,8 +111,12 @@ function textsOf(data: unknown): Record<string, string> {
     if (typeof value !== 'string') throw invalid(`data.${key}: must be text; in YAML put it in quotes`, `data.${key}`);
     bytes += Buffer.byteLength(value);
   }
-  if (bytes > BOUNDS.sharedBytes)
-    throw invalid(`data: has ${bytes} bytes; at most ${BOUNDS.sharedBytes} are allowed`, 'data', 'OBJECT_TOO_LARGE');
+  if (bytes > BOUNDS.coreObjectBytes)
+    throw invalid(
+      `data: has ${bytes} bytes; at most ${BOUNDS.coreObjectBytes} are allowed`,
+      'data',
+      'OBJECT_TOO_LARGE',
+    );
   return data as Record<string, string>;
 }
 

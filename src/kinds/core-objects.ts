@@ -4,8 +4,6 @@ import { IDENTITIES, type ResourceDefinition } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
 import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
 import { text } from '../api/schema.ts';
-import { DomainError } from '../domain/errors.ts';
-import { v3Name } from '../domain/names.ts';
 import {
   bodyOfDocument,
   configMapFromBody,
@@ -13,14 +11,16 @@ import {
   SECRET_TYPES,
   secretFromBody,
   secretPatch,
-} from '../domain/shared/body.ts';
-import type { SharedConfigMap, SharedSecret } from '../domain/shared/form.ts';
+} from '../domain/core-objects/body.ts';
+import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
+import { DomainError } from '../domain/errors.ts';
+import { v3Name } from '../domain/names.ts';
 import type { Kind, KindObject } from './definition.ts';
 import { type KindCrud, type KindRest, replyShape } from './rest.ts';
 
 /**
  * Secrets and ConfigMaps of the v3 API. They are core objects with the label skerry.dev/shareable, so they have no CRD, no
- * status and no store of their own; in the form of domain/shared/form.ts the plain REST operations and references serve
+ * status and no store of their own; in the form of domain/core-objects/form.ts the plain REST operations and references serve
  * them as they serve every kind.
  */
 
@@ -43,7 +43,7 @@ const timesOf = ({ metadata: { creationTimestamp, annotations } }: KindObject): 
 });
 
 /** What a read shows in addition to a list. */
-export const contentOf = ({ spec }: SharedSecret | SharedConfigMap): Json => ({
+export const contentOf = ({ spec }: SecretForm | ConfigMapForm): Json => ({
   data: spec.data,
   ...(spec.binaryData && { binaryData: spec.binaryData }),
 });
@@ -81,14 +81,14 @@ function definitionOf(kind: 'Secret' | 'ConfigMap', plural: string, description:
   };
 }
 
-interface SharedKind<T extends KindObject> extends Kind<T> {
+interface CoreKind<T extends KindObject> extends Kind<T> {
   rest: KindRest<T> & { crud: KindCrud<T> };
 }
 
-function sharedKind<T extends KindObject>(
+function coreKind<T extends KindObject>(
   kind: Omit<Kind<T>, 'resource' | 'identity' | 'indexes' | 'access' | 'rest'> & { resource: unknown },
-  rest: SharedKind<T>['rest'],
-): SharedKind<T> {
+  rest: CoreKind<T>['rest'],
+): CoreKind<T> {
   return {
     ...kind,
     resource: kind.resource as ResourceOf<T>,
@@ -99,7 +99,7 @@ function sharedKind<T extends KindObject>(
   };
 }
 
-export const secretKind = sharedKind<SharedSecret>(
+export const secretKind = coreKind<SecretForm>(
   {
     key: 'secrets',
     definition: definitionOf('Secret', 'secrets', 'A Secret that microservices may use.'),
@@ -145,7 +145,7 @@ export const secretKind = sharedKind<SharedSecret>(
   },
 );
 
-export const configMapKind = sharedKind<SharedConfigMap>(
+export const configMapKind = coreKind<ConfigMapForm>(
   {
     key: 'configMaps',
     definition: definitionOf('ConfigMap', 'configmaps', 'A ConfigMap that microservices may use.'),
@@ -208,4 +208,4 @@ function requireMutable(object: KindObject, immutable: boolean | undefined, code
 }
 
 /** The core kinds by key: their stores are those of the core resources. */
-export const SHARED_KINDS = { secrets: secretKind, configMaps: configMapKind } as const;
+export const CORE_KINDS = { secrets: secretKind, configMaps: configMapKind } as const;

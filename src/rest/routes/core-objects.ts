@@ -1,7 +1,7 @@
+import type { ConfigMapForm, SecretForm } from '../../domain/core-objects/form.ts';
 import { v3Name } from '../../domain/names.ts';
-import type { SharedConfigMap, SharedSecret } from '../../domain/shared/form.ts';
+import { configMapKind, contentOf, secretKind } from '../../kinds/core-objects.ts';
 import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
-import { configMapKind, contentOf, secretKind } from '../../kinds/shared.ts';
 import { deleteObject, requireUnprotected } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { forbidden } from '../errors.ts';
@@ -10,7 +10,7 @@ import { type CrudHooks, crudRoutes } from './crud.ts';
 
 /** The routes of Secrets and ConfigMaps: data is in reads and not in lists, and that of Secrets needs a permission. */
 
-const secrets: CrudHooks<SharedSecret, { name?: string; spec: SharedSecret['spec'] }> = {
+const secrets: CrudHooks<SecretForm, { name?: string; spec: SecretForm['spec'] }> = {
   async read(deps, secret, caller) {
     const { crud } = secretKind.rest;
     const permission = { resource: 'secrets/data', verb: 'get' } as const;
@@ -21,7 +21,7 @@ const secrets: CrudHooks<SharedSecret, { name?: string; spec: SharedSecret['spec
   deleting: (deps, secret, caller, signal) => deleteMounts(deps, { kind: secretKind, source: secret }, caller, signal),
 };
 
-const configMaps: CrudHooks<SharedConfigMap, { name?: string; spec: SharedConfigMap['spec'] }> = {
+const configMaps: CrudHooks<ConfigMapForm, { name?: string; spec: ConfigMapForm['spec'] }> = {
   read: async (deps, configMap) => ({
     ...configMapKind.rest.crud.read(configMap, deps.references.find),
     ...contentOf(configMap),
@@ -56,7 +56,7 @@ async function deleteMounts<T extends KindObject>(
   for (const mount of mounts) await deleteObject(objects, mount, signal);
 }
 
-export const sharedRoutes = [
+export const coreObjectRoutes = [
   ...crudRoutes(secretKind, secretKind.rest.crud, secrets),
   ...crudRoutes(configMapKind, configMapKind.rest.crud, configMaps),
 ];
