@@ -72,11 +72,13 @@ export async function listApplications({
 
 /** The node with this v3 name, object name or uuid. */
 export async function nodeNamed(context: CommandContext, name: string): Promise<EdgeNode> {
-  const found = (await findNamed(context, NODES, name)) ?? (await findSelected(context, NODES, 'status.uuid', name));
-  const node = found ?? (await findSelected(context, NODES, 'spec.uuid', name));
+  const node = (await findNamed(context, NODES, name)) ?? (await findNodeByUuid(context, name));
   if (!node) throw new CommandError(`there is no node "${name}"; kubectl skerry get nodes lists them`);
   return node;
 }
+
+export const findNodeByUuid = async (context: CommandContext, uuid: string): Promise<EdgeNode | undefined> =>
+  (await findSelected(context, NODES, 'status.uuid', uuid)) ?? (await findSelected(context, NODES, 'spec.uuid', uuid));
 
 /** The application with this v3 name or object name. */
 export async function applicationNamed(context: CommandContext, name: string): Promise<Application> {

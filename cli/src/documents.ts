@@ -1,17 +1,17 @@
 import { API_VERSION, LABELS, UPLOAD_API_VERSIONS } from '../../src/api/names.ts';
 import type { MicroserviceEntry } from '../../src/api/v3/index.ts';
-import { objectName } from '../../src/domain/names.ts';
 import {
+  type ConfigMapForm,
   coreConfigMap,
   coreName,
   coreSecret,
-  type ConfigMapForm,
   type SecretForm,
 } from '../../src/domain/core-objects/form.ts';
+import { objectName } from '../../src/domain/names.ts';
 import { isObject, quoted, readDocument } from '../../src/domain/upload/document.ts';
 import { readApplicationUpload, readMicroserviceUpload, validateSpec } from '../../src/domain/upload/index.ts';
-import { KINDS, type Kind } from '../../src/kinds/index.ts';
 import { CORE_KINDS } from '../../src/kinds/core-objects.ts';
+import { KINDS, type Kind } from '../../src/kinds/index.ts';
 import { uploadBody } from '../../src/kinds/upload.ts';
 import type { KubeObject, Resource } from '../../src/kube/mod.ts';
 import { CommandError } from './command.ts';
@@ -23,10 +23,7 @@ export type Wanted =
 
 type Fields = Record<string, unknown>;
 
-const all: readonly Kind[] = [
-  ...(Object.values(KINDS) as Kind[]),
-  ...(Object.values(CORE_KINDS) as unknown as Kind[]),
-];
+const all: readonly Kind[] = [...(Object.values(KINDS) as Kind[]), ...(Object.values(CORE_KINDS) as unknown as Kind[])];
 
 /** Kinds of documents that can be applied. */
 const DOCUMENT_KINDS = [...new Set([...all.map(({ definition }) => definition.kind), 'Microservice'])].sort();

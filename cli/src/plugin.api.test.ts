@@ -67,6 +67,24 @@ describe('apply', () => {
     expect(entries?.toSorted()).toEqual(['reader', 'third', 'writer']);
   });
 
+  test('reads the application of a Microservice once', async () => {
+    await apply(plant());
+    const reads: string[] = [];
+    const { kube } = cluster;
+    const counting: typeof kube = {
+      ...kube,
+      find(resource, ref, options) {
+        reads.push(ref.name);
+        return kube.find(resource, ref, options);
+      },
+    };
+    const counted = createPlugin(counting, cluster.namespace);
+    const path = file(`kind: Microservice\nmetadata: {name: ${name}/reader}\nspec: {schedule: 7, rebuild: true}\n`);
+    expect(await counted('apply', '-f', path)).toMatchObject({ code: 0, err: '' });
+    expect(reads).toEqual([name]);
+    expect((await application()).metadata.annotations?.['skerry.dev/rebuild']).toBe('{"reader":1}');
+  });
+
   test('changes nothing with --dry-run', async () => {
     expect((await apply(plant(), '--dry-run')).out).toBe(`application/${name} created (dry run)\n`);
     await expect(application()).rejects.toThrow();
@@ -237,6 +255,26 @@ describe('describe, doctor and completion', () => {
     expect(out).toContain(`Name:       ${name}`);
     expect(out).toMatch(/Microservices:\n {2}APPLICATION/);
     expect((await skerry('describe', 'ms', `${name}/reader`)).out).toContain('8080->80');
+  });
+
+  test('a page of an application or a microservice reads objects by name, however large the fleet', async () => {
+    await apply(`${plant()}---\nkind: EdgeNode\nmetadata: {name: gw}\nspec: {}\n`);
+    const lists: string[] = [];
+    const { kube } = cluster;
+    const watched: typeof kube = {
+      ...kube,
+      list(resource, options) {
+        if (!options?.fieldSelector) lists.push(resource.plural);
+        return kube.list(resource, options);
+      },
+    };
+    const counted = createPlugin(watched, cluster.namespace);
+    expect((await counted('describe', 'app', name)).out).toMatch(/reader +gw/);
+    expect((await counted('describe', 'ms', `${name}/writer`)).out).toMatch(/Node: +gw/);
+    expect(lists).toEqual([]);
+    const node = await counted('describe', 'node', 'gw');
+    expect(node.out).toContain(`${name} `);
+    expect(lists).toEqual(['applications']);
   });
 
   test('the doctor says that no replica leads, and ends with 1', async () => {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { API_VERSION, LABELS } from '../../../src/api/names.ts';
+import type { Application } from '../../../src/api/v3/index.ts';
 import { requestRebuild } from '../../../src/domain/actions.ts';
 import { v3Name } from '../../../src/domain/names.ts';
 import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/kube/mod.ts';
@@ -98,10 +99,11 @@ async function applyObject(
   context: CommandContext,
   { resource, object, rebuild }: Exclude<Wanted, { entry: unknown }>,
 ) {
-  const { namespace } = context.cluster;
+  const { client, namespace } = context.cluster;
   const full = { ...object, metadata: { ...object.metadata, namespace } };
-  const done = await applied(context, resource, full, FIELD_MANAGER);
-  if (rebuild.length > 0) await rebuildEntries(context, nameOf(object), rebuild);
+  const before = await client.find(resource, refOf(full), { signal: context.signal });
+  const { after, done } = await applied(context, resource, before, full, FIELD_MANAGER);
+  await rebuildEntries(context, after as Application, rebuild);
   return `${resource.kind.toLowerCase()}/${nameOf(object)} ${done}`;
 }
 
@@ -110,17 +112,17 @@ async function applyEntry(
   context: CommandContext,
   { application: name, entry, rebuild }: Extract<Wanted, { entry: unknown }>,
 ) {
-  const application = await applicationNamed(context, name);
-  const { metadata } = application;
+  const before = await applicationNamed(context, name);
   const object: KubeObject = {
     apiVersion: API_VERSION,
     kind: APPLICATIONS.kind,
-    metadata: refOf({ metadata }),
+    metadata: refOf(before),
     spec: { microservices: [entry] },
   };
-  const done = await applied(context, APPLICATIONS, object, `${FIELD_MANAGER}/${entry.name}`);
-  if (rebuild.length > 0) await rebuildEntries(context, name, rebuild);
-  return `microservice/${v3Name(application)}/${entry.name} ${done}`;
+  const manager = `${FIELD_MANAGER}/${entry.name}`;
+  const { after, done } = await applied(context, APPLICATIONS, before, object, manager);
+  await rebuildEntries(context, after, rebuild);
+  return `microservice/${v3Name(before)}/${entry.name} ${done}`;
 }
 
 /** Secrets and ConfigMaps: microservices may use those that are labelled, and a file must not publish another one. */
@@ -128,41 +130,42 @@ const isCore = ({ group }: Resource) => group === '';
 
 const nameOf = ({ metadata, spec }: KubeObject) => v3Name({ metadata, spec: spec as object });
 
-async function applied(context: CommandContext, resource: Resource, object: KubeObject, fieldManager: string) {
-  const { client } = context.cluster;
+/** Applies an object, of which `before` was just read. */
+async function applied<T extends KubeObject>(
+  context: CommandContext,
+  resource: Resource<T>,
+  before: T | undefined,
+  object: KubeObject,
+  fieldManager: string,
+): Promise<{ after: T; done: string }> {
   const { signal, flags } = context;
-  const before = await client.find(resource, refOf(object), { signal });
   if (before && isCore(resource) && before.metadata.labels?.[LABELS.shareable] !== 'true')
     throw new CommandError(
       `the namespace has a ${resource.kind} "${object.metadata.name}" that is not for microservices: choose another name, or label it ${LABELS.shareable}=true yourself`,
     );
   const patch = { type: 'apply', body: object, force: flags['force-conflicts'] === true } as const;
-  const after = await client.patch(resource, refOf(object), patch, {
+  const after = await context.cluster.client.patch(resource, refOf(object), patch, {
     fieldManager,
     signal,
     dryRun: flags['dry-run'] === true,
   });
-  if (!before) return 'created';
-  return meaningOf(before) === meaningOf(after) ? 'unchanged' : 'configured';
+  if (!before) return { after, done: 'created' };
+  return { after, done: meaningOf(before) === meaningOf(after) ? 'unchanged' : 'configured' };
 }
 
 /** The API server may write an object for an apply that changes nothing; its generation tells a change of the spec. */
 const meaningOf = ({ metadata: { generation, resourceVersion, labels, annotations } }: KubeObject) =>
   JSON.stringify([generation ?? resourceVersion, labels, annotations]);
 
-async function rebuildEntries(context: CommandContext, name: string, entries: readonly string[]): Promise<void> {
-  if (context.flags['dry-run']) return;
-  const application = await applicationNamed(context, name);
+async function rebuildEntries(
+  { cluster, flags, signal }: CommandContext,
+  application: Application,
+  entries: readonly string[],
+): Promise<void> {
+  if (entries.length === 0 || flags['dry-run']) return;
   const body = { metadata: { annotations: requestRebuild(application, entries) } };
-  await context.cluster.client.patch(
-    APPLICATIONS,
-    refOf(application),
-    { type: 'merge', body },
-    {
-      fieldManager: FIELD_MANAGER,
-      signal: context.signal,
-    },
-  );
+  const options = { fieldManager: FIELD_MANAGER, signal };
+  await cluster.client.patch(APPLICATIONS, refOf(application), { type: 'merge', body }, options);
 }
 
 function explain(error: unknown): string {

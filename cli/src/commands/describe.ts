@@ -1,5 +1,5 @@
 import { ARCHITECTURES } from '../../../src/api/names.ts';
-import type { Application, EdgeNode } from '../../../src/api/v3/index.ts';
+import type { Application, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
 import { archOf } from '../../../src/domain/edge-node/settings.ts';
 import { nodeUuid, v3Name } from '../../../src/domain/names.ts';
 import { facts, table } from '../../../src/terminal/output.ts';
@@ -8,8 +8,11 @@ import {
   type Command,
   type CommandContext,
   CommandError,
+  findNamed,
+  findNodeByUuid,
   listApplications,
   listNodes,
+  NODES,
   nodeNamed,
   target,
   UsageError,
@@ -50,7 +53,8 @@ export const describe: Command = {
 async function describeNode(context: CommandContext, name: string): Promise<string> {
   const node = await nodeNamed(context, name);
   const { spec, status } = node;
-  const rows = (await allRows(context)).filter((row) => row.node?.metadata.uid === node.metadata.uid);
+  // The API server has no index of what runs on a node.
+  const rows = microserviceRows(await listApplications(context), [node], context.now()).filter((row) => row.node);
   return page(
     facts([
       ['Name', v3Name(node)],
@@ -76,7 +80,7 @@ async function describeNode(context: CommandContext, name: string): Promise<stri
 async function describeApplication(context: CommandContext, name: string): Promise<string> {
   const application = await applicationNamed(context, name);
   const { spec, status } = application;
-  const rows = (await allRows(context)).filter((row) => row.application.metadata.uid === application.metadata.uid);
+  const rows = await rowsOf(context, application);
   return page(
     facts([
       ['Name', v3Name(application)],
@@ -94,11 +98,11 @@ async function describeApplication(context: CommandContext, name: string): Promi
 }
 
 async function describeMicroservice(context: CommandContext, name: string): Promise<string> {
-  const { application, microservice } = target(name);
+  const { application: of, microservice } = target(name);
   if (microservice === undefined) throw new UsageError(`"${name}" must be <application>/<microservice>`);
-  const row = (await allRows(context)).find(
-    (one) => v3Name(one.application) === application && one.entry.name === microservice,
-  );
+  const application = await applicationNamed(context, of);
+  const isMeant = (entry: MicroserviceEntry) => entry.name === microservice;
+  const [row] = await rowsOf(context, application, isMeant);
   if (!row) throw new CommandError(`there is no microservice "${name}"; kubectl skerry get ms lists them`);
   const { entry, observed, line } = row;
   const ports = (entry.container?.ports ?? []).map(({ internal, external }) => `${external}->${internal}`);
@@ -123,9 +127,21 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
   );
 }
 
-async function allRows(context: CommandContext): Promise<MicroserviceRow[]> {
-  const [applications, nodes] = await Promise.all([listApplications(context), listNodes(context)]);
-  return microserviceRows(applications, nodes, context.now());
+/** The rows of one application; of the fleet, only the nodes of its entries are read. */
+async function rowsOf(
+  context: CommandContext,
+  application: Application,
+  isMeant: (entry: MicroserviceEntry) => boolean = () => true,
+): Promise<MicroserviceRow[]> {
+  const meant = (application.spec.microservices ?? []).filter(isMeant);
+  const agents = new Map(meant.flatMap(({ agent }) => (agent ? [[JSON.stringify(agent), agent]] : [])));
+  const nodes = await Promise.all(
+    [...agents.values()].map(({ uuid, name = '' }) =>
+      uuid ? findNodeByUuid(context, uuid) : findNamed(context, NODES, name),
+    ),
+  );
+  const found = nodes.filter((node) => node !== undefined);
+  return microserviceRows([application], found, context.now()).filter(({ entry }) => isMeant(entry));
 }
 
 function conditions({ status }: EdgeNode | Application): string {
