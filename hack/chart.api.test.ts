@@ -104,6 +104,16 @@ describe('the chart renders', () => {
     await expect(env('--set', 'releasesUrl=ftp://x')).rejects.toThrow(/releasesUrl/);
   });
 
+  test('images of the system when the values name them', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));
+    expect(await env()).not.toContain('_IMAGE_');
+    expect(await env('--set', 'systemImages.bus.arm=mirror.example/bus:1')).toContain(
+      '{"name":"BUS_IMAGE_4","value":"mirror.example/bus:1"}',
+    );
+    await expect(env('--set', 'systemImages.bus.sparc=x')).rejects.toThrow(/sparc/);
+  });
+
   test('TLS when the values name a certificate', async () => {
     const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');

@@ -3,6 +3,7 @@ import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
 import type { ObservationDelta } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
+import type { SystemImages } from './api/names.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, EdgeNode, Model, Registry, VolumeMount } from './api/v3/index.ts';
@@ -27,7 +28,10 @@ const MICROSERVICES = 2;
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
 /** The parts of src/app.ts except for the API server, the election and the network. */
-export async function startInMemoryController(size: number, { waitSeconds = 3_600 } = {}) {
+export async function startInMemoryController(
+  size: number,
+  { waitSeconds = 3_600, systemImages = {} }: { waitSeconds?: number; systemImages?: SystemImages } = {},
+) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
   const stores = createStores({ namespace: NAMESPACE });
@@ -93,6 +97,7 @@ export async function startInMemoryController(size: number, { waitSeconds = 3_60
       liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
       listeningSince,
       ids,
+      systemImages,
       templates: createRenderer(),
       events: {
         record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),

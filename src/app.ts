@@ -136,6 +136,7 @@ export async function createApp(
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
     ids,
+    systemImages: config.systemImages,
     templates,
     log,
     metrics,

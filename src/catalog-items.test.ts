@@ -6,7 +6,7 @@ import type { Application, CatalogItem, Registry } from './api/v3/index.ts';
 /** Catalog items with all reconcilers; the first microservice of each application has the item of its number. */
 let fleet: InMemoryController;
 beforeAll(async () => {
-  fleet = await startInMemoryController(3);
+  fleet = await startInMemoryController(3, { systemImages: { debug: { 2: 'mirror.example/debug:1' } } });
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
@@ -36,6 +36,11 @@ describe('the catalog items of the system', () => {
     await fleet.cluster.client.delete(fleet.stores.catalogItems.resource, { namespace: NAMESPACE, name: 'debug' });
     await fleet.settle();
     expect([item('debug').status?.id, readyOf(item('debug'))]).toEqual([3, 'Usable']);
+  });
+
+  test('have the images that the installation names', () => {
+    expect(item('debug').spec.images[1]).toEqual({ archId: 2, containerImage: 'mirror.example/debug:1' });
+    expect(item('debug').spec.images[0]?.containerImage).toMatch(/busybox/);
   });
 
   test('keep their numbers when another item asks for one', async () => {

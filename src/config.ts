@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { BOUNDS } from './api/bounds.ts';
-import { DEFAULT_NAMESPACE, PORTS } from './api/names.ts';
+import {
+  ARCHITECTURES,
+  BUILT_IN_CATALOG_ITEMS,
+  DEFAULT_NAMESPACE,
+  PORTS,
+  type SystemImages,
+  type SystemItemName,
+} from './api/names.ts';
+import { imageReference } from './api/v3/microservice.ts';
 
 /**
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
@@ -15,6 +23,25 @@ const flagOf = (fallback: 'true' | 'false') =>
     .default(fallback)
     .transform((text) => text === 'true' || text === '1');
 const flag = flagOf('false');
+
+/** Images of the items of the system: `ROUTER_IMAGE_1` for amd64 and so on, by the ids of architectures. */
+const SYSTEM_IMAGES = Object.values(BUILT_IN_CATALOG_ITEMS).flatMap(({ name }) =>
+  ARCHITECTURES.slice(1).map((arch, index) => {
+    const archId = index + 1;
+    return { name, arch, archId, variable: `${name.toUpperCase()}_IMAGE_${archId}` };
+  }),
+);
+
+const imageEnvironment = z.object(
+  Object.fromEntries(
+    SYSTEM_IMAGES.map(({ name, arch, variable }) => [
+      variable,
+      imageReference
+        .optional()
+        .describe(`Image of the catalog item ${name} on ${arch}, instead of that of the release.`),
+    ]),
+  ),
+);
 
 const environment = z.object({
   CONTROLLER_NAMESPACE: z
@@ -83,6 +110,7 @@ export interface Config {
   tokenAudience?: string;
   kubeconfigFile?: string;
   releasesUrl?: string;
+  systemImages: SystemImages;
 }
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
@@ -91,12 +119,16 @@ export class ConfigError extends Error {
 }
 
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const parsed = environment.safeParse(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')));
-  const problems = parsed.error?.issues.map((issue) => {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = environment.safeParse(given);
+  const images = imageEnvironment.safeParse(given);
+  const issues = [...(parsed.error?.issues ?? []), ...(images.error?.issues ?? [])];
+  const problems = issues.map((issue) => {
     const name = String(issue.path[0]);
     return `${name}="${env[name] ?? ''}": ${issue.message}`;
   });
-  if (!parsed.success) throw new ConfigError(`the environment is not usable:\n  ${problems?.join('\n  ')}`);
+  if (!parsed.success || !images.success)
+    throw new ConfigError(`the environment is not usable:\n  ${problems.join('\n  ')}`);
   const e = parsed.data;
   if (!e.TLS_PATH_CERT !== !e.TLS_PATH_KEY) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
   return {
@@ -119,9 +151,22 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
     ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),
     ...(e.SKERRY_RELEASES_URL && { releasesUrl: e.SKERRY_RELEASES_URL }),
+    systemImages: systemImagesOf(images.data),
   };
+}
+
+function systemImagesOf(given: Readonly<Record<string, string | undefined>>): SystemImages {
+  const images: Partial<Record<SystemItemName, Record<number, string>>> = {};
+  for (const { name, archId, variable } of SYSTEM_IMAGES) {
+    const image = given[variable];
+    if (image !== undefined) images[name] = { ...images[name], [archId]: image };
+  }
+  return images;
 }
 
 /** Name -> text of every variable, for `--help` and the documentation. */
 export const environmentHelp = (): [string, string][] =>
-  Object.entries(environment.shape).map(([name, schema]) => [name, schema.description ?? '']);
+  Object.entries({ ...environment.shape, ...imageEnvironment.shape }).map(([name, schema]) => [
+    name,
+    schema.description ?? '',
+  ]);

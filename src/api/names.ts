@@ -148,6 +148,9 @@ export const BUILT_IN_CATALOG_ITEMS = {
   bus: { id: 2, name: 'bus', image: 'docker.io/library/nats:2.11-alpine' },
   debug: { id: 3, name: 'debug', image: 'docker.io/library/busybox:1.37' },
 } as const;
+export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
+/** Images that an installation names instead of those of its release, by item and architecture. */
+export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** Category of the built-in catalog items. */
 export const SYSTEM_CATEGORY = 'SYSTEM';
 /** Publisher of the built-in catalog items; no other item may name it. */

@@ -1,18 +1,19 @@
 import { FIELD_MANAGERS } from '../api/names.ts';
 import { type CatalogItem, catalogItemSpecSchema } from '../api/v3/index.ts';
-import { BUILT_IN_ITEMS } from '../domain/index.ts';
+import { builtInItems } from '../domain/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
 import { type Controller, equal, refOf } from '../kube/mod.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 
-/** The specs of the items of the system as the API server stores them. */
-const SPECS = new Map(BUILT_IN_ITEMS.map(({ name, spec }) => [name, catalogItemSpecSchema.parse(spec)]));
-
-/** CatalogItem: the items of the system have the images of this release. */
+/** CatalogItem: the items of the system have the images of this release, or those that the installation names. */
 export function createCatalogItemController(deps: ControllerDependencies): Controller {
+  const builtIns = builtInItems(deps.systemImages);
+  /** the specs as the API server stores them */
+  const specs = new Map(builtIns.map(({ name, spec }) => [name, catalogItemSpecSchema.parse(spec)]));
+
   async function update(item: CatalogItem, signal: AbortSignal) {
-    const spec = SPECS.get(item.metadata.name);
+    const spec = specs.get(item.metadata.name);
     if (!spec || item.metadata.deletionTimestamp || equal(item.spec, spec)) return;
     const { resourceVersion } = item.metadata;
     // Members that the release does not have are removed.
@@ -24,5 +25,5 @@ export function createCatalogItemController(deps: ControllerDependencies): Contr
     const options = { signal, fieldManager: FIELD_MANAGERS.controller };
     await deps.client.patch(RESOURCES.catalogItems, refOf(item), { type: 'merge', body }, options);
   }
-  return createKindController(deps, KINDS.catalogItems, { prepare: update });
+  return createKindController(deps, { ...KINDS.catalogItems, builtIns }, { prepare: update });
 }

@@ -1,3 +1,4 @@
+import type { SystemImages } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Liveness, Observation } from '../domain/index.ts';
 import type { Renderer } from '../domain/templates/renderer.ts';
@@ -30,6 +31,8 @@ export interface ControllerDependencies {
   /** Unix ms since when this process leads and gets all observations */
   listeningSince: number;
   ids: Ids;
+  /** images of the system's catalog items that the installation names */
+  systemImages?: SystemImages;
   /** renders templates that kubectl named */
   templates: Renderer;
   events: EventRecorder;

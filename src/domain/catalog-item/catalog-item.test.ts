@@ -7,6 +7,7 @@ import { entryFromFlat, flatFromEntry, patchEntry } from '../microservice/flat.t
 import { normalEntry } from '../microservice/normal-form.ts';
 import {
   BUILT_IN_ITEMS,
+  builtInItems,
   catalogItemRead,
   catalogItemRefsOf,
   catalogItemVerdict,
@@ -31,6 +32,16 @@ describe('the items of the system', () => {
       expect(catalogItemSpecSchema.parse(spec)).toEqual(spec);
       expect(spec.images.map(({ archId }) => archId)).toEqual([1, 2, 3, 4]);
     }
+  });
+
+  it('have the images that an installation names, and else those of the release', () => {
+    const [router, bus] = builtInItems({ router: { 2: 'mirror.example/router:1' } });
+    expect(router?.spec.images.map(({ containerImage }) => containerImage)).toEqual([
+      BUILT_IN_ITEMS[0]?.spec.images[0]?.containerImage,
+      'mirror.example/router:1',
+      ...Array(2).fill(BUILT_IN_ITEMS[0]?.spec.images[0]?.containerImage),
+    ]);
+    expect(bus).toEqual(BUILT_IN_ITEMS[1]);
   });
 
   it('can be used, and neither changed nor deleted', () => {

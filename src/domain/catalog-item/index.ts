@@ -4,6 +4,7 @@ import {
   BUILT_IN_REGISTRIES,
   SYSTEM_CATEGORY,
   SYSTEM_PUBLISHER,
+  type SystemImages,
 } from '../../api/names.ts';
 import type { CatalogItem, CatalogItemSpec, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import { type BuiltIn, isOneOf } from '../built-in.ts';
@@ -17,20 +18,25 @@ import { registryRefOf } from './images.ts';
 export * from './images.ts';
 
 /** The items of the system's microservices. The controller creates them, and changes them with its releases. */
-export const BUILT_IN_ITEMS: readonly BuiltIn<CatalogItemSpec>[] = Object.values(BUILT_IN_CATALOG_ITEMS).map(
-  ({ id, name, image }) => ({
+export const builtInItems = (images: SystemImages = {}): BuiltIn<CatalogItemSpec>[] =>
+  Object.values(BUILT_IN_CATALOG_ITEMS).map(({ id, name, image }) => ({
     name,
     spec: {
       id,
       description: `Image of the ${name} that the system runs on nodes.`,
       category: SYSTEM_CATEGORY,
       publisher: SYSTEM_PUBLISHER,
-      images: IMAGE_ARCHITECTURES.map((one) => ({ archId: ARCHITECTURES.indexOf(one), containerImage: image })),
+      images: IMAGE_ARCHITECTURES.map((one) => {
+        const archId = ARCHITECTURES.indexOf(one);
+        return { archId, containerImage: images[name]?.[archId] ?? image };
+      }),
       registryId: BUILT_IN_REGISTRIES.remote.id,
       isPublic: true,
     },
-  }),
-);
+  }));
+
+/** With the images of the release. */
+export const BUILT_IN_ITEMS: readonly BuiltIn<CatalogItemSpec>[] = builtInItems();
 
 export const isSystemItem = (item: CatalogItem): boolean => isOneOf(BUILT_IN_ITEMS, item);
 

@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { environmentHelp, readConfig } from './config.ts';
+
+describe('the images of the system', () => {
+  it('are those of the release unless the environment names others, one by one', () => {
+    expect(readConfig({}).systemImages).toEqual({});
+    const env = {
+      ROUTER_IMAGE_1: 'mirror.example/router:1',
+      ROUTER_IMAGE_4: 'mirror.example/router:1-arm',
+      BUS_IMAGE_2: 'b:2',
+    };
+    expect(readConfig(env).systemImages).toEqual({
+      router: { 1: 'mirror.example/router:1', 4: 'mirror.example/router:1-arm' },
+      bus: { 2: 'b:2' },
+    });
+    expect(environmentHelp().map(([name]) => name)).toEqual(expect.arrayContaining(Object.keys(env)));
+  });
+
+  it('must be image references; every wrong variable is named', () => {
+    expect(() => readConfig({ DEBUG_IMAGE_3: 'no image', SERVER_PORT: 'x' })).toThrow(
+      /SERVER_PORT="x"[\s\S]*DEBUG_IMAGE_3="no image": .*registry.example/,
+    );
+  });
+});
