@@ -247,6 +247,43 @@ describe('deletion', () => {
   });
 });
 
+describe('a role that permits more than every microservice may', () => {
+  const roleRef = { kind: 'Role', name: 'agent-admin' };
+  const account = (name: string, role: object) =>
+    object('ServiceAccount', name, { applicationName: 'plant-z', roleRef: role });
+  const entries = (...roles: (string | undefined)[]) => ({
+    microservices: roles.map((name, i) => ({ name: `m-${i}`, ...(name && { serviceAccount: { roleRef: { name } } }) })),
+  });
+  const dora = () => person('skerry', 'developer');
+  const at = (plural: string, name = '') => `${path(plural, 'skerry')}${name && `/${name}`}`;
+
+  test('is given to an account by users who may bind it', async () => {
+    const strong = account('strong', roleRef);
+    expect(await verdict(dora(), 'POST', at('serviceaccounts'), strong)).toContain('only who may bind this role');
+    expect(await verdict(dora(), 'POST', at('serviceaccounts'), account('weak', { name: 'microservice' }))).toBe(
+      'allowed',
+    );
+    expect(await verdict(person('skerry', 'sre'), 'POST', at('serviceaccounts'), strong)).toBe('allowed');
+    expect(await verdict(controllerOf('skerry'), 'POST', at('serviceaccounts'), strong)).toBe('allowed');
+    await admin.request('POST', at('serviceaccounts'), strong);
+    const change = (spec: object) => verdict(dora(), 'PATCH', at('serviceaccounts', 'strong'), { spec }, MERGE);
+    expect(await change({ roleRef: { apiGroup: 'x' } })).toBe('allowed');
+    expect(await change({ roleRef: { name: 'viewer' } })).toBe('allowed');
+  });
+
+  test('is given to an entry by users who may bind it, and stays in the edits of others', async () => {
+    const strong = object('Application', 'strong', entries('agent-admin', undefined));
+    expect(await verdict(dora(), 'POST', at('applications'), strong)).toContain('only who may bind this role');
+    await person('skerry', 'sre').request('POST', at('applications'), strong);
+    const change = (spec: object) => verdict(dora(), 'PATCH', at('applications', 'strong'), { spec }, MERGE);
+    expect(await change({ description: 'x' })).toBe('allowed');
+    expect(await change(entries('agent-admin', 'agent-admin'))).toContain('only who may bind this role');
+    const most = (last?: string) => entries(...Array.from({ length: 127 }, () => undefined), last);
+    expect(await change(most())).toBe('allowed');
+    expect(await change(most('agent-admin'))).toContain('only who may bind this role');
+  });
+});
+
 test('only the controller may annotate a registry as a draft', async () => {
   const metadata = { annotations: { [ANNOTATIONS.draft]: 'true' } };
   const draft = object('Registry', 'draft', { url: 'registry.example' }, metadata);

@@ -5,6 +5,7 @@
 import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS, PROTECTED, VERSION } from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
+import { BOUND_ROLES } from '../src/domain/service-account.ts';
 import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
@@ -124,6 +125,15 @@ const listing = (before: string, each: string, after: string) =>
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
   `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
 
+/** CEL: the roles of microservices that only those give who may bind them. */
+const BOUND = `[${BOUND_ROLES.map((role) => `'${role}'`).join(', ')}]`;
+const UNBOUND = `${BOUND_ROLES.join(', ')}: only who may bind this role gives it to a microservice (verb bind of roles in ${GROUP})`;
+/** CEL: whether the user may give a role to a microservice. */
+const mayBind = (role: string) =>
+  `authorizer.group('${GROUP}').resource('roles').namespace(request.namespace).name(${role}).check('bind').allowed()`;
+/** CEL: whether an entry names the role `role`. */
+const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
+
 /** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
   const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
@@ -184,6 +194,21 @@ function policies(namespace: string): Policy[] {
       resources: ['registries'],
       expression: `!(${marked('object', 'annotations', ANNOTATIONS.draft)}) || (oldObject != null && ${marked('oldObject', 'annotations', ANNOTATIONS.draft)}) || ${controller}`,
       message: `${ANNOTATIONS.draft} is a note of the controller's own; leave it out`,
+    },
+    {
+      name: 'roles-of-accounts',
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['serviceaccounts'],
+      expression: `!(object.spec.roleRef.name in ${BOUND}) || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
+      message: UNBOUND,
+    },
+    {
+      name: 'roles-of-microservices',
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['applications'],
+      // A check of a permission is dear, so each role is checked once.
+      expression: `!has(object.spec.microservices) || ${BOUND}.all(role, !object.spec.microservices.exists(m, ${hasRole('m')} && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${hasRole('o')}))) || ${mayBind('role')}) || ${controller}`,
+      message: UNBOUND,
     },
     {
       name: 'system',

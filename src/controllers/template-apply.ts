@@ -11,6 +11,7 @@ import {
   type Verdict,
   v3Name,
 } from '../domain/index.ts';
+import { newlyBound } from '../domain/service-account.ts';
 import { conflicts, entryPath, isOwnedByOthers, type ManagedFields } from '../domain/templates/field-owners.ts';
 import { lookUps } from '../domain/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering } from '../domain/templates/overlay.ts';
@@ -42,7 +43,7 @@ export function createTemplateApply(deps: ControllerDependencies) {
     const render = (rendering: Rendering) =>
       deps.templates.render(rendering, { lookUp, caller: FIELD_MANAGERS.template, signal });
     const name = v3Name(application);
-    let spec: object;
+    let spec: { microservices?: MicroserviceEntry[] };
     if ('application' in found.spec) {
       const rendered = await render(applicationRendering(found as never, ref, { name }, 'template'));
       const document = { kind: 'Application', metadata: { name }, spec: rendered };
@@ -66,6 +67,13 @@ export function createTemplateApply(deps: ControllerDependencies) {
         );
       spec = { microservices: [part] };
     }
+    const [bound] = newlyBound(spec.microservices, application.spec.microservices);
+    if (bound)
+      throw new DomainError(
+        400,
+        'ROLE_NOT_BOUND',
+        `microservice ${bound.entry}: serviceAccount.roleRef: the template "${ref.name}" cannot give the role "${bound.role}", which only who may bind it gives: name it in the application`,
+      );
     return put(application, pending.manager, { [pending.annotation]: pending.hash }, spec, signal);
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { makeApplication, makeEntry } from './_util.ts';
-import { roleVerdict, serviceAccountOf } from './service-account.ts';
+import { BOUND_ROLES, newlyBound, roleVerdict, serviceAccountOf } from './service-account.ts';
 
 const account = (name: string) => ({ spec: { applicationName: 'plant-a', roleRef: { name } } }) as never;
 const of = (entry: object, object?: never) =>
@@ -33,6 +33,19 @@ describe('the account of a microservice', () => {
     expect(of({}, account('king')).rules).toEqual([]);
     expect(of({}, account('constructor')).rules).toEqual([]);
   });
+});
+
+test('a role that has to be bound is one that permits more than every microservice may', () => {
+  expect(BOUND_ROLES).toEqual(['agent-admin']);
+});
+
+test('a role counts as newly bound when an entry of that name did not have it', () => {
+  const entry = (name: string, role?: string) =>
+    makeEntry({ name, ...(role && { serviceAccount: { roleRef: { name: role } } }) });
+  const before = [entry('old', 'agent-admin'), entry('plain')];
+  const after = [entry('old', 'agent-admin'), entry('plain', 'agent-admin'), entry('new', 'viewer')];
+  expect(newlyBound(after, before)).toEqual([{ entry: 'plain', role: 'agent-admin' }]);
+  expect(newlyBound([entry('new', 'agent-admin')])).toEqual([{ entry: 'new', role: 'agent-admin' }]);
 });
 
 test('a role that does not exist is refused with the roles that do', () => {

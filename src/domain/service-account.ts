@@ -1,5 +1,5 @@
 import { AGENT_GROUP } from '../api/names.ts';
-import type { Application, ServiceAccount } from '../api/v3/index.ts';
+import type { Application, MicroserviceEntry, ServiceAccount } from '../api/v3/index.ts';
 import type { Rule, ServiceAccountView } from '../wire/index.ts';
 import type { Find, Verdict } from './inputs.ts';
 import { v3Name } from './names.ts';
@@ -28,6 +28,23 @@ const SYSTEM_ROLES: Readonly<Record<string, readonly Rule[]>> = {
 };
 
 type RoleRef = ServiceAccount['spec']['roleRef'];
+
+/** Roles that permit more than every microservice may. Only who may bind one gives it to a microservice. */
+export const BOUND_ROLES: readonly string[] = Object.entries(SYSTEM_ROLES).flatMap(([name, rules]) =>
+  rules.length > 0 && name !== DEFAULT_ROLE ? [name] : [],
+);
+
+/** Of those, the roles that entries have after a write and did not have before, by the names of the entries. */
+export function newlyBound(
+  after: readonly MicroserviceEntry[] = [],
+  before: readonly MicroserviceEntry[] = [],
+): { entry: string; role: string }[] {
+  const had = new Map(before.map(({ name, serviceAccount }) => [name, serviceAccount?.roleRef.name]));
+  return after.flatMap(({ name, serviceAccount }) => {
+    const role = serviceAccount?.roleRef.name;
+    return role !== undefined && BOUND_ROLES.includes(role) && had.get(name) !== role ? [{ entry: name, role }] : [];
+  });
+}
 
 /** Two applications may have accounts of the same name. */
 export const serviceAccountName = (account: {

@@ -6,10 +6,12 @@ import { createRestServer, type RestServer } from '../rest/server.ts';
 
 let server: RestServer;
 let admin: TestClient;
+let developer: TestClient;
 beforeAll(async () => {
   server = createRestServer({ deps: createMemoryDependencies() });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   admin = createTestClient(`http://127.0.0.1:${port}`, routes, 'admin');
+  developer = admin.as('developer');
   await admin.post('/node', { json: { name: 'gw' } });
   const images = [{ containerImage: 'a:1', archId: 1 }];
   for (const name of ['plant-a', 'plant-b'])
@@ -59,6 +61,41 @@ describe('a service account', () => {
     expect((await admin.patch(path, { json: changed })).body).toMatchObject(changed);
     expect((await admin.patch(path, { json: { name: 'other' } })).status).toBe(400);
     expect((await admin.patch(path, { json: { roleRef: { name: 'king' } } })).status).toBe(400);
+  });
+
+  test('gets a role that permits more than every microservice may from callers who may bind it', async () => {
+    const strong = { kind: 'Role', name: 'agent-admin' };
+    const json = account({ name: 'strong', roleRef: strong });
+    expect(await developer.post('/serviceaccounts', { json })).toMatchObject({
+      status: 403,
+      body: { message: expect.stringContaining('may not bind roles "agent-admin"') },
+    });
+    expect((await developer.post('/serviceaccounts', { json: { ...json, roleRef } })).status).toBe(201);
+    const at = '/serviceaccounts/plant-a/strong';
+    expect((await developer.patch(at, { json: { roleRef: strong } })).status).toBe(403);
+    expect((await admin.as('sre').patch(at, { json: { roleRef: strong } })).status).toBe(200);
+    expect((await developer.patch(at, { json: { roleRef: strong } })).status).toBe(200);
+    expect((await developer.patch(at, { json: { roleRef } })).status).toBe(200);
+  });
+
+  test('in an entry gives such a role only to callers who may bind it, and leaves other edits free', async () => {
+    const images = [{ containerImage: 'a:1', archId: 1 }];
+    const entry = { name: 'strong', agentName: 'gw', images, serviceAccount: { roleRef: { name: 'agent-admin' } } };
+    const json = { name: 'plant-c', microservices: [entry] };
+    const template = { name: 'powers', microservice: { serviceAccount: entry.serviceAccount } };
+    expect((await developer.post('/microserviceTemplates', { json: template })).status).toBe(200);
+    const { serviceAccount: _, ...plain } = entry;
+    for (const [one, path, body] of [
+      ['POST', '/application', json],
+      ['PUT', '/application/plant-b', { microservices: [entry] }],
+      ['POST', '/microservices', { ...entry, application: 'plant-b' }],
+      ['POST', '/microservices', { ...plain, application: 'plant-b', template: { name: 'powers' } }],
+    ] as const)
+      expect([path, (await developer.request(one, path, { json: body })).status]).toEqual([path, 403]);
+    expect((await admin.post('/application', { json })).status).toBe(201);
+    const { uuid } = (await admin.get('/microservices?application=plant-c')).body.microservices[0];
+    expect((await developer.patch(`/microservices/${uuid}`, { json: { schedule: 7 } })).status).toBe(204);
+    expect((await developer.put('/application/plant-c', { json })).status).toBe(204);
   });
 
   test('is created and changed from a file, in the form of v3 and of kubectl', async () => {

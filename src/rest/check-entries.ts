@@ -6,8 +6,11 @@ import { verdictError } from '../domain/errors.ts';
 import type { Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
+import { newlyBound } from '../domain/service-account.ts';
 import { canonicalJson } from '../wire/digest.ts';
+import { requireMayBind } from './access/bind.ts';
 import type { RestDependencies } from './dependencies.ts';
+import type { Requester } from './templates.ts';
 
 /** Objects that a verdict may miss because another replica has just created them and the store does not have them yet. */
 const LATE: Partial<
@@ -38,16 +41,17 @@ const LATE: Partial<
  * checked: what was accepted before does not prevent other changes.
  */
 export async function checkEntries(
-  deps: RestDependencies,
+  { deps, caller, signal }: Requester,
   after: Application,
   before: Application | undefined,
-  signal: AbortSignal,
 ): Promise<void> {
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, meaningOf(entry)]));
   const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== meaningOf(entry));
   if (changed.length === 0) return;
+  for (const { entry, role } of newlyBound(changed, before?.spec.microservices))
+    await requireMayBind(caller, role, `microservice ${entry}: serviceAccount.roleRef`);
   const looked = new Set<string>();
   for (;;) {
     const negative = firstNegative(deps, after, changed);

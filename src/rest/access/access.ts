@@ -6,7 +6,8 @@ export interface Identity {
   extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete';
+/** The verbs of Kubernetes; `bind` is the permission to give a role to others. */
+export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete' | 'bind';
 
 /** The permission that is needed, for a resource of our API group (`edgenodes`, `edgenodes/provisioning-key`). */
 export interface Attributes {

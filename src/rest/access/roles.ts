@@ -1,4 +1,5 @@
 import { GROUP } from '../../api/names.ts';
+import { BOUND_ROLES } from '../../domain/service-account.ts';
 import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
 import type { PolicyRule } from './rules.ts';
 
@@ -17,6 +18,8 @@ interface Row {
   /** kinds with this `access` belong to the row; `resources` lists those that are no kind */
   kinds?: Kind['access'];
   resources: readonly string[];
+  /** the objects that the row is limited to */
+  names?: readonly string[];
   sre?: readonly string[];
   developer?: readonly string[];
   viewer?: readonly string[];
@@ -55,6 +58,8 @@ const MATRIX: readonly Row[] = [
   },
   { resources: ['busoperators', 'bushubs', 'capabilities'], sre: READ, developer: READ, viewer: READ },
   { resources: ['roles', 'rolebindings', 'authusers', 'authgroups'], sre: READ, developer: READ, viewer: READ },
+  // to give a role to a microservice
+  { resources: ['roles'], names: BOUND_ROLES, sre: ['bind'] },
   { resources: ['events'], sre: WRITE },
   // resources that give access to a machine or a container
   { resources: ['edgenodes/provisioning-key', 'edgenodes/command', 'edgenodes/reconcile'], sre: ['create'] },
@@ -91,13 +96,23 @@ export function rulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
 function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
   if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
   const byVerbs = new Map<string, string[]>();
+  const named: PolicyRule[] = [];
   for (const row of MATRIX) {
     const verbs = row[role];
     if (!verbs) continue;
+    if (row.names) {
+      named.push({ apiGroups: [GROUP], resources: row.resources, verbs, resourceNames: row.names });
+      continue;
+    }
     const key = verbs.join(' ');
     byVerbs.set(key, [...(byVerbs.get(key) ?? []), ...resourcesOf(row, kinds)]);
   }
-  return [...byVerbs].map(([verbs, resources]) => ({ apiGroups: [GROUP], resources, verbs: verbs.split(' ') }));
+  const unnamed = [...byVerbs].map(([verbs, resources]) => ({
+    apiGroups: [GROUP],
+    resources,
+    verbs: verbs.split(' '),
+  }));
+  return [...unnamed, ...named];
 }
 
 const PRODUCT = GROUP.split('.')[0];

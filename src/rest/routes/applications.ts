@@ -16,7 +16,7 @@ import { listReply } from '../list-reply.ts';
 import { accessByKey, applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { route } from '../route.ts';
-import { applicationOfBody, applicationOfFile } from '../templates.ts';
+import { applicationOfBody, applicationOfFile, type Requester } from '../templates.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
@@ -53,7 +53,7 @@ export const applicationRoutes = [
     body: { kind: 'json', schema: shapes.anyObject, templated: true, documents: shapes.applicationCreateBody },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: async (call) => create(call.deps, await applicationOfBody(call, call.body), call.signal),
+    handler: async (call) => create(call, await applicationOfBody(call, call.body)),
   }),
   route({
     method: 'POST',
@@ -66,7 +66,7 @@ export const applicationRoutes = [
     body: { kind: 'file', part: 'application', templated: true },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
-    handler: async (call) => create(call.deps, await applicationOfFile(call, call.document), call.signal),
+    handler: async (call) => create(call, await applicationOfFile(call, call.document)),
   }),
   route({
     method: 'GET',
@@ -106,7 +106,7 @@ export const applicationRoutes = [
     reply: { status: 204 },
     errors: [400, 404, 409],
     handler: async (call) =>
-      replace(call.deps, call.params.name, await applicationOfBody(call, call.body, call.params.name), call.signal),
+      replace(call, call.params.name, await applicationOfBody(call, call.body, call.params.name)),
   }),
   route({
     method: 'PUT',
@@ -120,7 +120,7 @@ export const applicationRoutes = [
     reply: { status: 204 },
     errors: [400, 404, 409],
     handler: async (call) =>
-      replace(call.deps, call.params.name, await applicationOfFile(call, call.document, call.params.name), call.signal),
+      replace(call, call.params.name, await applicationOfFile(call, call.document, call.params.name)),
   }),
   route({
     method: 'PATCH',
@@ -194,7 +194,8 @@ async function get(deps: RestDependencies, name: string, system: boolean, signal
   return applicationRead(application, await readContext(deps, [application], signal));
 }
 
-async function create(deps: RestDependencies, { name, spec, rebuild }: ApplicationUpload, signal: AbortSignal) {
+async function create(requester: Requester, { name, spec, rebuild }: ApplicationUpload) {
+  const { deps, signal } = requester;
   const object = objectName(name);
   const make = async () => {
     const identity = {
@@ -213,24 +214,20 @@ async function create(deps: RestDependencies, { name, spec, rebuild }: Applicati
       rebuild.length > 0
         ? withChanges(application, { annotations: requestRebuild(application, rebuild) })
         : application;
-    await checkEntries(deps, ordered, undefined, signal);
+    await checkEntries(requester, ordered, undefined);
     return ordered;
   };
   const created = await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
   return { id: applicationId(created), name };
 }
 
-async function replace(
-  deps: RestDependencies,
-  name: string,
-  upload: ApplicationUpload,
-  signal: AbortSignal,
-): Promise<undefined> {
+async function replace(requester: Requester, name: string, upload: ApplicationUpload): Promise<undefined> {
+  const { deps, signal } = requester;
   await editApplication(deps, name, signal, async (application) => {
     const { spec, rebuild } = replaceState(application, upload);
     const annotations = rebuild.length > 0 ? requestRebuild(application, rebuild) : {};
     const changed = withChanges(application, { spec, annotations });
-    await checkEntries(deps, changed, application, signal);
+    await checkEntries(requester, changed, application);
     return changed;
   });
   return undefined;

@@ -27,6 +27,8 @@ export interface CrudHooks<T, W extends Write<T>> {
   change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal, caller: Caller): Promise<T>;
   /** Runs after a change was stored. */
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
+  /** Refuses what the caller may not write although the route allows it; `before` is absent for a new object. */
+  permit?(caller: Caller, after: T, before: T | undefined): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
   /** Runs before an object is deleted that nothing uses, as far as references tell. */
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
@@ -228,7 +230,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 
   async function create(deps: RestDependencies, body: unknown, caller: Caller, signal: AbortSignal) {
     const write = crud.fromBody(body);
-    const created = await store(deps, write, signal);
+    const created = await store(deps, write, caller, signal);
     if (replies.create.body === 'object') return read(deps, created, caller, signal);
     if (replies.create.body === 'idAndName') return idAndName(created);
     const value = keyValue(kind, created);
@@ -237,7 +239,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 
   const idAndName = (object: T) => ({ id: identity.id?.(object), name: v3Name(object) });
 
-  function store(deps: RestDependencies, write: W, signal: AbortSignal): Promise<T> {
+  function store(deps: RestDependencies, write: W, caller: Caller, signal: AbortSignal): Promise<T> {
     const objects = objectsOf(deps, kind);
     const { name, spec } = write as Write<KindObject>;
     let object: T;
@@ -254,6 +256,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         spec: { ...spec, ...(name !== undefined && name !== called && !crud.scope && { name }) },
       } as T;
       await requireVerdict(deps, object, signal);
+      await hooks.permit?.(caller, object, undefined);
       return object;
     };
     const save = async (made: T) => hooks.create?.(deps, made, write, signal) ?? objects.create(made, signal);
@@ -299,6 +302,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         const changed =
           (await hooks.change?.(deps, object, write, signal, caller)) ?? withChanges(object, { spec: write.spec });
         await requireVerdict(deps, changed, signal);
+        await hooks.permit?.(caller, changed, object);
         return changed;
       },
       signal,
@@ -338,7 +342,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
       return replaced(deps, await replace(deps, value, body, caller, signal), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
-    return replaced(deps, await store(deps, crud.fromBody(body), signal), caller, signal);
+    return replaced(deps, await store(deps, crud.fromBody(body), caller, signal), caller, signal);
   }
 
   async function remove(deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) {

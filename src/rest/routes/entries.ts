@@ -5,6 +5,7 @@ import { checkEntries } from '../check-entries.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
+import type { Requester } from '../templates.ts';
 
 /** The microservices of users and those of the system: the same operations with different permissions. */
 export const VARIANTS = [
@@ -33,17 +34,16 @@ export async function findEntry(
 
 /** The application with these entries and rebuilds ordered, once the domain agrees. */
 export async function judged(
-  deps: RestDependencies,
+  requester: Requester,
   application: Application,
   microservices: MicroserviceEntry[],
   rebuild: readonly string[],
-  signal: AbortSignal,
 ): Promise<Application> {
   const changed = withChanges(application, {
     spec: { ...application.spec, microservices },
     annotations: rebuild.length > 0 ? requestRebuild(application, rebuild) : {},
   });
-  await checkEntries(deps, changed, application, signal);
+  await checkEntries(requester, changed, application);
   return changed;
 }
 
@@ -71,12 +71,12 @@ interface Change {
 
 /** Edits one entry and requests its rebuild. */
 export async function editEntry(
-  deps: RestDependencies,
+  requester: Requester,
   variant: Variant,
   uuid: string,
-  signal: AbortSignal,
   change: (found: Microservice) => Change | Promise<Change>,
 ): Promise<undefined> {
+  const { deps, signal } = requester;
   await editMicroservice(deps, uuid, signal, async (found) => {
     const { application, entry } = found;
     const isSystem = application.spec.isSystem === true;
@@ -85,7 +85,7 @@ export async function editEntry(
     const { entry: changed, rebuild = false } = await change(found);
     if (changed === entry && !rebuild) return application;
     const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
-    return judged(deps, application, microservices, rebuild ? [entry.name] : [], signal);
+    return judged(requester, application, microservices, rebuild ? [entry.name] : []);
   });
   return undefined;
 }

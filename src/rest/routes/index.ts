@@ -7,6 +7,7 @@ import { applicationRoutes } from './applications.ts';
 import { capabilityRoutes } from './capabilities.ts';
 import { clusterRoutes } from './cluster.ts';
 import { controllerRoutes } from './controller.ts';
+import { coreObjectRoutes } from './core-objects.ts';
 import { crudRoutes } from './crud.ts';
 import { eventRoutes } from './events.ts';
 import { laterRoutes } from './later.ts';
@@ -14,8 +15,8 @@ import { microservicePartRoutes } from './microservice-parts.ts';
 import { microserviceRoutes } from './microservices.ts';
 import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
+import { serviceAccountRoutes } from './service-accounts.ts';
 import { anyObject } from './shapes.ts';
-import { coreObjectRoutes } from './core-objects.ts';
 import { topologyRoutes } from './topology.ts';
 import { volumeMountRoutes } from './volume-mounts.ts';
 
@@ -26,6 +27,7 @@ const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
   registries: registryRoutes,
   applicationTemplates: applicationTemplateRoutes,
   volumeMounts: volumeMountRoutes,
+  serviceAccounts: serviceAccountRoutes,
 };
 
 const routesOfKind = (kind: Kind): readonly AnyRoute[] =>

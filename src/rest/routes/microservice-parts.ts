@@ -56,9 +56,9 @@ export const microservicePartRoutes: AnyRoute[] = [
       body: { kind: 'json', schema: z.unknown(), documents: shapes.catalog },
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ deps, params, body, signal }) =>
-        editEntry(deps, USER, params.uuid, signal, ({ entry }) => ({
-          entry: patchEntry(entry, { [kind]: body ?? {} }).entry,
+      handler: (call) =>
+        editEntry(call, USER, call.params.uuid, ({ entry }) => ({
+          entry: patchEntry(entry, { [kind]: call.body ?? {} }).entry,
         })),
     }),
   ),
@@ -91,9 +91,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: shapes.withoutExpressions, documents: z.union([z.string(), shapes.anyObject]) },
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler({ deps, params, body, signal }) {
-          const config = configFromBody(body);
-          return editEntry(deps, variant, params.uuid, signal, ({ entry }) => ({ entry: { ...entry, config } }));
+        handler(call) {
+          const config = configFromBody(call.body);
+          return editEntry(call, variant, call.params.uuid, ({ entry }) => ({ entry: { ...entry, config } }));
         },
       }),
       route({
@@ -106,8 +106,8 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: shapes.uuidParam,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ deps, params, signal }) =>
-          editEntry(deps, variant, params.uuid, signal, ({ entry: { config: _, ...entry } }) => ({ entry })),
+        handler: (call) =>
+          editEntry(call, variant, call.params.uuid, ({ entry: { config: _, ...entry } }) => ({ entry })),
       }),
       route({
         method: 'POST',
@@ -120,9 +120,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: z.unknown(), documents: shapes.portMapping },
         reply: { status: 201, schema: shapes.portMapping },
         errors: [400, 404, 409],
-        async handler({ deps, params, body, signal }) {
-          const port = portFromFlat(body);
-          await editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
+        async handler(call) {
+          const port = portFromFlat(call.body);
+          await editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
             if (mapped.some((one) => one.internal === port.internal && (one.protocol ?? 'tcp') === port.protocol))
               throw new DomainError(
@@ -145,15 +145,15 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: portParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ deps, params, signal }) =>
-          editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
+        handler: (call) =>
+          editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
-            const kept = mapped.filter((one) => one.internal !== params.internalPort);
+            const kept = mapped.filter((one) => one.internal !== call.params.internalPort);
             if (kept.length === mapped.length)
               throw new DomainError(
                 404,
                 'INVALID_PORT_MAPPING',
-                `there is no mapping of the port ${params.internalPort}`,
+                `there is no mapping of the port ${call.params.internalPort}`,
               );
             return { entry: withContainer(entry, { ports: kept }) };
           }),
@@ -169,9 +169,9 @@ export const microservicePartRoutes: AnyRoute[] = [
         body: { kind: 'json', schema: z.unknown(), documents: shapes.volumeMapping },
         reply: { status: 201, schema: z.object({ id: z.number().int() }) },
         errors: [400, 404, 409],
-        async handler({ deps, params, body, signal }) {
-          const volume = volumeFromFlat(body);
-          await editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
+        async handler(call) {
+          const volume = volumeFromFlat(call.body);
+          await editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
             if (mapped.some((one) => one.containerDestination === volume.containerDestination))
               throw new DomainError(
@@ -194,15 +194,15 @@ export const microservicePartRoutes: AnyRoute[] = [
         params: volumeParams,
         reply: { status: 204 },
         errors: [400, 404, 409],
-        handler: ({ deps, params, signal }) =>
-          editEntry(deps, variant, params.uuid, signal, ({ entry }) => {
+        handler: (call) =>
+          editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
-            const kept = mapped.filter((one) => volumeMappingId(one.containerDestination) !== params.id);
+            const kept = mapped.filter((one) => volumeMappingId(one.containerDestination) !== call.params.id);
             if (kept.length === mapped.length)
               throw new DomainError(
                 400,
                 'INVALID_VOLUME_MAPPING_UUID',
-                `there is no volume mapping with the id ${params.id}`,
+                `there is no volume mapping with the id ${call.params.id}`,
               );
             return { entry: withContainer(entry, { volumes: kept }) };
           }),

@@ -77,7 +77,7 @@ export const microserviceRoutes: AnyRoute[] = [
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: (call) =>
-        editEntry(call.deps, variant, call.params.uuid, call.signal, async ({ application, entry }) => {
+        editEntry(call, variant, call.params.uuid, async ({ application, entry }) => {
           const name = v3Name(application);
           const options = { application: name, uuid: call.params.uuid, catalogItem: catalogItemOf(call.deps) };
           const patched = patchEntry(entry, call.body, options);
@@ -98,8 +98,8 @@ export const microserviceRoutes: AnyRoute[] = [
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler(call) {
-        const { deps, params, document, signal } = call;
-        return editEntry(deps, variant, params.uuid, signal, async ({ application, entry }) => {
+        const { params, document } = call;
+        return editEntry(call, variant, params.uuid, async ({ application, entry }) => {
           const name = v3Name(application);
           const { rebuild, entry: read } = readMicroserviceUpload(document, { name: entry.name, application: name });
           const given = await withEntryTemplate(call, read, name, 'spec.template');
@@ -117,8 +117,7 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ deps, params, signal }) =>
-        editEntry(deps, variant, params.uuid, signal, ({ entry }) => ({ entry, rebuild: true })),
+      handler: (call) => editEntry(call, variant, call.params.uuid, ({ entry }) => ({ entry, rebuild: true })),
     }),
   ]),
   route({
@@ -183,8 +182,8 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 204 },
       errors: [400, 404, 409],
-      handler: ({ deps, params, signal }) =>
-        editEntry(deps, VARIANTS[0], params.uuid, signal, ({ application, entry }) => {
+      handler: (call) =>
+        editEntry(call, VARIANTS[0], call.params.uuid, ({ application, entry }) => {
           const isActivated = action === 'start';
           if (isActivated && application.spec.isActivated === false)
             throw invalid(
@@ -213,7 +212,7 @@ async function create(
     async (application) => {
       const others = application.spec.microservices ?? [];
       if (others.some((one) => one.name === entry.name)) throw duplicateName('microservice', entry.name);
-      return judged(deps, application, [...others, entry], rebuild ? [entry.name] : [], signal);
+      return judged(requester, application, [...others, entry], rebuild ? [entry.name] : []);
     },
     signal,
   );
