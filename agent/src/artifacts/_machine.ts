@@ -30,6 +30,8 @@ export class TestMachine implements AsyncDisposable {
   policy: { registries?: string[] } = {};
   rateLimit = 0;
   quiet = 60_000;
+  /** ms until a branch or tag is looked up again */
+  lookUpEvery = 3600_000;
   logged = '';
   readonly pauses: number[] = [];
   readonly counted: Record<string, number> = {};
@@ -76,6 +78,7 @@ export class TestMachine implements AsyncDisposable {
       changed: () => {},
       progressed: () => {},
       quiet: this.quiet,
+      lookUpDelay: () => this.lookUpEvery,
     });
     this.#run = this.artifacts.run(this.#stop.signal);
     return this;

@@ -15,11 +15,12 @@ import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
-import { type ArtifactStep, attemptOf, currentRecord, planArtifacts, stepKey } from './plan.ts';
+import { LookUps, type LookUpsDependencies } from './look-ups.ts';
+import { type ArtifactStep, artifactOf, attemptOf, currentRecord, planArtifacts, runsBeside, stepKey } from './plan.ts';
 import type { ProjectionState, Projections } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
 import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
-import { type ArtifactFacts, artifactStatuses, artifactWait } from './status.ts';
+import { type ArtifactFacts, artifactItems, artifactStatuses, artifactWait } from './status.ts';
 
 const SECOND = 1000;
 /** The store is looked at so often although nothing has changed. */
@@ -39,7 +40,10 @@ export interface ArtifactSources {
   registries: ReadonlyMap<number, RegistryView>;
 }
 
-export interface ArtifactsDependencies extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended'> {
+export interface ArtifactsDependencies
+  extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended' | 'metrics'>,
+    Pick<LookUpsDependencies, 'lookUpDelay'> {
+  metrics: PullsDependencies['metrics'] & LookUpsDependencies['metrics'];
   projections: Projections;
   sources(): ArtifactSources;
   /** The state of an artifact, or what a microservice waits for, is another one now. */
@@ -55,6 +59,7 @@ export class Artifacts {
   readonly #deps: ArtifactsDependencies;
   readonly #failures: Failures;
   readonly #pulls: Pulls;
+  readonly #lookUps: LookUps;
   #records = new Map<ArtifactKey, ArtifactRecord>();
   #projections: ProjectionState[] = [];
   #isOpen = false;
@@ -72,12 +77,14 @@ export class Artifacts {
   constructor(deps: ArtifactsDependencies) {
     this.#deps = deps;
     this.#failures = new Failures(deps);
+    this.#lookUps = new LookUps({ ...deps, failures: this.#failures, lookedUp: () => this.#lookedUp() });
     this.#pulls = new Pulls({
       ...deps,
       failures: this.#failures,
       pulled: (record) => {
         deps.store.save(record);
         this.#records.set(keyOf(record), record);
+        this.#lookUps.pulled(record);
       },
       progressed: () => this.#show(),
       ended: () => this.#pullEnded(),
@@ -100,12 +107,13 @@ export class Artifacts {
       }
     }
     this.#answerPrune([]);
-    await this.#pulls.settled();
+    await Promise.all([this.#pulls.settled(), this.#lookUps.settled()]);
   }
 
   async #open(): Promise<void> {
     const { store, projections } = this.#deps;
     this.#records = await store.open();
+    this.#lookUps.opened(this.#records.values());
     this.#projections = await projections.open((kind) => this.#namesOf(kind));
     await this.#sweep();
     this.#isOpen = true;
@@ -143,7 +151,8 @@ export class Artifacts {
     const woken = new AbortController();
     this.#wake = () => woken.abort();
     const look = jitter(this.#isSettling ? SETTLING : LOOK_EVERY, random);
-    const milliseconds = Math.min(look, this.#failures.nextDue(now) - now + 1);
+    const due = Math.min(this.#failures.nextDue(now), this.#lookUps.nextDue(now));
+    const milliseconds = Math.min(look, due - now + 1);
     await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
     this.#wake = () => {};
   }
@@ -159,6 +168,7 @@ export class Artifacts {
     const steps = planArtifacts({
       ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
       ...{ failures: this.#failures.all, now: clock.now() },
+      ...{ lookUpsDue: this.#lookUps.due(clock.now()), outdated: this.#lookUps.outdated },
       catalogs: entries && allCatalogs(entries),
       held: new Set((entries ?? []).filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
@@ -170,7 +180,7 @@ export class Artifacts {
       if (signal.aborted) return;
       try {
         await this.#carryOut(step, signal);
-        if (step.do !== 'pull') this.#failures.forget(stepKey(step));
+        if (!runsBeside(step)) this.#failures.forget(stepKey(step));
         if (step.do === 'forget') forgotten.push(step.record.name);
       } catch (error) {
         const lacksRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
@@ -182,7 +192,7 @@ export class Artifacts {
     if (requested.length > 0) this.#answerPrune(forgotten);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
-    this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => step.do !== 'pull');
+    this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => !runsBeside(step));
     this.#show();
   }
 
@@ -213,14 +223,17 @@ export class Artifacts {
       ),
     );
     this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
-    this.#failures.forgetAll((key) => isPullKey(key) && !wanted.has(key));
+    this.#failures.forgetAll((key) => {
+      const artifact = artifactOf(key);
+      return artifact !== undefined && !wanted.has(artifact);
+    });
   }
 
   /** Failures of what is not planned any more. */
   #forgetOldFailures(steps: readonly ArtifactStep[]): void {
     const now = this.#deps.clock.now();
     const planned = new Set(steps.map(stepKey));
-    this.#failures.forgetAll((key, { notBefore }) => !isPullKey(key) && now >= notBefore && !planned.has(key));
+    this.#failures.forgetAll((key, { notBefore }) => !artifactOf(key) && now >= notBefore && !planned.has(key));
   }
 
   async #carryOut(step: ArtifactStep, signal: AbortSignal): Promise<void> {
@@ -229,6 +242,8 @@ export class Artifacts {
       case 'pull':
         void this.#pulls.begin(step.kind, step.view, sources().registries.get(step.view.registryId), signal);
         return;
+      case 'look-up':
+        return this.#lookUps.begin(step, sources().registries.get(step.view.registryId), signal);
       case 'put':
         return this.#put(step);
       case 'unlink':
@@ -245,6 +260,7 @@ export class Artifacts {
       case 'forget':
         store.forget(step.record);
         this.#records.delete(keyOf(step.record));
+        this.#lookUps.forget(step.record);
         log.info('Pruned an artifact', { kind: step.record.kind, artifact: step.record.name });
         return;
       default:
@@ -277,6 +293,11 @@ export class Artifacts {
   async #pullEnded(): Promise<void> {
     // Contents of the former revision have no record any more.
     await this.#sweep();
+    this.#show();
+    this.#wakeUp();
+  }
+
+  #lookedUp(): void {
     this.#show();
     this.#wakeUp();
   }
@@ -344,16 +365,7 @@ export class Artifacts {
 
   /** The artifacts of a kind, for people. */
   items(kind: ArtifactKind): ArtifactItem[] {
-    const { desired, entries } = this.#deps.sources();
-    const catalogs = allCatalogs(entries).filter((catalog) => catalog.kind === kind);
-    const views = new Map((desired[kind] ?? []).map((view) => [view.uuid, view]));
-    return this.statuses(kind).flatMap((status) => {
-      const view = views.get(status.uuid ?? '');
-      if (!view) return [];
-      const { repo, revision, registryId, files, format } = view;
-      const bindRefCount = catalogs.filter(({ items }) => items.includes(view.name)).length;
-      return [{ ...status, repo, revision, registryId, files, format, bindRefCount }];
-    });
+    return artifactItems(kind, this.#facts(), allCatalogs(this.#deps.sources().entries));
   }
 
   #facts(): ArtifactFacts {
@@ -379,9 +391,4 @@ export class Artifacts {
     this.#changedAt = this.#deps.clock.wall();
     this.#deps.changed();
   }
-}
-
-/** Whether a key of a failure is that of a pull: it has no part after the artifact. */
-function isPullKey(key: string): key is ArtifactKey {
-  return key.split('/').length === 2;
 }

@@ -1,11 +1,13 @@
+import { spawnSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
-import type { HubFault } from './_hub.ts';
-import { bindingEntry, makeArtifact } from './_machine.ts';
+import { type HubFault, TestHub } from './_hub.ts';
+import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
 
 /** A large file is at the other origin. */
 const LARGE = randomBytes(300_000);
@@ -256,4 +258,129 @@ test('a pull of what is no longer wanted ends, and its download is removed', asy
   machine.want('models');
   await until('the end of the pull', () => machine.counted['artifactPulls models given-up'] === 1);
   await until('an empty store', () => readdirSync(join(machine.folder, 'artifacts/partial')).length === 0);
+});
+
+describe('a branch', () => {
+  async function ready() {
+    const { hub, machine } = await hubAndMachine();
+    hub.large = 4;
+    const first = hub.commit('models/team/tiny', { 'a.txt': 'one!', 'same.txt': 'same' });
+    const uuid = randomUUID();
+    await machine.stop();
+    machine.lookUpEvery = 30;
+    machine.start();
+    machine.run(bindingEntry(uuid, ['tiny']));
+    machine.want('models', makeArtifact());
+    await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
+    const seen = () => machine.files('volumes/models', uuid, 'ro');
+    const lookUps = (outcome: string) => machine.counted[`artifactLookUps models ${outcome}`] ?? 0;
+    return { hub, machine, uuid, first, seen, lookUps };
+  }
+
+  test('is looked up again, and a commit that is new is pulled and shown in its place', async () => {
+    const { hub, machine, uuid, first, seen, lookUps } = await ready();
+    await until('two look-ups', () => lookUps('same') >= 2);
+    expect(hub.count('/stored/')).toBe(2);
+    const second = hub.commit('models/team/tiny', { 'a.txt': 'two!', 'same.txt': 'same' });
+    const states = new Set<string | undefined>();
+    await until('the new commit', () => {
+      states.add(machine.status('models', 'tiny')?.state);
+      return seen()['tiny/a.txt'] === 'two!';
+    });
+    expect(second).not.toBe(first);
+    expect(machine.status('models', 'tiny')).toMatchObject({ resolvedRevision: second, revisionFloating: true });
+    // What is here counts until the next content is complete.
+    expect([[...states], machine.artifacts.waitOf(uuid)]).toEqual([['Ready'], undefined]);
+    expect(hub.count('/stored/')).toBe(3);
+    expect(lookUps('newer')).toBe(1);
+  });
+
+  test('that cannot be looked up keeps what is there, and the status says why', async () => {
+    const { hub, machine, uuid, seen, lookUps } = await ready();
+    hub.fault = () => ({ status: 503 });
+    await until('two failures', () => lookUps('Unavailable') >= 2);
+    expect(machine.status('models', 'tiny')).toMatchObject({ state: 'Ready', lastError: /status 503/ });
+    expect([seen()['tiny/a.txt'], machine.artifacts.waitOf(uuid)]).toEqual(['one!', undefined]);
+    hub.fault = undefined;
+    await until('no failure', () => machine.status('models', 'tiny')?.lastError === '');
+  });
+
+  test('whose new commit cannot be pulled keeps what is there, and the next attempt succeeds', async () => {
+    const { hub, machine, seen } = await ready();
+    hub.fault = (path) => (path.includes('/stored/') ? { status: 404 } : undefined);
+    hub.commit('models/team/tiny', { 'a.txt': 'two!' });
+    await until('the failure', () => machine.status('models', 'tiny')?.lastError);
+    expect([machine.status('models', 'tiny')?.state, seen()['tiny/a.txt']]).toEqual(['Ready', 'one!']);
+    hub.fault = undefined;
+    await until('the new commit', () => seen()['tiny/a.txt'] === 'two!');
+  });
+
+  test('is looked up again after a start, and a commit never is', async () => {
+    const { hub, machine, first } = await ready();
+    machine.want('models', makeArtifact({ revision: first }));
+    await until('the pin', () => machine.status('models', 'tiny')?.revisionFloating === false);
+    hub.commit('datasets/team/facts', { 'a.txt': 'fact' });
+    machine.want('knowledge', makeArtifact({ repo: 'team/facts', name: 'facts' }));
+    await machine.reaches('knowledge', 'facts', 'Ready');
+    await machine.stop();
+    const before = hub.requests.length;
+    machine.start();
+    const asked = (text: string) => hub.requests.slice(before).filter(({ path }) => path.includes(text)).length;
+    await until('look-ups of the branch', () => asked('/datasets/') >= 2);
+    expect(asked('/models/')).toBe(0);
+  });
+});
+
+describe('room on the disk that ends during a pull', () => {
+  const weights = Buffer.alloc(40_000_000, 'w');
+  const ranges = (hub: TestHub) => hub.requests.filter(({ origin }) => origin === 'store').map(({ range }) => range);
+
+  test('ends the pull before the reserve is used up, and the next one goes on where it ended', async () => {
+    const { hub, machine } = await hubAndMachine();
+    const free = { total: 1024 ** 3, available: 1024 ** 3 };
+    const arrived = () => readdirSync(join(machine.folder, 'artifacts/partial')).length > 0;
+    // Another program takes the room while the first bytes arrive.
+    let isTaken = true;
+    const taken = { total: 1024 ** 3, available: 60 * 1024 ** 2 };
+    Object.defineProperty(machine, 'room', { get: () => (isTaken && arrived() ? taken : free) });
+    hub.commit('models/team/tiny', { 'weights.bin': weights });
+    machine.want('models', makeArtifact());
+    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+    expect(lastError).toMatch(/^it needs 0 KiB, and the disk has 0 KiB left apart from the 64.0 MiB that stay free$/);
+    const [name = ''] = readdirSync(join(machine.folder, 'artifacts/partial')).filter((each) => !each.includes('.'));
+    const kept = statSync(join(machine.folder, 'artifacts/partial', name)).size;
+    expect([kept >= 16 * 1024 ** 2, kept < weights.length]).toEqual([true, true]);
+    isTaken = false;
+    await machine.reaches('models', 'tiny', 'Ready');
+    expect(ranges(hub)).toEqual([undefined, `bytes=${kept}-`]);
+  });
+
+  /** A file system of one mebibyte; undefined where none can be mounted. */
+  function smallDisk(): string | undefined {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-full-'));
+    const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'skerry', folder]).status === 0;
+    onTestFinished(() => {
+      if (isMounted) spawnSync('umount', ['-l', folder]);
+      rmSync(folder, { recursive: true, force: true });
+    });
+    return isMounted ? folder : undefined;
+  }
+
+  test('on a full file system is a failure of this pull, which goes on when there is room again', async ({ skip }) => {
+    const disk = smallDisk();
+    if (!disk) return skip('no file system can be mounted here');
+    const hub = await TestHub.start();
+    const machine = new TestMachine(join(disk, 'machine')).start();
+    onTestFinished(async () => {
+      await machine[Symbol.asyncDispose]();
+      await hub[Symbol.asyncDispose]();
+    });
+    machine.registry({ url: hub.url, type: 'hub' });
+    hub.commit('models/team/tiny', { 'weights.bin': weights.subarray(0, 3_000_000) });
+    machine.want('models', makeArtifact());
+    expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe('the disk is full');
+    expect(spawnSync('mount', ['-o', 'remount,size=16m', disk]).status).toBe(0);
+    await machine.reaches('models', 'tiny', 'Ready');
+    expect(ranges(hub).at(-1)).toMatch(/^bytes=\d{6,7}-$/);
+  });
 });

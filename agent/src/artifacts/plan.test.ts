@@ -41,6 +41,7 @@ const inputs = fc
       isMounted: ({ uuid }) => mounted.includes(uuid),
       records: new Map(kept.map((record) => [keyOf(record), record])),
       ...{ retains, projections, failures: new Map(), underWay: new Map(), now: 0 },
+      ...{ lookUpsDue: new Set(), outdated: new Set() },
       prune: new Set(prune ? (['models'] as const) : []),
     };
   });

@@ -41,6 +41,10 @@ export interface ArtifactPlanInput {
   failures: ReadonlyMap<string, ArtifactFailure>;
   /** what is being pulled, by what it is pulled for */
   underWay: ReadonlyMap<ArtifactKey, string>;
+  /** artifacts whose revision is to be looked up again, where it is a floating one */
+  lookUpsDue: ReadonlySet<ArtifactKey>;
+  /** artifacts whose revision means another content now than the one that is here */
+  outdated: ReadonlySet<ArtifactKey>;
   /** the kinds of which what nothing uses is removed: on request, or because the disk is short of space */
   prune: ReadonlySet<ArtifactKind>;
   now: number;
@@ -48,6 +52,7 @@ export interface ArtifactPlanInput {
 
 export type ArtifactStep =
   | { do: 'pull'; kind: ArtifactKind; view: ArtifactView }
+  | { do: 'look-up'; kind: ArtifactKind; view: ArtifactView; record: ArtifactRecord }
   | { do: 'put'; catalog: ArtifactCatalog; name: string; record: ArtifactRecord; discard: string[] }
   | { do: 'unlink'; place: ProjectionPlace; name: string }
   | { do: 'discard'; place: ProjectionPlace; versions: string[] }
@@ -57,11 +62,17 @@ export type ArtifactStep =
 /** Names an item of a projection, for its failures. */
 export const itemKey = ({ kind, uuid, mode }: ProjectionPlace, name: string) => `${kind}/${uuid}/${mode}/${name}`;
 
+/** Names the look-up of an artifact, for its failures. */
+export const lookUpKey = (kind: ArtifactKind, { uuid }: Pick<ArtifactView, 'uuid'>) =>
+  `${keyOf({ kind, uuid })}/look-up`;
+
 /** Names what a step works on: of what has failed there, the next attempt waits, and nothing else does. */
 export function stepKey(step: ArtifactStep): string {
   switch (step.do) {
     case 'pull':
       return keyOf({ kind: step.kind, uuid: step.view.uuid });
+    case 'look-up':
+      return lookUpKey(step.kind, step.view);
     case 'put':
       return itemKey(step.catalog, step.name);
     case 'unlink':
@@ -76,9 +87,17 @@ export function stepKey(step: ArtifactStep): string {
   }
 }
 
+/** Whether a step ends later than its turn. */
+export const runsBeside = (step: ArtifactStep) => step.do === 'pull' || step.do === 'look-up';
+
+/** The artifact whose pull or look-up has failed, by the key of that failure; undefined for another step. */
+export function artifactOf(key: string): ArtifactKey | undefined {
+  return /^(models|knowledge)\/[^/]+(?=$|\/look-up$)/.exec(key)?.[0] as ArtifactKey | undefined;
+}
+
 /** What is attempted there; another attempt does not wait for a former one's failure. */
 export function attemptOf(step: ArtifactStep): string {
-  if (step.do === 'pull') return artifactFingerprint(step.view);
+  if (step.do === 'pull' || step.do === 'look-up') return artifactFingerprint(step.view);
   return step.do === 'put' ? versionOf(step.name, step.record) : step.do;
 }
 
@@ -101,7 +120,7 @@ const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
  */
 export function planArtifacts(input: ArtifactPlanInput): ArtifactStep[] {
   const steps = [...planRemovals(input), ...planProjections(input), ...planPrune(input)];
-  return [...steps.filter((step) => isDue(step, input)), ...planPulls(input)];
+  return [...steps.filter((step) => isDue(step, input)), ...planPulls(input), ...planLookUps(input)];
 }
 
 /** The artifact of a kind that catalogs mean by a name. */
@@ -120,10 +139,12 @@ export function currentRecord(
 }
 
 function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
-  const { desired, underWay, catalogs = [] } = input;
+  const { desired, underWay, outdated, catalogs = [] } = input;
   const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
   const isMissing = (kind: ArtifactKind, view: ArtifactView) =>
-    isArtifactName(view.name) && !currentRecord(input, kind, view) && !underWay.has(keyOf({ kind, uuid: view.uuid }));
+    isArtifactName(view.name) &&
+    (!currentRecord(input, kind, view) || outdated.has(keyOf({ kind, uuid: view.uuid }))) &&
+    !underWay.has(keyOf({ kind, uuid: view.uuid }));
   const due = ARTIFACT_KINDS.flatMap((kind) =>
     (desired[kind] ?? [])
       .filter((view) => isMissing(kind, view))
@@ -134,6 +155,20 @@ function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
   const rank = ({ kind, view }: (typeof due)[number]) => (waited.has(`${kind}/${view.name}`) ? 0 : 1);
   due.sort((a, b) => rank(a) - rank(b));
   return due.slice(0, Math.max(0, PULLS - underWay.size));
+}
+
+/** One at a time: of the artifacts that are here for what is asked, those with the name of a branch or a tag. */
+function planLookUps(input: ArtifactPlanInput): ArtifactStep[] {
+  const { desired, lookUpsDue, outdated, underWay } = input;
+  const steps = ARTIFACT_KINDS.flatMap((kind) =>
+    (desired[kind] ?? []).flatMap((view): ArtifactStep[] => {
+      const key = keyOf({ kind, uuid: view.uuid });
+      const record = lookUpsDue.has(key) ? currentRecord(input, kind, view) : undefined;
+      if (!record?.floating || outdated.has(key) || underWay.has(key)) return [];
+      return [{ do: 'look-up', kind, view, record }];
+    }),
+  );
+  return steps.filter((step) => isDue(step, input)).slice(0, 1);
 }
 
 function planProjections({ projections, ...input }: ArtifactPlanInput): ArtifactStep[] {

@@ -21,14 +21,24 @@ import { type ArtifactStore, contentDigest } from './store.ts';
 const DEADLINE = 6 * 3600 * 1000;
 const REPOSITORY = /^\w[\w.-]*(\/\w[\w.-]*)*$/;
 
-export interface PullDependencies {
+/** An artifact and where it is. */
+interface Asked {
+  kind: ArtifactKind;
+  view: ArtifactView;
+  registry: RegistryView | undefined;
+}
+
+export interface ResolveDependencies {
+  /** `linux` and the machine's architecture, for indexes */
+  platform: { os: string; architecture: string };
+  policy(): Pick<Policy, 'registries'>;
+}
+
+export interface PullDependencies extends ResolveDependencies {
   store: ArtifactStore;
   clock: Clock;
   random: Random;
   pace: Pace;
-  /** `linux` and the machine's architecture, for indexes */
-  platform: { os: string; architecture: string };
-  policy(): Pick<Policy, 'registries'>;
   /** read again while bytes arrive */
   room(): Promise<DiskRoom>;
   /** one download of a content at a time */
@@ -42,7 +52,7 @@ export type OnProgress = (received: number, total: number) => void;
 
 /** Pulls one artifact into the store, and returns its record, which is not saved. Throws ArtifactError. */
 export async function pullArtifact(
-  { kind, view, registry }: { kind: ArtifactKind; view: ArtifactView; registry: RegistryView | undefined },
+  { kind, view, registry }: Asked,
   deps: PullDependencies,
   onProgress: OnProgress,
   signal: AbortSignal,
@@ -52,10 +62,7 @@ export async function pullArtifact(
   try {
     const source = sourceOf(view, registry, deps.policy());
     using client = new RegistryClient(source);
-    const resolved =
-      registry?.type === 'hub'
-        ? await resolveHub(kind, view, client, ended)
-        : await resolveOci(view, client, deps.platform, ended);
+    const resolved = await resolve({ kind, view, registry }, client, deps, ended);
     const problem = fileNamesProblem(resolved.files.map(({ path }) => path));
     if (problem) throw new ArtifactError('Invalid', `${view.repo}: ${problem}`);
     // A digest names a content wherever it comes from; everything else means something at its host only.
@@ -74,6 +81,25 @@ export async function pullArtifact(
     if (late.aborted) throw new ArtifactError('Unavailable', 'the pull was not done within 6 hours');
     throw toArtifactError(error);
   }
+}
+
+/** The revision that the name in a view means now: a manifest digest, or a commit. Throws ArtifactError. */
+export async function lookUpRevision(asked: Asked, deps: ResolveDependencies, signal: AbortSignal): Promise<string> {
+  try {
+    using client = new RegistryClient(sourceOf(asked.view, asked.registry, deps.policy()));
+    return (await resolve(asked, client, deps, signal)).revision;
+  } catch (error) {
+    throw toArtifactError(error);
+  }
+}
+
+function resolve(
+  { kind, view, registry }: Asked,
+  client: RegistryClient,
+  { platform }: ResolveDependencies,
+  signal: AbortSignal,
+): Promise<Resolved> {
+  return registry?.type === 'hub' ? resolveHub(kind, view, client, signal) : resolveOci(view, client, platform, signal);
 }
 
 function sourceOf(

@@ -3,12 +3,13 @@ import { type ArtifactStatus, type ArtifactView, artifactFingerprint } from '../
 import {
   ARTIFACT_NOUNS,
   type ArtifactCatalog,
+  type ArtifactItem,
   type ArtifactKind,
   type ArtifactWait,
   type DesiredArtifacts,
   isArtifactName,
 } from '../domain/artifact.ts';
-import { type ArtifactFailure, currentRecord, itemKey, viewNamed } from './plan.ts';
+import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, viewNamed } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
 
@@ -25,6 +26,23 @@ export interface ArtifactFacts {
 /** What the node reports of the artifacts of one kind. Pure. */
 export function artifactStatuses(kind: ArtifactKind, facts: ArtifactFacts): ArtifactStatus[] {
   return (facts.desired[kind] ?? []).slice(0, BOUNDS.artifacts).map((view) => statusOf(kind, view, facts));
+}
+
+/** The artifacts of one kind, for people. Pure. */
+export function artifactItems(
+  kind: ArtifactKind,
+  facts: ArtifactFacts,
+  catalogs: readonly ArtifactCatalog[],
+): ArtifactItem[] {
+  const views = new Map((facts.desired[kind] ?? []).map((view) => [view.uuid, view]));
+  return artifactStatuses(kind, facts).flatMap((status) => {
+    const view = views.get(status.uuid ?? '');
+    if (!view) return [];
+    const { repo, revision, registryId, files, format } = view;
+    const bindRefCount = catalogs.filter((each) => each.kind === kind && each.items.includes(view.name)).length;
+    const pulledAt = facts.records.get(keyOf({ kind, uuid: view.uuid }))?.pulledAt;
+    return [{ ...status, repo, revision, registryId, files, format, bindRefCount, pulledAt }];
+  });
 }
 
 function statusOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): ArtifactStatus {
@@ -54,7 +72,8 @@ interface StateAndMessage {
 }
 
 function stateOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): StateAndMessage {
-  if (currentRecord(facts, kind, view)) return { state: 'Ready', percentage: 100 };
+  if (currentRecord(facts, kind, view))
+    return { state: 'Ready', percentage: 100, message: newerFailure(kind, view, facts) };
   if (!isArtifactName(view.name))
     return { state: 'Failed', message: `the name ${JSON.stringify(view.name)} is no name of a directory` };
   const key = keyOf({ kind, uuid: view.uuid });
@@ -63,6 +82,13 @@ function stateOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): 
   const failed = failure?.asked === artifactFingerprint(view) ? failure : undefined;
   if (failed && !progress?.received) return { state: 'Failed', message: failed.message };
   return progress ? { state: 'Pulling', percentage: percentageOf(progress) } : { state: 'Pending' };
+}
+
+/** Why it is not known what a branch or a tag means now, or why that cannot be had; what is here stays. */
+function newerFailure(kind: ArtifactKind, view: ArtifactView, { failures }: ArtifactFacts): string | undefined {
+  const asked = artifactFingerprint(view);
+  const keys = [keyOf({ kind, uuid: view.uuid }), lookUpKey(kind, view)];
+  return keys.map((key) => failures.get(key)).find((failure) => failure?.asked === asked)?.message;
 }
 
 /** 100 is shown only for what is complete. */

@@ -79,4 +79,6 @@ export interface ArtifactItem extends ArtifactStatus {
   format?: string;
   /** microservices whose catalogs name it */
   bindRefCount: number;
+  /** when the content that is here was complete, Unix ms */
+  pulledAt?: number;
 }

@@ -175,6 +175,13 @@ export const AGENT_METRICS = {
     unit: 'pulls',
     help: 'Pulls of models and knowledge that have ended.',
   },
+  artifactLookUps: {
+    name: 'edge_agent_artifact_look_ups_total',
+    type: 'counter',
+    labels: { kind: 'models or knowledge', outcome: 'same, newer, or the reason of the failure' },
+    unit: 'look-ups',
+    help: 'Look-ups of what a branch or a tag means now, of artifacts that are here.',
+  },
   artifactBytes: {
     name: 'edge_agent_artifact_received_bytes_total',
     type: 'counter',

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -185,6 +185,17 @@ describe('what is here stays', () => {
     expect(text(`${resolved('creds')}/user`)).toBe('bob');
     expect([mounts.problems, mounts.hasFailed]).toEqual([[], false]);
   });
+});
+
+test('a version that goes back, as after a restore of the cluster, changes nothing by itself: the content counts', () => {
+  mounts.apply([mount({ user: 'ann' }, { version: 7 })]);
+  const path = resolved('creds');
+  const written = () => readlinkSync(join(folder, path, '..data'));
+  const before = written();
+  mounts.apply([mount({ user: 'ann' }, { version: 3 })]);
+  expect([text(`${path}/user`), written()]).toEqual(['ann', before]);
+  mounts.apply([mount({ user: 'bob' }, { version: 2 })]);
+  expect(text(`${path}/user`)).toBe('bob');
 });
 
 test('a file that was changed on the machine is written again at the next start', () => {
