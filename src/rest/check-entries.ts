@@ -38,7 +38,8 @@ const LATE: Partial<
 
 /**
  * Refuses a write with the message that the reconciler would use for it. Only entries that the write adds or changes are
- * checked: what was accepted before does not prevent other changes.
+ * checked: what was accepted before does not prevent other changes. One that the write only stops is not checked either, since
+ * what cannot run as asked can be stopped all the same.
  */
 export async function checkEntries(
   { deps, caller, signal }: Requester,
@@ -47,8 +48,8 @@ export async function checkEntries(
 ): Promise<void> {
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
-  const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, meaningOf(entry)]));
-  const changed = (after.spec.microservices ?? []).filter((entry) => old.get(entry.name) !== meaningOf(entry));
+  const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, entry]));
+  const changed = (after.spec.microservices ?? []).filter((entry) => isToCheck(entry, old.get(entry.name)));
   if (changed.length === 0) return;
   for (const { entry, role } of newlyBound(changed, before?.spec.microservices))
     await requireMayBind(caller, role, `microservice ${entry}: serviceAccount.roleRef`);
@@ -63,6 +64,12 @@ export async function checkEntries(
     looked.add(once);
     await look(deps, entry, signal);
   }
+}
+
+function isToCheck(entry: MicroserviceEntry, before: MicroserviceEntry | undefined): boolean {
+  if (!before) return true;
+  const stopped = entry.isActivated === false ? { ...before, isActivated: false } : before;
+  return meaningOf(entry) !== meaningOf(stopped);
 }
 
 /** The same text for two spellings of one entry. */

@@ -68,5 +68,7 @@ export function isLoopback(host: string): boolean {
 }
 
 function isHost(first: string): boolean {
+  // What stands before an @ would be a user, whom no reference names.
+  if (first.includes('@')) return false;
   return /[.:]/.test(first) || first === 'localhost' || first !== first.toLowerCase();
 }

@@ -1,11 +1,16 @@
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
-import { desiredEntries, isReadable, registries, views, wantedSettings } from '../domain/desired.ts';
+import { desiredEntries, isReadable, registries, views, volumeMounts, wantedSettings } from '../domain/desired.ts';
 import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
+import { boundPaths } from '../domain/volume-mounts.ts';
+import { silentLog } from '../system/log.ts';
+import { filesInMemory } from '../volume-mounts/files.ts';
+import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 
 /**
  * A hostile controller, or a proxy in its place: the agent survives every response, and no container gets access to the
@@ -174,6 +179,63 @@ test(`no view of a microservice crashes the agent or binds its directories (seed
     budget,
   );
   expect(ran).toBeGreaterThan(0);
+}, 600_000);
+
+test(`no volume mount of the controller is written, or bound, outside of its directory (seed ${SEED})`, () => {
+  const mount = {
+    uuid: '1d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6',
+    name: 'files',
+    version: 1,
+    type: 'secret',
+    data: { 'a/b': 'YQ==', c: 'Yg==' },
+  };
+  const keys = fc.array(fc.constantFrom('..', '.', '', 'a', 'b', '..data', 'a\0', '~', '\\', 'é'), {
+    minLength: 1,
+    maxLength: 4,
+  });
+  const inside = /^(secrets|configMaps)\/[A-Za-z0-9][A-Za-z0-9_.-]*(@[0-9a-f]{32})?$/;
+  let written = 0;
+  fc.assert(
+    fc.property(changes, fc.array(keys, { maxLength: 3 }), keys, (steps, more, asked) => {
+      const data = { ...mount.data, ...Object.fromEntries(more.map((parts) => [parts.join('/'), 'YQ=='])) };
+      const body = JSON.stringify({ volumeMounts: [changed({ ...mount, data }, steps), changed(mount, steps), mount] });
+      const sent = volumeMounts(new Map([['volumeMounts', { body, digests: {} }]]) as never) ?? [];
+      const files = filesInMemory();
+      const check = (path: string, tree: Iterable<string> = []) => {
+        expect(path).toMatch(inside);
+        expect(join('/volumes', path)).toBe(`/volumes/${path}`);
+        for (const key of tree) expect(join('/volumes', path, key)).toBe(`/volumes/${path}/${key}`);
+        written++;
+      };
+      const mounts = new VolumeMounts({
+        files: {
+          ...files,
+          write: (path, tree) => {
+            check(path, tree.keys());
+            files.write(path, tree);
+          },
+          writeOnce: (path, content) => {
+            check(path);
+            files.writeOnce(path, content);
+          },
+          remove: (path) => {
+            check(path);
+            files.remove(path);
+          },
+        },
+        log: silentLog(),
+      });
+      mounts.apply(sent);
+      const mapping = { type: 'volumeMount', containerDestination: '/x', accessMode: 'ro' } as const;
+      for (const hostDestination of ['files', `files/${asked.join('/')}`, asked.join('/')]) {
+        const resolved = mounts.resolve({ ...view, volumeMappings: [{ ...mapping, hostDestination } as never] });
+        if ('view' in resolved) for (const path of boundPaths(resolved.view)) expect(path).toMatch(inside);
+      }
+      mounts.tidy({ wanted: new Set(), isBound: () => false });
+    }),
+    { ...budget, interruptAfterTimeLimit: budget.interruptAfterTimeLimit / 2 },
+  );
+  expect(written).toBeGreaterThan(0);
 }, 600_000);
 
 test('a response of any form is read or counts as unreadable, and never ends the agent', () => {

@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTestClient, type TestClient } from './_client.ts';
+import { createMemoryDependencies } from './_memory.ts';
+import { routes } from './routes/index.ts';
+import { createRestServer, type RestServer } from './server.ts';
+
+let server: RestServer;
+let admin: TestClient;
+beforeAll(async () => {
+  server = createRestServer({ deps: createMemoryDependencies() });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+});
+afterAll(() => server?.[Symbol.asyncDispose]());
+
+test('a microservice that cannot run as asked can be stopped, and neither started nor changed', async () => {
+  const { body: node } = await admin.post('/node', { json: { name: 'gw-1' } });
+  const entry = { name: 'web', nodeUuid: node.uuid, images: [{ containerImage: 'team/web:1', archId: 1 }] };
+  await admin.post('/application', { json: { name: 'plant', microservices: [entry] } });
+  const { body } = await admin.get('/microservices?application=plant');
+  const path = `/microservices/${body.microservices[0].uuid}`;
+  await admin.delete(`/node/${node.uuid}`);
+
+  expect(await admin.patch(path, { json: { schedule: 10 } })).toMatchObject({ status: 404 });
+  expect(await admin.patch(`${path}/stop`)).toMatchObject({ status: 204 });
+  expect((await admin.get(path)).body).toMatchObject({ isActivated: false });
+  expect(await admin.patch(`${path}/start`)).toMatchObject({ status: 404, body: { code: 'INVALID_NODE_UUID' } });
+  expect(await admin.patch(path, { json: { isActivated: false, schedule: 10 } })).toMatchObject({ status: 404 });
+});
