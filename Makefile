@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 
 # Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
 # the signals that are meant for them.
-export ONCE SAMPLE BASE
+export ONCE SAMPLE BASE KEY NODE_ARMV7 URL
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check nightly bench release clean

@@ -1,5 +1,14 @@
 import { createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
@@ -87,7 +96,8 @@ export function installProgram({ agent, launcher, node, version, to }: InstallOp
   put(node, join(draft, 'node'));
   writeFileSync(join(draft, 'release.json'), `${JSON.stringify({ version, nodeFlags: NODE_FLAGS })}\n`);
   renameSync(draft, join(to, 'releases', version));
-  put(node, join(to, 'node'));
+  // The same file: a package has it once.
+  linkSync(join(to, 'releases', version, 'node'), join(to, 'node'));
   put(launcher, join(to, 'launcher.mjs'));
   symlinkSync(join('releases', version), join(to, 'current'));
 }

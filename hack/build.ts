@@ -29,8 +29,11 @@ export interface Bundle {
   packages: string[];
 }
 
+/** The name of a deployable. */
+export type BundleName = keyof typeof BUNDLES;
+
 /** Bundles one deployable. */
-export async function bundle(name: keyof typeof BUNDLES, outdir = join(ROOT, 'dist')): Promise<Bundle> {
+export async function bundle(name: BundleName, outdir = join(ROOT, 'dist')): Promise<Bundle> {
   const path = join(outdir, `${name}.mjs`);
   const options: BuildOptions = {
     absWorkingDir: ROOT,
@@ -64,7 +67,7 @@ export async function bundleController(outdir: string): Promise<string> {
 }
 
 if (import.meta.main) {
-  for (const name of Object.keys(BUNDLES) as (keyof typeof BUNDLES)[]) {
+  for (const name of Object.keys(BUNDLES) as BundleName[]) {
     const { path, bytes } = await bundle(name);
     console.log(`${path}  ${(bytes / 1024).toFixed(0)} KiB`);
   }

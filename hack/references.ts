@@ -9,7 +9,19 @@ export interface BrokenReference {
 }
 
 /** Folders with which a path of the repository begins. */
-const FOLDERS = ['src', 'agent', 'bin', 'e2e', 'bench', 'hack', 'docs', 'charts', 'crds', 'manifests'] as const;
+const FOLDERS = [
+  'src',
+  'agent',
+  'bin',
+  'e2e',
+  'bench',
+  'hack',
+  'docs',
+  'charts',
+  'crds',
+  'manifests',
+  'packaging',
+] as const;
 
 const PATH = new RegExp(`^(?:${FOLDERS.join('|')})/[\\w./@-]*$`);
 /** A file or a folder that is named without its parent folder. */

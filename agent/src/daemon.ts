@@ -46,6 +46,7 @@ import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
+import { serviceManager } from './system/service-manager.ts';
 import { releaseKeys } from './update/manifest.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
@@ -206,6 +207,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   void keepServing(served, renewal.signal);
   const bridge = { port: config.localApiPort, certificate, address: () => agent.supervisor.gateway };
   if (config.localApiPort > 0) void serveBridge(bridge, ports, renewal.signal);
+  closing.use(serviceManager(process.env, log)).ready();
   try {
     await agent.run(signal);
   } finally {

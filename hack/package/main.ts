@@ -3,22 +3,45 @@
  * commit, and what comes from elsewhere is pinned (pinned.ts).
  *
  *     BASE=<folder with an OCI layout>     the images are built on this image, which brings the libraries of Node along
+ *     NODE_ARMV7=<Node binary>             adds packages of the agent for armv7, for which npm has no recent Node
+ *     KEY=<Ed25519 private key, PEM>       signs the release, so that agents update themselves to it
+ *     URL=<where dist/ will be>            for the manifest by which krew installs the plugin
  */
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, createPublicKey } from 'node:crypto';
+import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
-import { NODE_FLAGS } from '../agent-release.ts';
-import { bundle } from '../build.ts';
+import { NODE_FLAGS, writeRelease } from '../agent-release.ts';
+import { type Bundle, type BundleName, bundle } from '../build.ts';
 import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
-import { startClock } from '../progress.ts';
+import { type Log, startClock } from '../progress.ts';
+import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from './agent.ts';
+import { chartArchive, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
+import { billOfMaterials, nodePart, notice, packageParts } from './contents.ts';
 import { type Ground, groundImage, joined, type Origin, type ProductImage, productImage, products } from './images.ts';
-import { librariesFor, nodeOf } from './parts.ts';
-import type { ImageArchitecture } from './pinned.ts';
+import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
+import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
+/** xz with one thread: with several, the result depends on how many there are. */
+const DEB_COMPRESSION = ['-Zxz', '-z1', '--threads-max=1'];
+/** The lowest version of an agent that can be updated to this release. */
+const MINIMUM_VERSION = '0.1.0';
+/** Where releases are when URL says nothing else. */
+const HOME = 'https://skerry.dev/releases';
+
+/** What the steps of a release share. */
+interface Release {
+  origin: Origin;
+  env: NodeJS.ProcessEnv;
+  bundles: Readonly<Record<BundleName, Bundle>>;
+  nodes: Readonly<Record<ImageArchitecture, NodeParts>>;
+  /** Absolute path of a file of the release, in a folder that exists. */
+  at(path: string): string;
+  log: Log;
+}
 
 /** Version, commit and time of what is released. */
 function originOf(env: NodeJS.ProcessEnv): Origin {
@@ -38,65 +61,127 @@ function originOf(env: NodeJS.ProcessEnv): Origin {
   };
 }
 
+async function makeImages({ origin, env, bundles, nodes, at, log }: Release): Promise<void> {
+  const made = async (architecture: ImageArchitecture) => {
+    const below = env.BASE
+      ? { base: readImage(env.BASE, architecture) }
+      : { libraries: await librariesFor(architecture) };
+    const ground: Ground = { node: nodes[architecture], ...below };
+    const shared = groundImage(ground, architecture, origin);
+    return products(bundles, NODE_FLAGS).map((product) => productImage(product, ground, shared, architecture, origin));
+  };
+  const [amd64, arm64] = [await made('amd64'), await made('arm64')];
+  for (const [index, { name }] of products(bundles, NODE_FLAGS).entries()) {
+    const images = { amd64: amd64[index], arm64: arm64[index] } as Record<ImageArchitecture, ProductImage>;
+    const image = joined(images);
+    const path = `images/${name}-${origin.version}`;
+    const reference = `skerry/${name.replace('skerry-', '')}:${origin.version}`;
+    writeFileSync(at(`${path}.oci.tar`), saveImage(image, reference));
+    writeFileSync(at(`${path}.digest`), `${image.top.digest}\n`);
+    for (const architecture of ARCHITECTURES)
+      writeFileSync(at(`${path}-${architecture}.cdx.json`), images[architecture].billOfMaterials);
+    log(`${reference} ${image.top.digest}`);
+  }
+}
+
+/** Packages of the agent for machines, and the folder from which installed agents update themselves. */
+async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Release): Promise<void> {
+  const key = env.KEY && readFileSync(env.KEY, 'utf8');
+  const releaseKey = key ? createPublicKey(key).export({ type: 'spki', format: 'pem' }).toString() : undefined;
+  const [agent, launcher] = [bundles['skerry-agent'], bundles['skerry-agent-launcher']];
+  const { version, created } = origin;
+  const binaries: [MachineArchitecture, string][] = [
+    ...ARCHITECTURES.map((architecture) => [architecture, nodes[architecture].binary] as [MachineArchitecture, string]),
+    ...(env.NODE_ARMV7 ? [['armv7', env.NODE_ARMV7] as [MachineArchitecture, string]] : []),
+  ];
+  const packages: Record<string, { file: string; size: number; sha256: string }> = {};
+  for (const [architecture, node] of binaries) {
+    // The licence of Node is the same on all machines.
+    const platform = architecture === 'arm64' ? 'linux-arm64' : 'linux-amd64';
+    const parts = [...packageParts(agent.packages), nodePart(platform, nodes.amd64.license)];
+    const tree = at('.tree');
+    layOut(
+      tree,
+      {
+        ...{ agent: agent.path, launcher: launcher.path, node },
+        notice: notice('Skerry agent', parts),
+        billOfMaterials: billOfMaterials({ name: 'skerry-agent', version, created }, parts),
+        ...(releaseKey && { releaseKey }),
+      },
+      origin,
+    );
+    const file = `skerry-agent-${version}-linux-${architecture}`;
+    const archive = at(`releases/${version}/${file}.tar.gz`);
+    await makeArchive(tree, origin, archive);
+    await makeDebianPackage(tree, architecture, origin, {
+      to: at(`releases/${version}/${file}.deb`),
+      compression: DEB_COMPRESSION,
+    });
+    rmSync(tree, { recursive: true });
+    const bytes = readFileSync(archive);
+    packages[architecture] = { file: `${file}.tar.gz`, size: bytes.length, sha256: sha256(bytes) };
+    log(`${file}.tar.gz and .deb`);
+  }
+  for (const folder of [version, 'latest'])
+    writeFileSync(at(`releases/${folder}/packages.json`), `${JSON.stringify({ version, packages }, undefined, 2)}\n`);
+  if (!key) return log('Without KEY, agents cannot update themselves to this release');
+  const node = Object.fromEntries(binaries.map(([name, path]) => [name === 'armv7' ? 'arm' : name, path]));
+  writeRelease({ agent: agent.path, node, version, minimumVersion: MINIMUM_VERSION, key, out: at('releases') });
+}
+
+/** What is installed on a cluster, and the plugin of kubectl for each platform. */
+async function makeClusterParts({ origin, env, bundles, at, log }: Release): Promise<void> {
+  const { version } = origin;
+  writeFileSync(at(`skerry-${version}.tgz`), chartArchive());
+  writeFileSync(at(`skerry-${version}.yaml`), await plainManifests());
+  const plugin = bundles['kubectl-skerry'];
+  const files: PluginFile[] = [];
+  for (const platform of Object.keys(NODES) as Platform[]) {
+    const { binary, license } = await nodeOf(platform);
+    const parts = [...packageParts(plugin.packages), nodePart(platform, license)];
+    const bytes = pluginArchive({ plugin: plugin.path, node: binary, notice: notice('kubectl skerry', parts) });
+    const path = `plugin/kubectl-skerry-${version}-${platform}.tar.gz`;
+    writeFileSync(at(path), bytes);
+    files.push({ platform, uri: `${(env.URL ?? HOME).replace(/\/+$/, '')}/${path}`, sha256: sha256(bytes) });
+  }
+  writeFileSync(at('plugin/skerry.yaml'), krewManifest(version, files));
+  for (const name of ['LICENSE', 'CHANGELOG.md', 'SECURITY.md']) copyFileSync(join(ROOT, name), at(name));
+  log(`skerry-${version}.tgz, skerry-${version}.yaml and the plugin for ${files.length} platforms`);
+}
+
 async function main(out: string): Promise<void> {
   const log = startClock((text) => process.stderr.write(text));
   const origin = originOf(process.env);
   rmSync(out, { recursive: true, force: true });
-  mkdirSync(out, { recursive: true });
-  const write = (path: string, content: Uint8Array | string) => {
+  const at = (path: string) => {
     mkdirSync(dirname(join(out, path)), { recursive: true });
-    writeFileSync(join(out, path), content);
+    return join(out, path);
   };
-
   log(`Release ${origin.version} of ${origin.revision}`);
-  const work = join(out, '.bundles');
-  const bundles = {
-    skerry: await bundle('skerry', work),
-    'skerry-templates': await bundle('skerry-templates', work),
-    'skerry-agent': await bundle('skerry-agent', work),
-  };
-
-  const base = process.env.BASE;
-  const grounds = new Map<ImageArchitecture, Ground>();
-  for (const architecture of ARCHITECTURES) {
-    const node = await nodeOf(`linux-${architecture}`);
-    const below = base ? { base: readImage(base, architecture) } : { libraries: await librariesFor(architecture) };
-    grounds.set(architecture, { node, ...below });
-  }
-  const shared = new Map(
-    [...grounds].map(([architecture, ground]) => [architecture, groundImage(ground, architecture, origin)]),
-  );
-  for (const product of products(bundles, NODE_FLAGS)) {
-    const images = Object.fromEntries(
-      ARCHITECTURES.map((architecture) => {
-        const [ground, below] = [grounds.get(architecture), shared.get(architecture)];
-        if (!ground || !below) throw new Error(`nothing to build on for ${architecture}`);
-        return [architecture, productImage(product, ground, below, architecture, origin)];
-      }),
-    ) as Record<ImageArchitecture, ProductImage>;
-    const image = joined(images);
-    const path = `images/${product.name}-${origin.version}`;
-    const reference = `skerry/${product.name.replace('skerry-', '')}:${origin.version}`;
-    write(`${path}.oci.tar`, saveImage(image, reference));
-    write(`${path}.digest`, `${image.top.digest}\n`);
-    for (const architecture of ARCHITECTURES)
-      write(`${path}-${architecture}.cdx.json`, images[architecture].billOfMaterials);
-    log(`${reference} ${image.top.digest}`);
-  }
-
+  const work = at('.bundles');
+  const names: readonly BundleName[] = [
+    ...(['skerry', 'skerry-templates', 'skerry-agent', 'skerry-agent-launcher', 'kubectl-skerry'] as const),
+  ];
+  const bundles = Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, await bundle(name, work)] as const)),
+  ) as Record<BundleName, Bundle>;
+  const nodes = { amd64: await nodeOf('linux-amd64'), arm64: await nodeOf('linux-arm64') };
+  const release: Release = { origin, env: process.env, bundles, nodes, at, log };
+  await makeImages(release);
+  await makeAgentPackages(release);
+  await makeClusterParts(release);
   rmSync(work, { recursive: true });
-  write('SHA256SUMS', checksums(out));
+  writeFileSync(at('SHA256SUMS'), checksums(out));
   log(`The release is in ${out}`);
 }
 
 /** The digests of all files, in the form of sha256sum. */
 function checksums(folder: string): string {
   const files = globSync('**/*', { cwd: folder, withFileTypes: true }).filter((entry) => entry.isFile());
-  const lines = files.map((entry) => {
-    const path = join(entry.parentPath, entry.name);
-    return `${createHash('sha256').update(readFileSync(path)).digest('hex')}  ${path.slice(folder.length + 1)}\n`;
-  });
-  return lines.sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1)).join('');
+  const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
+  return paths.map((path) => `${sha256(readFileSync(join(folder, path)))}  ${path}\n`).join('');
 }
+
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 if (import.meta.main) await main(join(ROOT, 'dist'));

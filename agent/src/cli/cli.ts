@@ -16,7 +16,7 @@ export interface CliDependencies {
   runAgent(configFile: string, signal: AbortSignal): Promise<void>;
 }
 
-const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
+export const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
   'config=': `file of settings (default $SKERRY_AGENT_CONFIG or ${DEFAULT_CONFIG_FILE})`,
   'output=': 'human (default), json or yaml; short -o',
   help: 'say what a command does; short -h',

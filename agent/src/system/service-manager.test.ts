@@ -1,0 +1,47 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLog } from './log.ts';
+import { serviceManager } from './service-manager.ts';
+
+/** A systemd-notify that notes what it is to say. */
+function makeProgram() {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-notify-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'said');
+  writeFileSync(file, '');
+  writeFileSync(join(folder, 'systemd-notify'), `#!/bin/sh\necho "$@" >> '${file}'\n`, { mode: 0o755 });
+  const said = () => readFileSync(file, 'utf8').trim().split('\n').filter(Boolean);
+  return { said, env: { PATH: `${folder}:${process.env.PATH}`, NOTIFY_SOCKET: '/nowhere' } };
+}
+
+test('an agent that systemd started says when it is ready, and then that it lives as often as systemd asks', async () => {
+  const { said, env } = makeProgram();
+  using manager = serviceManager({ ...env, WATCHDOG_USEC: '60000' }, silentLog());
+  manager.ready();
+  await expect.poll(() => said().length).toBeGreaterThan(2);
+  expect(said().slice(0, 2)).toEqual(['--ready --status=Running', 'WATCHDOG=1']);
+});
+
+test('without a watchdog the agent says only that it is ready', async () => {
+  const { said, env } = makeProgram();
+  using manager = serviceManager(env, silentLog());
+  manager.ready();
+  await expect.poll(said).toEqual(['--ready --status=Running']);
+});
+
+test('an agent that no service manager started says nothing', () => {
+  const { said, env } = makeProgram();
+  using manager = serviceManager({ PATH: env.PATH }, silentLog());
+  manager.ready();
+  expect(said()).toEqual([]);
+});
+
+test('an agent runs on where systemd-notify is missing', async () => {
+  const warned = Promise.withResolvers<string>();
+  const log = { ...silentLog(), warn: (message: string) => warned.resolve(message) };
+  using manager = serviceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/nowhere' }, log);
+  manager.ready();
+  expect(await warned.promise).toBe('The service manager cannot be told');
+});

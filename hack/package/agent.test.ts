@@ -1,0 +1,115 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { expect, onTestFinished, test } from 'vitest';
+import { Program } from '../../agent/src/update/program.ts';
+import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
+import { completion, manualPage } from './command-line.ts';
+import type { Origin } from './images.ts';
+
+const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
+const FAST = { compression: ['-Zgzip', '-z1'] };
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-package-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+/** A tree whose programs are a few bytes. */
+function makeTree(change: Partial<AgentParts> = {}): { folder: string; tree: string } {
+  const folder = makeFolder();
+  const file = (name: string) => {
+    writeFileSync(join(folder, name), `content of ${name}`);
+    return join(folder, name);
+  };
+  const tree = join(folder, 'tree');
+  const programs = { agent: file('agent'), launcher: file('launcher'), node: file('node') };
+  layOut(tree, { ...programs, notice: 'notice', billOfMaterials: '{}', ...change }, origin);
+  return { folder, tree };
+}
+
+const hasDpkg = spawnSync('dpkg-deb', ['--version']).status === 0;
+
+test('a package has the program directory that updates of the agent go on with', () => {
+  const { tree } = makeTree();
+  const program = new Program(join(tree, 'opt/skerry-agent'));
+  expect(program.current).toBe('1.2.3-rc.1');
+  expect(program.versions()).toEqual(['1.2.3-rc.1']);
+  expect(program.read('1.2.3-rc.1').nodeFlags).toContain('--optimize-for-size');
+  // One Node under two names.
+  const node = (path: string) => statSync(join(tree, 'opt/skerry-agent', path)).ino;
+  expect(node('node')).toBe(node('releases/1.2.3-rc.1/node'));
+});
+
+test('archives of one commit are equal, whenever and under whatever umask they are made', async () => {
+  const digest = async (umask: number) => {
+    const before = process.umask(umask);
+    try {
+      const { folder, tree } = makeTree();
+      await makeArchive(tree, origin, join(folder, 'archive'));
+      return createHash('sha256')
+        .update(readFileSync(join(folder, 'archive')))
+        .digest('hex');
+    } finally {
+      process.umask(before);
+    }
+  };
+  expect(await digest(0o022)).toBe(await digest(0o077));
+});
+
+test.runIf(hasDpkg)('a package of Debian is made the same from the same commit, and says what dpkg needs', async () => {
+  const { folder, tree } = makeTree({ releaseKey: 'a public key' });
+  const make = async (name: string) => {
+    await makeDebianPackage(tree, 'armv7', origin, { ...FAST, to: join(folder, name) });
+    return readFileSync(join(folder, name));
+  };
+  const first = await make('a.deb');
+  expect((await make('b.deb')).equals(first)).toBe(true);
+  const show = (...args: string[]) => execFileSync('dpkg-deb', args, { cwd: folder, encoding: 'utf8' });
+  expect(show('--field', 'a.deb')).toMatch(/^Version: 1\.2\.3~rc\.1\nArchitecture: armhf$/m);
+  expect(show('--info', 'a.deb', 'conffiles')).toBe('/etc/skerry-agent/config.yaml\n/etc/skerry-agent/release.pem\n');
+  const listing = show('--contents', 'a.deb');
+  for (const line of [
+    /^-rwxr-xr-x root\/root .* \.\/usr\/bin\/skerry-agent$/m,
+    /^lrwxrwxrwx root\/root .* \.\/opt\/skerry-agent\/current -> releases\/1\.2\.3-rc\.1$/m,
+    /^h.* \.\/opt\/skerry-agent\/releases\/1\.2\.3-rc\.1\/node link to \.\/opt\/skerry-agent\/node$/m,
+    /^-rw-r--r-- root\/root .* \.\/usr\/lib\/systemd\/system\/skerry-agent\.service$/m,
+  ])
+    expect(listing).toMatch(line);
+});
+
+test('the manual page names every command and escapes what man would read as its own', () => {
+  const page = manualPage({ version: '1.2.3', date: origin.created });
+  expect(page).toMatch(/^\.TH SKERRY\\-AGENT 1 2026-01-02 /);
+  expect(page).toContain('\nms start <microservice>\n');
+  expect(page).toContain('.B \\-\\-config');
+  expect(page).not.toMatch(/^\.(?!TH|SH|SS|TP|PP|nf|fi|[BI] )/m);
+});
+
+test('bash completes commands, words of a command and flags', () => {
+  const folder = makeFolder();
+  mkdirSync(join(folder, 'c'));
+  writeFileSync(join(folder, 'c/skerry-agent'), completion());
+  const complete = (...words: string[]) => {
+    const list = words.map((word) => `'${word}'`).join(' ');
+    const script = `source ${folder}/c/skerry-agent; COMP_WORDS=(skerry-agent ${list}); COMP_CWORD=${words.length}
+      _skerry_agent; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return execFileSync('bash', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
+  };
+  expect(complete('pro')).toEqual(['provision']);
+  expect(complete('ms', 'st')).toEqual(['start', 'stop']);
+  expect(complete('provision', '--conf')).toEqual(['--config']);
+});
+
+test('the archive has the settings under a path that an upgrade can leave out', async () => {
+  const { folder, tree } = makeTree();
+  await makeArchive(tree, origin, join(folder, 'archive'));
+  const input = gunzipSync(readFileSync(join(folder, 'archive')));
+  const names = execFileSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).trim().split('\n');
+  expect(names).toContain('etc/skerry-agent/config.yaml');
+  expect(names.filter((name) => !/^(etc|opt|usr)\//.test(name))).toEqual([]);
+});
