@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { buildImage, buildIndex, pushImage } from '../../../hack/image.ts';
@@ -10,6 +11,7 @@ import type {} from '../../../hack/testing/provided.ts';
 import { until } from '../engines/_contract.ts';
 import { type ArtifactLayer, makeOciArtifact } from './_artifact.ts';
 import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
+import { makeTar } from './_tar.ts';
 
 /** Artifacts from real registries: without TLS on the loopback interface, and with a password behind an own authority. */
 
@@ -78,13 +80,36 @@ test('an index leads to the manifest of this machine', async () => {
   expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({ totalBytes: 3 });
 });
 
-test('a layer that is an archive is refused with its media type', async () => {
+test('a layer that is an archive becomes the files that are in it, beside those of other layers', async () => {
+  const archive = gzipSync(makeTar({ path: 'folder/', type: '5' }, { path: 'folder/a.txt', content: 'packed' }));
   const { machine, repo } = await fixture([
-    { content: 'x', title: 'folder', mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip' },
+    { content: archive, title: 'folder', mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip' },
+    {
+      content: makeTar({ path: './b.txt', content: 'plain' }),
+      title: 'b',
+      mediaType: 'application/vnd.example.v1.tar',
+    },
+    { content: '{}', title: 'config.json' },
   ]);
+  const uuid = randomUUID();
+  machine.run(bindingEntry(uuid, ['tiny']));
+  machine.want('models', makeArtifact({ repo }));
+  expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({ totalBytes: 13 });
+  await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
+  expect(machine.files('volumes/models', uuid, 'ro')).toEqual({
+    'tiny/b.txt': 'plain',
+    'tiny/config.json': '{}',
+    'tiny/folder/a.txt': 'packed',
+  });
+  await until('only the files in the store', () => machine.blobs.length === 3);
+});
+
+test('an archive in another form is refused with its media type', async () => {
+  const mediaType = 'application/vnd.oci.image.layer.v1.tar+zstd';
+  const { machine, repo } = await fixture([{ content: 'x', title: 'folder', mediaType }]);
   machine.want('knowledge', makeArtifact({ repo }));
   expect((await machine.reaches('knowledge', 'tiny', 'Failed')).lastError).toMatch(
-    /its layer "folder" is an archive \(application\/vnd\.oci\.image\.layer\.v1\.tar\+gzip\)/,
+    /its layer "folder" is an archive in a form that cannot be unpacked \(.*tar\+zstd\); tar and tar\+gzip can/,
   );
 });
 

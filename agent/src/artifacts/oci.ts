@@ -6,6 +6,7 @@ import { rangeHeaders } from '../system/download.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
 import { expectContent, type Resolved, readDocument, type SourceFile } from './source.ts';
+import type { ArchiveForm } from './unpack.ts';
 
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
@@ -79,13 +80,15 @@ export async function resolveOci(
 
   function fileOf({ mediaType, digest, size, annotations }: Descriptor, index: number): SourceFile {
     const path = titleOf(annotations) ?? (contents.length === 1 ? 'model.bin' : `layer-${index + 1}`);
-    if (isPacked(mediaType))
+    const archive = archiveOf(mediaType);
+    if (archive === 'other')
       throw new ArtifactError(
         'Invalid',
-        `${repo}: its layer ${JSON.stringify(path.slice(0, 100))} is an archive (${mediaType}); only layers that are one file each can be used`,
+        `${repo}: its layer ${JSON.stringify(path.slice(0, 100))} is an archive in a form that cannot be unpacked (${mediaType}); tar and tar+gzip can`,
       );
     return {
       path,
+      archive,
       size,
       checksum: { algorithm: 'sha256', value: digest.slice('sha256:'.length) },
       identity: digest,
@@ -108,9 +111,12 @@ function titleOf(annotations: Descriptor['annotations']): string | undefined {
   return TITLES.map((name) => annotations?.[name]).find((title) => title !== undefined && title !== '');
 }
 
-/** Whether a layer is an archive of files rather than a file. */
-function isPacked(mediaType: string): boolean {
-  return /[.+]tar([.+]|$)/.test(mediaType);
+/** The form of a layer that is an archive of files rather than a file. */
+function archiveOf(mediaType: string): ArchiveForm | 'other' | undefined {
+  const [, form] = /[/.+-]tar((?:[.+-].*)?)$/.exec(mediaType) ?? [];
+  if (form === undefined) return undefined;
+  if (form === '') return 'tar';
+  return /^[.+-]gz(ip)?$/.test(form) ? 'tar+gzip' : 'other';
 }
 
 function parse<T extends z.ZodType>(schema: T, value: unknown, what: string): z.infer<T> {

@@ -16,6 +16,7 @@ import type { Pace } from './pace.ts';
 import { type ArtifactRecord, keyOf, type RecordFile } from './record.ts';
 import type { Resolved, SourceFile } from './source.ts';
 import { type ArtifactStore, contentDigest } from './store.ts';
+import { unpack } from './unpack.ts';
 
 /** A pull may take so long, ms; what it has brought by then stays for the next one. */
 const DEADLINE = 6 * 3600 * 1000;
@@ -63,12 +64,16 @@ export async function pullArtifact(
     const source = sourceOf(view, registry, deps.policy());
     using client = new RegistryClient(source);
     const resolved = await resolve({ kind, view, registry }, client, deps, ended);
-    const problem = fileNamesProblem(resolved.files.map(({ path }) => path));
-    if (problem) throw new ArtifactError('Invalid', `${view.repo}: ${problem}`);
+    // What is in archives is known when they are here.
+    checkNames(
+      view,
+      resolved.files.filter(({ archive }) => !archive),
+    );
     // A digest names a content wherever it comes from; everything else means something at its host only.
     for (const file of resolved.files)
       if (!file.identity.startsWith('sha256:')) file.identity = `${source.host}/${file.identity}`;
     const files = await fetchAll(resolved, keyOf({ kind, uuid: view.uuid }), deps, onProgress, ended);
+    checkNames(view, files);
     return {
       ...{ kind, uuid: view.uuid, name: view.name, asked: artifactFingerprint(view) },
       ...{ resolvedRevision: resolved.revision, floating: resolved.floating, files },
@@ -81,6 +86,11 @@ export async function pullArtifact(
     if (late.aborted) throw new ArtifactError('Unavailable', 'the pull was not done within 6 hours');
     throw toArtifactError(error);
   }
+}
+
+function checkNames({ repo }: ArtifactView, files: readonly { path: string }[]): void {
+  const problem = fileNamesProblem(files.map(({ path }) => path));
+  if (problem) throw new ArtifactError('Invalid', `${repo}: ${problem}`);
 }
 
 /** The revision that the name in a view means now: a manifest digest, or a commit. Throws ArtifactError. */
@@ -142,7 +152,9 @@ async function fetchAll(
     };
     const found = await deps.exclusively(file.identity, () => download(file, bounds, signal));
     done += found.size;
-    fetched.push({ path: file.path, ...found });
+    const { path: name, archive: form } = file;
+    if (form) fetched.push(...(await unpack({ name, form, ...found }, bounds, signal)));
+    else fetched.push({ path: name, ...found });
   }
   return fetched;
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { QUIET, type RemoteFile } from '../system/download.ts';
 import { readAll, TransportError } from '../system/http.ts';
 import { ArtifactError } from './error.ts';
+import type { ArchiveForm } from './unpack.ts';
 
 const SECOND = 1000;
 const LONGEST_RETRY_AFTER = 600 * SECOND;
@@ -10,6 +11,8 @@ const LONGEST_RETRY_AFTER = 600 * SECOND;
 export interface SourceFile extends RemoteFile {
   /** names the content at its source, so that a partial download of it is found again */
   identity: string;
+  /** an archive: what is in it are the files, below the artifact's directory */
+  archive?: ArchiveForm;
 }
 
 /** What the revision of an artifact means now. */
