@@ -110,6 +110,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     prune: (): Promise<PrunedImage[]> => prune(pruning),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts?.items(kind) ?? [],
+    /** the volume mounts of this machine, without their content */
+    volumeMounts: () => content.items,
     /** Removes the models and knowledge that nothing uses; returns their names. */
     pruneArtifacts: pruning.pruneArtifacts,
     /** Containers of agents that no longer exist, of any node. */

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { runCli } from './cli.ts';
 import { COMMANDS } from './commands.ts';
 import { momentOf } from './logs.ts';
@@ -140,6 +141,44 @@ test.runIf(process.getuid?.() === 0)(
     }
   },
 );
+
+describe('the lists of what this machine has for containers', () => {
+  /** An agent that answers these lists. */
+  async function answering(lists: Record<string, object[]>): Promise<void> {
+    mkdirSync(join(folder, 'data/run'), { recursive: true });
+    const server = createServer(({ url = '' }, response) => {
+      response.end(JSON.stringify({ items: lists[url.replace('/v1/', '')] ?? [] }));
+    });
+    await new Promise<void>((resolve) => server.listen(join(folder, 'data/run/api.sock'), resolve));
+    onTestFinished(() => void server.close());
+  }
+  const lines = async (...args: string[]) => (await cli(...args)).out.split('\n');
+
+  test('show state, progress, size and age of models and knowledge, and errors below', async () => {
+    const tiny = { name: 'tiny', state: 'Pulling', percentage: 40, repo: 'team/tiny', revision: 'main', lastError: '' };
+    const old = { ...tiny, name: 'old', state: 'Ready', totalBytes: 2_097_152, pulledAt: Date.now() - 200_500 };
+    await answering({ models: [{ ...old, resolvedRevision: 'a'.repeat(40), lastError: 'status 503' }, tiny] });
+    expect(await lines('model', 'ls')).toEqual([
+      'NAME   STATE         SIZE      AGE      REPO        REVISION   RESOLVED',
+      'old    Ready         2.0 MiB   3m 20s   team/tiny   main       aaaaaaaaaaaa',
+      'tiny   Pulling 40%                      team/tiny   main',
+      '',
+      'old: status 503',
+      '',
+    ]);
+    expect(await lines('knowledge', 'ls')).toEqual(['No knowledge on this node', '']);
+  });
+
+  test('show state, number of keys, size and age of volume mounts', async () => {
+    const creds = { name: 'creds', state: 'Ready', type: 'secret', keys: 2, size: 41, changedAt: Date.now() - 5500 };
+    await answering({ 'volume-mounts': [{ ...creds, uuid: 'u1', lastError: '' }] });
+    expect(await lines('volume-mount', 'ls')).toEqual([
+      'NAME    STATE   TYPE     KEYS   SIZE   AGE   UUID',
+      'creds   Ready   secret   2      41 B   5s    u1',
+      '',
+    ]);
+  });
+});
 
 test('doctor prints a table or JSON, and exits with 1 when a check failed', async () => {
   const people = await cli('doctor');

@@ -3,7 +3,7 @@ import { CliError, LocalClient } from '../local-api/client.ts';
 
 /** The running agent, as seen through its socket. */
 export type DaemonView =
-  | { state: 'running'; status: DaemonStatus }
+  | { state: 'running'; status: DaemonStatus; content?: DaemonContent }
   | { state: 'absent' }
   | { state: 'forbidden' | 'broken'; message: string };
 
@@ -13,6 +13,18 @@ interface DaemonStatus {
   connectionError?: string;
   warnings: string[];
   lastContact?: string;
+}
+
+/** What the doctor reads of the lists of what there is for containers. */
+export interface ContentItem {
+  name: string;
+  state: string;
+  lastError?: string;
+}
+
+interface DaemonContent {
+  artifacts: ContentItem[];
+  volumeMounts: ContentItem[];
 }
 
 const STATES: Readonly<Record<string, DaemonView['state']>> = {
@@ -28,10 +40,22 @@ export async function lookAtDaemon(config: Pick<Config, 'socket' | 'tokenFile' |
     signal: AbortSignal.timeout(10_000),
   });
   try {
-    return { state: 'running', status: await client.call<DaemonStatus>('GET', '/v1/system/status') };
+    const status = await client.call<DaemonStatus>('GET', '/v1/system/status');
+    return { state: 'running', status, content: await contentOf(client) };
   } catch (error) {
     const { code, message } = error instanceof CliError ? error : new CliError('INTERNAL', String(error));
     const state = STATES[code] ?? 'broken';
     return state === 'absent' ? { state } : ({ state, message } as DaemonView);
+  }
+}
+
+/** Undefined where the agent has no such lists: another version of it may run. */
+async function contentOf(client: LocalClient): Promise<DaemonContent | undefined> {
+  const list = async (path: string) => (await client.call<{ items: ContentItem[] }>('GET', path)).items;
+  try {
+    const [models, knowledge] = [await list('/v1/models'), await list('/v1/knowledge')];
+    return { artifacts: [...models, ...knowledge], volumeMounts: await list('/v1/volume-mounts') };
+  } catch {
+    return undefined;
   }
 }

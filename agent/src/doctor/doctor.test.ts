@@ -117,6 +117,11 @@ async function servingTls(certificate: string): Promise<string> {
   return `https://127.0.0.1:${await listening(server)}`;
 }
 
+const WELL = { warnings: [], controllerConnection: 'OK' };
+const NOTHING = { knowledge: [], 'volume-mounts': [] };
+const HERE = { name: 'other', state: 'Ready', lastError: '' };
+const MISSING = 'the repository team/tiny at v9 does not exist';
+
 /** How the fixture is arranged, and what one check then finds. */
 type Case = [check: string, problem: string | undefined, detail: RegExp, arrange: () => Fixture | Promise<Fixture>];
 
@@ -219,6 +224,33 @@ const CASES: Record<string, Case> = {
     'troubled',
     /database: disk full/,
     () => daemonAnswering({ warnings: ['database: disk full'], controllerConnection: 'OK' }),
+  ],
+  'a model that cannot be pulled': [
+    'artifacts',
+    'failed',
+    /^tiny: the repository team\/tiny at v9 does not exist$/,
+    () => daemonAnswering(WELL, { models: [{ name: 'tiny', state: 'Failed', lastError: MISSING }, HERE], ...NOTHING }),
+  ],
+  'models and knowledge that are all here': [
+    'artifacts',
+    undefined,
+    /1 of 1 are here/,
+    () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
+  ],
+  'an agent that does not list what there is': [
+    'artifacts',
+    undefined,
+    /no running agent says/,
+    () => daemonAnswering(WELL),
+  ],
+  'a volume mount whose source does not exist': [
+    'volume-mounts',
+    'missing',
+    /^creds: its Secret or ConfigMap does not exist$/,
+    () => {
+      const creds = { name: 'creds', state: 'Pending', lastError: 'its Secret or ConfigMap does not exist' };
+      return daemonAnswering(WELL, { models: [], knowledge: [], 'volume-mounts': [creds] });
+    },
   ],
   'a port that another program listens on': [
     'port',
@@ -437,11 +469,15 @@ async function engineAnswering(facts: Record<string, unknown>, containers: objec
   return {};
 }
 
-async function daemonAnswering(status: unknown): Promise<Fixture> {
+/** `lists`: what the agent answers at other paths than that of its status. */
+async function daemonAnswering(status: unknown, lists: Record<string, object[]> = {}): Promise<Fixture> {
   mkdirSync(join(folder, 'run'));
   const text = typeof status === 'string' ? status : JSON.stringify(status);
   await listening(
-    http.createServer((_request, response) => response.end(text)),
+    http.createServer(({ url = '' }, response) => {
+      const items = lists[url.replace('/v1/', '')];
+      response.end(items ? JSON.stringify({ items }) : text);
+    }),
     join(folder, 'run/api.sock'),
   );
   return { settings: { runDirectory: 'run' } };

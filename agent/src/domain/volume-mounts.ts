@@ -31,6 +31,22 @@ interface UnreadVolumeMount {
 
 export type SentVolumeMount = VolumeMountView | UnreadVolumeMount;
 
+/** A volume mount of this machine, as the local API shows it: nothing of what is in it. */
+export interface VolumeMountItem {
+  uuid: string;
+  name: string;
+  /** absent where that cannot be read */
+  type?: VolumeMountView['type'];
+  state: 'Ready' | 'Pending' | 'Failed';
+  /** how many are here */
+  keys: number;
+  /** bytes */
+  size: number;
+  /** when its content here changed last, Unix ms */
+  changedAt?: number;
+  lastError: string;
+}
+
 /** A view with what its container binds, or why the microservice has to wait. */
 export type Resolution = { view: MicroserviceView } | { reason: string; message: string };
 

@@ -4,6 +4,7 @@ import type { Config } from '../domain/config.ts';
 import type { Container } from '../domain/container.ts';
 import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import type { VolumeMountItem } from '../domain/volume-mounts.ts';
 import type { Identity, Node } from '../state/identity.ts';
 import type { Observed } from './metrics-page.ts';
 
@@ -26,6 +27,7 @@ export interface LocalApiAgent extends Observed {
   /** Resolves when no container of the agent is left, or when the removal is stuck; answers what is left. */
   cleared(signal: AbortSignal): Promise<string[]>;
   prune(): Promise<{ reference: string }[]>;
+  volumeMounts(): readonly VolumeMountItem[];
   /** Removes artifacts that nothing uses, of one kind or of both; answers their names. */
   pruneArtifacts(kind?: ArtifactKind): Promise<string[]>;
   orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;

@@ -1,7 +1,7 @@
 import { AgentError } from '../domain/agent-error.ts';
 import { ApiError } from './errors.ts';
 import type { Route } from './route.ts';
-import { ARTIFACT_ROUTES } from './routes/artifacts.ts';
+import { CONTENT_ROUTES } from './routes/content.ts';
 import { MICROSERVICE_ROUTES } from './routes/microservices.ts';
 import { PROBE_ROUTES } from './routes/probes.ts';
 import { SYSTEM_ROUTES } from './routes/system.ts';
@@ -12,7 +12,7 @@ export const ROUTES: readonly Route[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,
-  ...ARTIFACT_ROUTES,
+  ...CONTENT_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 

@@ -61,6 +61,10 @@ export class MountedContent {
     return this.#mounts.status;
   }
 
+  get items(): VolumeMounts['items'] {
+    return this.#mounts.items;
+  }
+
   /** Writes the volume mounts. */
   applyMounts(sent: readonly SentVolumeMount[] | undefined): void {
     this.#mounts.apply(sent);

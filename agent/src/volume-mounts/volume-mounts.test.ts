@@ -236,6 +236,27 @@ describe('what no volume mount and no microservice needs', () => {
   });
 });
 
+test('the list says how much is here of each volume mount, and nothing of what is in it', () => {
+  const sent = [
+    mount({ user: 'ann', 'tls/key': 'secret' }),
+    mount({}, { uuid: 'u2', name: 'later', type: 'configMap', sourceMissing: true }),
+    mount({ '../x': '1' }, { uuid: 'u3', name: 'hostile' }),
+  ];
+  mounts.apply(sent);
+  expect(mounts.items).toMatchObject([
+    { name: 'creds', type: 'secret', state: 'Ready', keys: 2, size: 9, changedAt: expect.any(Number), lastError: '' },
+    {
+      name: 'later',
+      type: 'configMap',
+      state: 'Pending',
+      keys: 0,
+      lastError: 'its Secret or ConfigMap does not exist',
+    },
+    { name: 'hostile', state: 'Failed', keys: 0, lastError: expect.stringMatching(/^key "\.\.\/x"/) },
+  ]);
+  expect(JSON.stringify(mounts.items)).not.toMatch(/ann|user|tls/);
+});
+
 test('the status counts what is here, with the time of the last change', () => {
   expect(mounts.status).toEqual({ active: 0, changedAt: undefined });
   mounts.apply([mount({ a: '1' }), mount({}, { uuid: 'other', name: 'other', sourceMissing: true })]);

@@ -12,6 +12,7 @@ import {
   rootPath,
   type SentVolumeMount,
   treeBelow,
+  type VolumeMountItem,
   WAITING_FOR_VOLUME_MOUNT,
 } from '../domain/volume-mounts.ts';
 import { errorText, type Log } from '../system/log.ts';
@@ -75,6 +76,22 @@ export class VolumeMounts {
     const here = [...this.#mounts.values()].filter(({ isHere }) => isHere);
     const times = here.map(({ root }) => this.#deps.files.changedAt(root) ?? 0);
     return { active: here.length, changedAt: times.length > 0 ? Math.max(...times) : undefined };
+  }
+
+  /** What is here of each, for people. */
+  get items(): VolumeMountItem[] {
+    return (this.#sent ?? []).map((sent): VolumeMountItem => {
+      const { uuid, name } = sent;
+      const type = 'type' in sent ? sent.type : undefined;
+      const { root = '', problem = '', isHere = false } = this.#mounts.get(name) ?? {};
+      const isMissing = 'sourceMissing' in sent && sent.sourceMissing;
+      const lastError = isMissing ? 'its Secret or ConfigMap does not exist' : problem;
+      const state = problem ? 'Failed' : isHere ? 'Ready' : 'Pending';
+      const tree = (isHere && this.#deps.files.read(root)) || new Map<string, Uint8Array>();
+      const size = [...tree.values()].reduce((sum, { length }) => sum + length, 0);
+      const changedAt = isHere ? this.#deps.files.changedAt(root) : undefined;
+      return { uuid, name, type, state, keys: tree.size, size, changedAt, lastError };
+    });
   }
 
   /** The view with the path that each of its mappings binds; what a container binds is there when this returns. */

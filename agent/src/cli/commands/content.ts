@@ -1,0 +1,87 @@
+import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
+import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } from '../../domain/artifact.ts';
+import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
+import { type Command, type CommandContext, required, show } from '../command.ts';
+
+/** What this machine has for its containers: models, knowledge, volume mounts. */
+export const CONTENT_COMMANDS: readonly Command[] = [
+  ...ARTIFACT_KINDS.flatMap((kind) => artifactCommands(kind, ARTIFACT_NOUNS[kind])),
+  {
+    name: 'volume-mount ls',
+    summary: 'List the volume mounts of this node; what is in them is not shown',
+    run: async (context) => {
+      const data = await context.client.call<{ items: VolumeMountItem[] }>('GET', '/v1/volume-mounts');
+      showList(context, data, 'No volume mounts on this node\n', {
+        head: ['NAME', 'STATE', 'TYPE', 'KEYS', 'SIZE', 'AGE', 'UUID'],
+        row: ({ name, state, type, keys, size, changedAt, uuid }) => [
+          ...[name, state, type ?? '', String(keys), bytes(size), ageOf(changedAt), uuid],
+        ],
+      });
+    },
+  },
+];
+
+function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
+  const many = kind === 'models' ? 'models' : 'knowledge';
+  return [
+    {
+      name: `${noun} ls`,
+      summary: `List the ${many} of this node`,
+      run: async (context) => {
+        const data = await context.client.call<{ items: ArtifactItem[] }>('GET', `/v1/${kind}`);
+        showList(context, data, `No ${many} on this node\n`, {
+          head: ['NAME', 'STATE', 'SIZE', 'AGE', 'REPO', 'REVISION', 'RESOLVED'],
+          row: (item) => [
+            item.name,
+            item.state === 'Pulling' ? `Pulling ${item.percentage ?? 0}%` : item.state,
+            bytes(item.totalBytes),
+            ageOf(item.pulledAt),
+            item.repo,
+            item.revision,
+            (item.resolvedRevision ?? '').replace('sha256:', '').slice(0, 12),
+          ],
+        });
+      },
+    },
+    {
+      name: `${noun} inspect`,
+      usage: '<name>',
+      summary: `Show everything about one ${noun === 'model' ? 'model' : 'item of knowledge'}`,
+      run: async (context) => {
+        const name = required(context, 'the name');
+        const path = `/v1/${kind}/${encodeURIComponent(name)}`;
+        const data = await context.client.call<Record<string, unknown>>('GET', path);
+        show(context, data, () => structured(data, 'yaml'));
+      },
+    },
+    {
+      name: `${noun} prune`,
+      summary: `Remove the ${many} that nothing uses any more`,
+      run: async (context) => {
+        const data = await context.client.call<{ removed: string[] }>('POST', `/v1/${kind}:prune`);
+        show(
+          context,
+          data,
+          () => `Removed ${data.removed.length}\n${data.removed.map((each) => `  ${each}\n`).join('')}`,
+        );
+      },
+    },
+  ];
+}
+
+/** A table, and below it the last errors. */
+function showList<T extends { name: string; lastError?: string }>(
+  context: CommandContext,
+  data: { items: T[] },
+  none: string,
+  { head, row }: { head: readonly string[]; row: (item: T) => string[] },
+): void {
+  show(context, data, () => {
+    if (data.items.length === 0) return none;
+    const errors = data.items.filter(({ lastError }) => lastError);
+    const below = errors.map(({ name, lastError }) => `\n${name}: ${lastError}`).join('');
+    return table(head, data.items.map(row)) + (below && `${below}\n`);
+  });
+}
+
+const ageOf = (at: number | undefined) => (at ? duration((Date.now() - at) / 1000) : '');

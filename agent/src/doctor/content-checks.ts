@@ -1,0 +1,49 @@
+import { type Check, check } from './check.ts';
+import type { DoctorContext } from './context.ts';
+import type { ContentItem, DaemonView } from './daemon.ts';
+
+/** What this machine has of models, knowledge and volume mounts, as the running agent tells it. */
+export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
+  check({
+    name: 'artifacts',
+    about: 'models and knowledge of this node',
+    problems: {
+      failed: {
+        severity: 'warning',
+        todo: 'The message says what is wrong: the name, revision or files of the artifact, its registry, or room on the disk. It is tried again by itself; what runs keeps the content that it has.',
+      },
+    },
+    run: async ({ daemon }: DoctorContext) => {
+      const items = contentOf(await daemon())?.artifacts;
+      if (!items) return { skipped: 'no running agent says what there is' };
+      const failing = textOf(items);
+      return failing ? { problem: 'failed', what: failing } : { ok: `${countOf(items)} are here` };
+    },
+  }),
+  check({
+    name: 'volume-mounts',
+    about: 'Secrets and ConfigMaps that microservices mount',
+    problems: {
+      missing: {
+        severity: 'warning',
+        todo: 'Create the Secret or ConfigMap that the volume mount names, correct its keys, or make room on the disk, as the message says. What is here of it stays.',
+      },
+    },
+    run: async ({ daemon }: DoctorContext) => {
+      const items = contentOf(await daemon())?.volumeMounts;
+      if (!items) return { skipped: 'no running agent says what there is' };
+      const failing = textOf(items);
+      return failing ? { problem: 'missing', what: failing } : { ok: `${countOf(items)} are here` };
+    },
+  }),
+];
+
+const contentOf = (view: DaemonView) => (view.state === 'running' ? view.content : undefined);
+
+/** What has a last error, with it. */
+function textOf(items: readonly ContentItem[]): string {
+  return items.flatMap(({ name, lastError }) => (lastError ? [`${name}: ${lastError}`] : [])).join('; ');
+}
+
+const countOf = (items: readonly ContentItem[]) =>
+  `${items.filter(({ state }) => state === 'Ready').length} of ${items.length}`;
