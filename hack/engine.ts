@@ -184,7 +184,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
         ...['--host', url, '--data-root', join(dir, 'data'), '--exec-root', join(run, 'exec')],
         ...['--pidfile', join(run, 'docker.pid'), '--config-file', emptyConfig(dir)],
         ...['--containerd-namespace', `skerry-${hash}`, '--containerd-plugins-namespace', `skerry-plugins-${hash}`],
-        ...['--default-address-pool', addressPool(hash)],
+        ...addressPools(hash).flatMap((pool) => ['--default-address-pool', pool]),
         ...['--bridge', bridge, `--iptables=${filter}`, `--ip-forward=${filter}`, '--ip-masq=true'],
         ...(limit ? ['--default-ulimit', `nofile=${limit.soft}:${limit.hard}`] : []),
         ...args,
@@ -316,11 +316,15 @@ function makeBridge(bridge: string, hash: string): void {
 }
 
 /**
- * The subnets of the networks that a private dockerd creates: 256 of them, of which the start is derived from the folder's
- * name. Docker's own default has 31, and each agent of a test has a network.
+ * The subnets of the networks that a private dockerd creates: 256 from each of two ranges, of which the starts are derived
+ * from the folder's name. Docker's own default has 31, and each agent of a test has a network. It skips subnets that
+ * overlap with a route of the machine: of the second range all do where bridges of other dockerds are left.
  */
-function addressPool(hash: string): string {
-  return `base=172.${16 + (Number.parseInt(hash.slice(2, 4), 16) % 16)}.0.0/16,size=24`;
+function addressPools(hash: string): string[] {
+  const number = Number.parseInt(hash.slice(2, 4), 16);
+  return [200 + (number % 50), 16 + (number % 16)].map(
+    (second, i) => `base=${i === 0 ? 10 : 172}.${second}.0.0/16,size=24`,
+  );
 }
 
 async function startPodman({ dir, registry, within = [], args = [] }: EngineOptions, log: Log): Promise<Engine> {

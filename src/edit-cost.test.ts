@@ -17,7 +17,7 @@ import { nodeUuid } from './domain/index.ts';
  * are.
  */
 const FEW = 10;
-const MANY = 1_000;
+const MANY = process.env.SKERRY_NIGHTLY ? 1_000 : 250;
 /** Additional calls of one function that are allowed with many objects, since timers and batches vary. */
 const SLACK = 60;
 /** Greatest number of functions that a failure names. */
