@@ -6,7 +6,19 @@ import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
 import type { SystemImages } from './api/names.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, EdgeNode, Model, Registry, VolumeMount } from './api/v3/index.ts';
+import type {
+  Application,
+  ApplicationTemplate,
+  CatalogItem,
+  EdgeNode,
+  Knowledge,
+  MicroserviceTemplate,
+  Model,
+  Registry,
+  RuntimeClass,
+  ServiceAccount,
+  VolumeMount,
+} from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
@@ -24,6 +36,8 @@ import { artifactFingerprint, type MicroserviceStatus } from './wire/index.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;
+/** Runtimes of every node's engine. */
+export const RUNTIMES = ['crun', 'runc'] as const;
 
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
@@ -139,7 +153,10 @@ export async function startInMemoryController(
           ],
     );
     lookedAt = performance.now() + LOOK_MS;
-    observe(of, { reportedAt: clock(), report: { daemonStatus: 'RUNNING', microserviceStatus } });
+    observe(of, {
+      reportedAt: clock(),
+      report: { daemonStatus: 'RUNNING', availableRuntimes: [...RUNTIMES], microserviceStatus },
+    });
   }
 
   /** The node reports that its models are ready, so late that the models are counted at once. */
@@ -238,7 +255,7 @@ function watchStores(stores: Stores): Map<string, number> {
   return objectsRead;
 }
 
-/** `size` objects of each kind, where those with one number use each other, and a node without microservices. */
+/** `size` objects of every kind, where those with one number use each other, and a node without microservices. */
 function fill(stores: Stores, size: number) {
   const numbers = Array.from({ length: size }, (_, i) => i);
   const registry = (name: string, id: number, spec: object = {}) =>
@@ -254,14 +271,35 @@ function fill(stores: Stores, size: number) {
     numbers.map((i) => application(i)),
     '1',
   );
-  stores.models.swap(
-    numbers.map(
-      (i) =>
-        ({
-          ...made('Model', `model-${i}`),
-          spec: { uuid: uuidOf(`model ${i}`), repo: 'plant/model', registryId: 20 + i, nodes: [`gateway-${i}`] },
-        }) as Model,
-    ),
+  const all = <T>(kind: string, prefix: string, specOf: (i: number) => object) =>
+    numbers.map((i) => ({ ...made(kind, `${prefix}-${i}`), spec: specOf(i) }) as T);
+  const artifact = (noun: string) => (i: number) => ({
+    uuid: uuidOf(`${noun} ${i}`),
+    repo: `plant/${noun}`,
+    registryId: 20 + i,
+    nodes: [`gateway-${i}`],
+  });
+  stores.models.swap(all<Model>('Model', 'model', artifact('model')), '1');
+  stores.knowledge.swap(all<Knowledge>('Knowledge', 'knowledge', artifact('knowledge')), '1');
+  stores.runtimeClasses.swap(
+    all<RuntimeClass>('RuntimeClass', 'runtime', (i) => ({ handler: RUNTIMES[0], nodes: [`gateway-${i}`] })),
+    '1',
+  );
+  stores.serviceAccounts.swap(
+    all<ServiceAccount>('ServiceAccount', 'account', (i) => ({
+      id: 20 + i,
+      name: 'part-0',
+      applicationName: `line-${i}`,
+      roleRef: { name: 'microservice' },
+    })),
+    '1',
+  );
+  stores.applicationTemplates.swap(
+    all<ApplicationTemplate>('ApplicationTemplate', 'line', (i) => ({ id: 20 + i, application: {} })),
+    '1',
+  );
+  stores.microserviceTemplates.swap(
+    all<MicroserviceTemplate>('MicroserviceTemplate', 'part', () => ({ microservice: {} })),
     '1',
   );
   stores.registries.swap(
@@ -275,24 +313,23 @@ function fill(stores: Stores, size: number) {
     '1',
   );
   stores.catalogItems.swap(
-    numbers.map((i) => ({
-      ...made('CatalogItem', `item-${i}`),
-      spec: {
-        id: 20 + i,
-        images: [{ archId: 1, containerImage: 'plant/part-0:1.0' }],
-        registryId: `team-${i}`,
-        isPublic: false,
-      },
+    all<CatalogItem>('CatalogItem', 'item', (i) => ({
+      id: 20 + i,
+      images: [{ archId: 1, containerImage: 'plant/part-0:1.0' }],
+      registryId: `team-${i}`,
+      isPublic: false,
     })),
     '1',
   );
-  const shareable = { labels: { [LABELS.shareable]: 'true' } };
-  const secret = (name: string) =>
-    ({ ...made('Secret', name, shareable), data: { value: Buffer.from('one').toString('base64') } }) as Secret;
+  const shareable = (id: number) => ({ labels: { [LABELS.shareable]: 'true', [LABELS.id]: String(id) } });
+  const secret = (name: string, id: number) =>
+    ({ ...made('Secret', name, shareable(id)), data: { value: Buffer.from('one').toString('base64') } }) as Secret;
   const publicKey = { kty: 'OKP', crv: 'Ed25519', x: 'A'.repeat(43) } as const;
   stores.secrets.swap(
     [
-      ...numbers.flatMap((i) => [secret(`secret-${i}`), secret(`password-${i}`), secret(`files-${i}`)]),
+      ...['secret', 'password', 'files'].flatMap((what, nth) =>
+        numbers.map((i) => secret(`${what}-${i}`, 20 + nth * size + i)),
+      ),
       ...nodes.map((node) => {
         const record = { nodeUuid: nodeUuid(node), publicKey, archId: 1, provisionedAt: 1_000, keyExpiresAt: 0 };
         const key = nodeKeySecret(node, record);
@@ -302,11 +339,11 @@ function fill(stores: Stores, size: number) {
     '1',
   );
   stores.volumeMounts.swap(
-    numbers.map((i) => ({ ...made('VolumeMount', `files-${i}`), spec: { secretName: `files-${i}` } }) as VolumeMount),
+    all<VolumeMount>('VolumeMount', 'files', (i) => ({ secretName: `files-${i}` })),
     '1',
   );
   stores.configMaps.swap(
-    numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable), data: { value: 'one' } }) as ConfigMap),
+    numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable(20 + i)), data: { value: 'one' } }) as ConfigMap),
     '1',
   );
   for (const store of Object.values(stores) as MutableStore<KubeObject>[]) if (!store.synced) store.swap([], '1');

@@ -1,20 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { countCalls } from './_count-calls.ts';
+import { type CallCounter, startCallCounter } from './_count-calls.ts';
 import {
   applicationBody,
   type InMemoryController,
   NAMESPACE,
+  RUNTIMES,
   startInMemoryController,
 } from './_in-memory-controller.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, CatalogItem, EdgeNode, Model, Registry } from './api/v3/index.ts';
+import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
+import { KINDS, type Kind, type KindKey, type KindObject } from './kinds/index.ts';
+import { SHARED_KINDS } from './kinds/shared.ts';
+import { storeOf } from './stores/stores.ts';
 
 /**
- * The whole controller in one process, over an API server in memory, with few and with many of everything: nodes,
- * applications, registries, Secrets, ConfigMaps. Both get the same edits. How often each function of ours was
- * called (V8 counts), how many objects stores returned, and what was written must not depend on how many others there
- * are.
+ * The whole controller in one process, over an API server in memory, with few and with many objects of every kind. Both get
+ * the same edits. How often each function of ours was called (V8 counts), how many objects stores returned, and what
+ * was written must not depend on how many others there are.
  */
 const FEW = 10;
 const MANY = process.env.SKERRY_NIGHTLY ? 1_000 : 250;
@@ -31,11 +34,109 @@ interface Work {
   writes: Map<string, number>;
 }
 
-/** The edits, which concern only the application, node or registry with number 3. */
-const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | unknown> = {
-  'an application is created over REST': async ({ rest, spare }) => {
-    expect(await rest('POST', '/application', applicationBody('another', spare))).toBe(201);
+type Step = (fleet: InMemoryController) => Promise<unknown> | unknown;
+/** A request and the status of its response. */
+type Request = readonly [method: string, path: string, status: number, body?: object];
+type Act = (typeof ACTS)[number];
+type Acts = Readonly<
+  Record<'create' | 'edit' | 'delete', (fleet: InMemoryController) => Request> &
+    Partial<Record<'link' | 'unlink', (fleet: InMemoryController) => Request>>
+>;
+
+const ACTS = ['create', 'link', 'edit', 'unlink', 'delete'] as const;
+const NAME = 'another';
+const EVERY_KIND = { ...KINDS, ...SHARED_KINDS } as Readonly<Record<string, Kind>>;
+
+/** The status of the object of a kind that these requests created. */
+const made = ({ stores }: InMemoryController, key: 'nodes' | 'catalogItems' | 'registries') =>
+  (storeOf(stores, EVERY_KIND[key] as Kind).byIndex('name', NAME)[0] as KindObject).status;
+
+const ACCOUNT = { applicationName: 'line-3' };
+const IMAGES = [{ archId: 1, containerImage: 'plant/part-0:1.0' }];
+
+/** The requests about a kind whose objects are linked to nodes. */
+const linkable = (path: string, body: object, change: object): Acts => ({
+  create: () => ['POST', path, 200, { name: NAME, ...body }],
+  link: ({ spare }) => ['POST', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
+  edit: () => ['PATCH', `${path}/${NAME}`, 200, change],
+  unlink: ({ spare }) => ['DELETE', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
+  delete: () => ['DELETE', `${path}/${NAME}`, 202],
+});
+
+/** What happens to an object of every kind over REST; a kind without a row does not compile. */
+const ACTS_OF: Readonly<Record<KindKey | keyof typeof SHARED_KINDS, Acts>> = {
+  applications: {
+    create: ({ spare }) => ['POST', '/application', 201, applicationBody(NAME, spare)],
+    edit: ({ spare }) => ['PUT', `/application/${NAME}`, 204, applicationBody(NAME, spare, 'edited')],
+    delete: () => ['DELETE', `/application/${NAME}`, 204],
   },
+  catalogItems: {
+    create: () => ['POST', '/catalog/microservices', 201, { name: NAME, images: IMAGES, registryId: 23 }],
+    edit: (fleet) => [
+      'PATCH',
+      `/catalog/microservices/${made(fleet, 'catalogItems')?.id}`,
+      204,
+      { description: 'edited' },
+    ],
+    delete: (fleet) => ['DELETE', `/catalog/microservices/${made(fleet, 'catalogItems')?.id}`, 204],
+  },
+  nodes: {
+    create: () => ['POST', '/node', 201, { name: NAME, archId: 1 }],
+    edit: (fleet) => ['PATCH', `/node/${made(fleet, 'nodes')?.uuid}`, 204, { description: 'edited' }],
+    delete: (fleet) => ['DELETE', `/node/${made(fleet, 'nodes')?.uuid}`, 202],
+  },
+  registries: {
+    create: () => ['POST', '/registries', 201, { name: NAME, url: 'another.example' }],
+    edit: (fleet) => ['PATCH', `/registries/${made(fleet, 'registries')?.id}`, 204, { email: 'edited@plant.example' }],
+    delete: (fleet) => ['DELETE', `/registries/${made(fleet, 'registries')?.id}`, 204],
+  },
+  runtimeClasses: linkable('/runtimeClasses', { handler: RUNTIMES[0] }, { handler: RUNTIMES[1] }),
+  models: linkable('/models', { repo: 'plant/model', registryId: 23 }, { revision: 'edited' }),
+  knowledge: linkable('/knowledge', { repo: 'plant/manual', registryId: 23 }, { revision: 'edited' }),
+  volumeMounts: linkable('/volumeMounts', { secretName: 'secret-3' }, { secretName: 'secret-4' }),
+  serviceAccounts: {
+    create: () => ['POST', '/serviceaccounts', 201, { name: NAME, ...ACCOUNT, roleRef: { name: 'microservice' } }],
+    edit: () => ['PATCH', `/serviceaccounts/line-3/${NAME}`, 200, { ...ACCOUNT, roleRef: { name: 'agent-admin' } }],
+    delete: () => ['DELETE', `/serviceaccounts/line-3/${NAME}`, 204],
+  },
+  applicationTemplates: {
+    create: () => ['POST', '/applicationTemplate', 201, { name: NAME, application: { microservices: [] } }],
+    edit: () => ['PATCH', `/applicationTemplate/${NAME}`, 204, { description: 'edited' }],
+    delete: () => ['DELETE', `/applicationTemplate/${NAME}`, 204],
+  },
+  microserviceTemplates: {
+    create: () => ['POST', '/microserviceTemplates', 200, { name: NAME, microservice: { schedule: 5 } }],
+    edit: () => ['PATCH', `/microserviceTemplates/${NAME}`, 200, { description: 'edited' }],
+    delete: () => ['DELETE', `/microserviceTemplates/${NAME}`, 202],
+  },
+  secrets: {
+    create: () => ['POST', '/secrets', 201, { name: NAME, type: 'Opaque', data: { value: 'one' } }],
+    edit: () => ['PATCH', `/secrets/${NAME}`, 200, { data: { value: 'edited' } }],
+    delete: () => ['DELETE', `/secrets/${NAME}`, 200],
+  },
+  configMaps: {
+    create: () => ['POST', '/configmaps', 201, { name: NAME, data: { value: 'one' } }],
+    edit: () => ['PATCH', `/configmaps/${NAME}`, 200, { data: { value: 'edited' } }],
+    delete: () => ['DELETE', `/configmaps/${NAME}`, 200],
+  },
+};
+
+/** One act on an object of each kind that has it. The application goes last, since its deletion waits for its node. */
+const each = (act: Act): Record<string, Step> =>
+  Object.fromEntries(
+    (act === 'delete' ? Object.entries(ACTS_OF).reverse() : Object.entries(ACTS_OF)).flatMap(([key, acts]) => {
+      const { [act]: requestOf } = acts;
+      if (!requestOf) return [];
+      const step: Step = async (fleet) => {
+        const [method, path, status, body] = requestOf(fleet);
+        expect([path, await fleet.rest(method, path, body)]).toEqual([path, status]);
+      };
+      return [[`${act} over REST: ${EVERY_KIND[key]?.noun}`, step]];
+    }),
+  );
+
+/** Further edits, which concern only the objects with the numbers 3 and 4. */
+const OTHERS: Record<string, Step> = {
   'the node of the created application reports that it runs': ({ report, spare }) => report(spare),
   'an application is edited over REST': async ({ rest, node }) => {
     expect(await rest('PUT', '/application/line-4', applicationBody('line-4', node(4), 'edited'))).toBe(204);
@@ -115,17 +216,26 @@ const STEPS: Record<string, (fleet: InMemoryController) => Promise<unknown> | un
   'a registry in use is not deleted': async ({ rest }) => {
     expect(await rest('DELETE', '/registries/23')).toBe(400);
   },
-  'an application is deleted': async ({ rest }) => {
-    expect(await rest('DELETE', '/application/another')).toBe(204);
-  },
-  'the node of the deleted application reports that nothing runs': ({ report, spare }) => report(spare),
-  'a node is created and deleted': async ({ rest, settle, stores }) => {
-    expect(await rest('POST', '/node', { name: 'extra', archId: 1 })).toBe(201);
-    await settle();
-    const [extra] = stores.nodes.byIndex('name', 'extra');
-    expect(await rest('DELETE', `/node/${nodeUuid(extra as EdgeNode)}`)).toBe(202);
-  },
 };
+
+const STEPS: Record<string, Step> = {
+  ...each('create'),
+  ...each('link'),
+  ...each('edit'),
+  ...OTHERS,
+  ...each('unlink'),
+  ...each('delete'),
+  'the node of the deleted application reports that nothing runs': ({ report, spare }) => report(spare),
+};
+
+test('every kind is created, edited and deleted, and linked and unlinked where it can be linked', () => {
+  const acts = Object.entries(ACTS_OF).map(([key, acts]) => [key, ACTS.filter((act) => acts[act])]);
+  const expected = Object.values(EVERY_KIND).map(({ key, links }) => [
+    key,
+    ACTS.filter((act) => links || !act.endsWith('link')),
+  ]);
+  expect(Object.fromEntries(acts)).toEqual(Object.fromEntries(expected));
+});
 
 describe('the cost of an edit does not grow with the objects that it does not concern', () => {
   const work = new Map<string, Work[]>();
@@ -135,8 +245,14 @@ describe('the cost of an edit does not grow with the objects that it does not co
     vi.stubEnv('NODE_ENV', 'production');
     for (const size of [FEW, MANY]) {
       await using fleet = await startInMemoryController(size);
+      const scarce = Object.values(EVERY_KIND).filter((kind) => storeOf(fleet.stores, kind).size < size);
+      expect(
+        scarce.map(({ key }) => key),
+        `kinds with fewer objects than ${size}`,
+      ).toEqual([]);
+      using counter = await startCallCounter();
       for (const [step, act] of Object.entries(STEPS)) {
-        work.set(step, [...(work.get(step) ?? []), await measure(fleet, () => act(fleet))]);
+        work.set(step, [...(work.get(step) ?? []), await measure(fleet, counter, () => act(fleet))]);
       }
     }
   });
@@ -161,11 +277,11 @@ const more = (many: ReadonlyMap<string, number>, few: ReadonlyMap<string, number
     .slice(0, SHOWN)
     .map(([what, count]) => `${what}: ${few.get(what) ?? 0} among ${FEW}, ${count} among ${MANY}`);
 
-async function measure(fleet: InMemoryController, act: () => unknown): Promise<Work> {
+async function measure(fleet: InMemoryController, counter: CallCounter, act: () => unknown): Promise<Work> {
   await fleet.settle();
   fleet.cluster.writes.clear();
   fleet.objectsRead.clear();
-  const calls = await countCalls(async () => {
+  const calls = await counter.during(async () => {
     await act();
     await fleet.settle();
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { countCalls } from '../../_count-calls.ts';
+import { startCallCounter } from '../../_count-calls.ts';
 import { makeApplication, makeEntry, makeInputs } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
 import { entryUuid } from '../names.ts';
@@ -39,7 +39,8 @@ async function workOf(entries: number): Promise<number> {
     applicationByName: (name) => byName.get(name),
     applicationsWithEntry: (uuid) => byEntry.get(uuid) ?? [],
   });
-  const calls = await countCalls(() => desiredState(inputs));
+  using counter = await startCallCounter();
+  const calls = await counter.during(() => desiredState(inputs));
   return [...calls.values()].reduce((sum, count) => sum + count, 0);
 }
 
