@@ -10,8 +10,8 @@ import {
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
+import { CORE_KINDS } from './kinds/core-objects.ts';
 import { KINDS, type Kind, type KindKey, type KindObject } from './kinds/index.ts';
-import { SHARED_KINDS } from './kinds/shared.ts';
 import { storeOf } from './stores/stores.ts';
 
 /**
@@ -45,7 +45,7 @@ type Acts = Readonly<
 
 const ACTS = ['create', 'link', 'edit', 'unlink', 'delete'] as const;
 const NAME = 'another';
-const EVERY_KIND = { ...KINDS, ...SHARED_KINDS } as Readonly<Record<string, Kind>>;
+const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as Readonly<Record<string, Kind>>;
 
 /** The status of the object of a kind that these requests created. */
 const made = ({ stores }: InMemoryController, key: 'nodes' | 'catalogItems' | 'registries') =>
@@ -64,7 +64,7 @@ const linkable = (path: string, body: object, change: object): Acts => ({
 });
 
 /** What happens to an object of every kind over REST; a kind without a row does not compile. */
-const ACTS_OF: Readonly<Record<KindKey | keyof typeof SHARED_KINDS, Acts>> = {
+const ACTS_OF: Readonly<Record<KindKey | keyof typeof CORE_KINDS, Acts>> = {
   applications: {
     create: ({ spare }) => ['POST', '/application', 201, applicationBody(NAME, spare)],
     edit: ({ spare }) => ['PUT', `/application/${NAME}`, 204, applicationBody(NAME, spare, 'edited')],

@@ -3,7 +3,7 @@ import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { type BuiltIn, isReservedFor } from '../domain/built-in.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Verdict } from '../domain/inputs.ts';
+import type { Lookups, Verdict } from '../domain/inputs.ts';
 import { idOf, uuidOf, v3Name } from '../domain/names.ts';
 
 import type { KindRest } from './rest.ts';
@@ -45,8 +45,8 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly inUse?: { status: 400 | 409; code: string };
   /** its objects can be linked to nodes: `spec.nodes` names them */
   readonly links?: KindLinks<T>;
-  /** what desired states read of the status of its objects, besides the identity */
-  readonly readOfStatus?: Of<T, unknown>;
+  /** what desired states make of the status of its objects, besides the identity; the lookups are those of now */
+  readonly readOfStatus?: { of(object: T, lookups: Pick<Lookups, 'secret' | 'configMap'>): unknown }['of'];
   /** the row of the roles for its objects (src/rest/access/roles.ts) */
   readonly access: 'workloads' | 'infrastructure';
   /** the support document has the members of its spec without their values */

@@ -3,7 +3,7 @@ import { labelName } from '../api/meta.ts';
 import { type VolumeMount, volumeMountResource, volumeMountSpecSchema } from '../api/v3/volume-mount.ts';
 import { type ConfigMapForm, type SecretForm, textOfConfigMap, textOfSecret } from '../domain/core-objects/form.ts';
 import type { KeyedText } from '../domain/inputs.ts';
-import { sourceOf, volumeMountVerdict } from '../domain/volume-mount/volume-mount.ts';
+import { contentSource, mountVersion, sourceOf, volumeMountVerdict } from '../domain/volume-mount/volume-mount.ts';
 import { defineKind, type FindReferenced } from './definition.ts';
 import { plainTranslation } from './plain.ts';
 import { type KindCrud, plainShapes } from './rest.ts';
@@ -40,7 +40,8 @@ export const volumeMountKind = defineKind<VolumeMount>()({
   access: 'workloads',
   inUse: { status: 409, code: 'VOLUME_MOUNT_IN_USE' },
   links: { reply: 'object', inUse: 'VOLUME_MOUNT_UNLINK_IN_USE' },
-  readOfStatus: ({ status }) => status?.version,
+  // A change of the content counts at once: that the status counts it later concerns no node.
+  readOfStatus: (mount, lookups) => mountVersion(mount, contentSource(mount, lookups)),
   references: (mount) => {
     const { kind, name } = sourceOf(mount);
     return [{ to: kind, ref: name }];

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { Application } from '../../api/v3/index.ts';
 import { textNameOf } from '../../domain/core-objects/form.ts';
+import type { Lookups } from '../../domain/inputs.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
 import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
@@ -17,6 +18,7 @@ import { dependency, nodesOf } from './node-inputs.ts';
  */
 export function subscribeAffectedNodes(
   stores: AgentStores,
+  lookups: Pick<Lookups, 'secret' | 'configMap'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
   onAffected: (nodes: ReadonlySet<string>) => void,
 ): Disposable {
@@ -51,7 +53,7 @@ export function subscribeAffectedNodes(
     ...REFERENCED_KINDS.map((key) => {
       const kind = KINDS[key] as Kind;
       return (stores[key] as Store<KindObject>).subscribe((change) => {
-        if (change.initial || !matters(change, sameReferenced(kind))) return;
+        if (change.initial || !matters(change, sameReferenced(kind, lookups))) return;
         const nodes = new Set<string>();
         const linked = (names: Iterable<string>) => {
           for (const name of names) {
@@ -117,12 +119,12 @@ const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.m
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
 const sameReferenced =
-  ({ identity, readOfStatus }: Kind) =>
+  ({ identity, readOfStatus }: Kind, lookups: Pick<Lookups, 'secret' | 'configMap'>) =>
   (a: KindObject, b: KindObject) =>
     sameSpec(a, b) &&
     identity.id?.(a) === identity.id?.(b) &&
     identity.uuid?.(a) === identity.uuid?.(b) &&
-    readOfStatus?.(a) === readOfStatus?.(b);
+    readOfStatus?.(a, lookups) === readOfStatus?.(b, lookups);
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&

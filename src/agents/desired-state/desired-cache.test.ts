@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { desiredState } from '../../domain/index.ts';
+import { contentSource, countedVersion } from '../../domain/volume-mount/volume-mount.ts';
 import { silentLog } from '../../kube/mod.ts';
+import { createLookups } from '../../stores/lookups.ts';
 import { type Digests, flagsOf } from '../../wire/index.ts';
 import {
   changed,
@@ -12,6 +14,7 @@ import {
   makeRegistry,
   makeSecret,
   makeStores,
+  makeVolumeMount,
   NAMESPACE,
 } from '../_util.ts';
 import { createLongPolls } from '../long-polls/long-polls.ts';
@@ -115,6 +118,32 @@ test('a model affects the nodes that it is linked to and those that bind it, and
   });
   expect(touchedBy(() => stores.models.set(unlinked))).toEqual(['n0']);
   expect(touchedBy(() => stores.models.remove(changed(unlinked, () => {})))).toEqual(['n1', 'n2']);
+});
+
+test('a changed Secret affects the nodes of its volume mount once, and not again when the status counts the change', () => {
+  const { stores, touchedBy } = setUp();
+  const secret = makeSecret('db', { password: 'x' }, SHAREABLE);
+  stores.secrets.set(secret);
+  const mount = makeVolumeMount('files', { secretName: 'db', nodes: ['n0', 'n1'] });
+  const lookups = createLookups(stores);
+  /** The mount with the status that its reconciler writes; a write of a status raises no generation. */
+  const counted = (one: typeof mount): typeof mount => ({
+    ...changed(one, () => {}),
+    metadata: { ...one.metadata, resourceVersion: `${Number(one.metadata.resourceVersion) + 1_000}` },
+    status: { observedGeneration: 1, ...countedVersion(one, contentSource(one, lookups)) },
+  });
+  stores.volumeMounts.set(mount);
+  const first = counted(mount);
+  stores.volumeMounts.set(first);
+  const edited = changed(secret, ({ data = {} }) => {
+    data.password = Buffer.from('y').toString('base64');
+  });
+  expect(touchedBy(() => stores.secrets.set(edited))).toEqual(['n0', 'n1']);
+  const second = counted(first);
+  expect(second.status?.version).toBe(2);
+  expect(touchedBy(() => stores.volumeMounts.set(second))).toEqual([]);
+  const { status: _, ...reset } = { ...second, metadata: { ...second.metadata, resourceVersion: '2000000' } };
+  expect(touchedBy(() => stores.volumeMounts.set(reset))).toEqual(['n0', 'n1']);
 });
 
 test('the password of a registry affects the nodes that pull from it, and only a Secret that may be used counts', () => {

@@ -1,4 +1,5 @@
 import type { DesiredState, NodeInputs } from '../../domain/inputs.ts';
+import { createLookups } from '../../stores/lookups.ts';
 import { oldest } from '../../stores/oldest.ts';
 import type { Digests, MicroserviceView } from '../../wire/index.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
@@ -43,10 +44,11 @@ interface Memo {
 
 const NOTHING: ReadonlyMap<string, MicroserviceView> = new Map();
 
-/** Two lines over a hundred: what invalidates a state and what computes it share the states of this replica. */
+/** Three lines over a hundred: what invalidates a state and what computes it share the states of this replica. */
 export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const { stores, desiredState, metrics = {}, capacity = 1_000 } = options;
-  const inputsOf = createNodeInputs(stores, options);
+  const lookups = createLookups(stores, options);
+  const inputsOf = createNodeInputs(lookups, options);
   const memos = new Map<string, Memo>();
   const dependents = createDependents();
   /** in order of use, oldest first */
@@ -109,7 +111,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
     for (const listener of listeners) listener(nodes);
   }
 
-  const subscription = subscribeAffectedNodes(stores, dependents.of, invalidate);
+  const subscription = subscribeAffectedNodes(stores, lookups, dependents.of, invalidate);
 
   return {
     digests: (uuid) => {

@@ -3,7 +3,7 @@ import type { NodeInputs } from '../../domain/inputs.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import { nodeRefsOf } from '../../kinds/application.ts';
 import { referenceKey } from '../../kinds/index.ts';
-import { createLookups } from '../../stores/lookups.ts';
+import type { StoreLookups } from '../../stores/lookups.ts';
 import type { AgentStores } from '../dependencies.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */
@@ -18,8 +18,10 @@ export const dependency = {
 } as const;
 
 /** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
-export function createNodeInputs(stores: AgentStores, options: { revisionKey?: string }) {
-  const { applicationsOn, linkedTo, ...lookups } = createLookups(stores, options);
+export function createNodeInputs(
+  { applicationsOn, linkedTo, ...lookups }: StoreLookups,
+  options: { revisionKey?: string },
+) {
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
     node,
