@@ -16,7 +16,7 @@ export interface Row {
   baseline?: string;
 }
 
-export type Unit = '' | 'ms' | 's' | 'CPU-ms' | '/s' | 'MiB' | 'MiB/s' | 'bytes' | '%' | 'kbit/s' | 'nodes/s';
+export type Unit = '' | 'ms' | 's' | 'CPU-ms' | '/s' | 'KiB' | 'MiB' | 'MiB/s' | 'bytes' | '%' | 'kbit/s' | 'nodes/s';
 
 /** One benchmark, which measures several figures. */
 export interface Benchmark {
@@ -40,8 +40,8 @@ export interface Context {
   log: Log;
   /** Everything that is measured; started by the first call. */
   stack(): Promise<Stack>;
-  /** Runs `work`; with --profile also shows where the controller spent its time meanwhile. */
-  profiled<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /** Runs `work`; with --profile also shows where the controller of `stack()`, or of another stack, spent its time meanwhile. */
+  profiled<T>(name: string, work: () => Promise<T>, of?: Stack): Promise<T>;
 }
 
 /** Thrown by a benchmark that cannot run on this machine; the message has the reason. */

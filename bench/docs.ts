@@ -1,4 +1,5 @@
 import { EARLIER } from './earlier.ts';
+import { isBusy } from './machine.ts';
 import { MISSES, NOT_MEASURED } from './misses.ts';
 import { budgetText, type Figure, type Report, type Result, shown } from './report.ts';
 
@@ -41,7 +42,7 @@ function conditions(results: readonly Result[]): string {
       `${c.cores} x ${c.cpu}, ${c.memory} GiB`,
       `${c.kubernetes}, etcd ${c.etcd}`,
       c.node,
-      `${c.load}`,
+      isBusy(c) ? `${c.load}: **busy**, figures are worse than those of a quiet machine` : `${c.load}`,
     ];
   });
   return `## Conditions\n\n${markdown(['run', 'benchmarks', 'machine', 'Kubernetes', 'Node', 'load at the start'], rows)}`;

@@ -51,6 +51,19 @@ export async function liveHeap(target: Inspected): Promise<number> {
   return usedSize;
 }
 
+/** The longest time for which the event loop of another Node process did not turn while `work` ran; ms. */
+export async function longestBlock(target: Inspected, work: () => Promise<unknown>): Promise<number> {
+  using inspector = await connect(target);
+  const evaluate = async (expression: string) => {
+    const { result } = (await inspector.call('Runtime.evaluate', { expression })) as { result: { value?: unknown } };
+    return result.value;
+  };
+  const perfHooks = `process.getBuiltinModule('node:perf_hooks')`;
+  await evaluate(`(globalThis.loopDelay = ${perfHooks}.monitorEventLoopDelay({ resolution: 1 })).enable()`);
+  await work();
+  return Number(await evaluate('loopDelay.disable(), loopDelay.max')) / 1e6;
+}
+
 /** The functions with the most self time; idle time is left out. */
 export function hotSpots({ nodes, samples, timeDeltas }: Profile, root: string): HotSpot[] {
   const byId = new Map(nodes.map((node) => [node.id, node]));

@@ -33,6 +33,9 @@ export async function readConditions(): Promise<Conditions> {
   };
 }
 
+/** Whether other work took so much of the machine at the start that figures are worse. */
+export const isBusy = ({ load, cores }: Pick<Conditions, 'load' | 'cores'>): boolean => load > cores / 4;
+
 /** The first version number in the output of a program with --version. */
 function versionIn(program: string): string {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });

@@ -6,7 +6,7 @@ import { type Benchmark, type Context, Skip } from './benchmark.ts';
 import { BENCHMARKS } from './benchmarks/index.ts';
 import { renderDocs } from './docs.ts';
 import { hotSpots, INSPECTABLE, profile } from './inspector.ts';
-import { type Conditions, readConditions } from './machine.ts';
+import { type Conditions, isBusy, readConditions } from './machine.ts';
 import { HELP, type Options, parseOptions } from './options.ts';
 import { figuresOf, merge, type Result, readReport, table, writeReport } from './report.ts';
 import { createStack, type Stack } from './stack.ts';
@@ -40,8 +40,7 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
   process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} ${INSPECTABLE}`.trim();
 
   const conditions = await readConditions();
-  if (conditions.load > conditions.cores / 4)
-    log(`The machine is busy (load ${conditions.load}); figures will be worse`);
+  if (isBusy(conditions)) log(`The machine is busy (load ${conditions.load}); figures will be worse`);
   const chosen = BENCHMARKS.filter(({ name }) => options.names.length === 0 || options.names.includes(name));
   const results: Result[] = [];
   const stop = new AbortController();
@@ -60,7 +59,8 @@ async function measure(options: Options, order: readonly string[]): Promise<numb
       log,
       stack: started.get,
       profiled: options.profile
-        ? async (name, work) => profiled(name, work, { stack: await started.get(), folder: dirname(options.out), log })
+        ? async (name, work, of) =>
+            profiled(name, work, { stack: of ?? (await started.get()), folder: dirname(options.out), log })
         : (_, work) => work(),
     };
     for (const benchmark of chosen) {

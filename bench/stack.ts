@@ -35,7 +35,9 @@ export interface Stack extends AsyncDisposable {
   /** Grows the fleet to `count` nodes and applications that are Ready, and waits until nothing is written any more. */
   settled(count: number): Promise<void>;
   /** Begins to count writes to the API server by all clients, except leases, reviews and tokens. */
-  watchWrites(): Promise<() => Promise<Writes>>;
+  watchWrites(): Promise<() => Promise<Requests>>;
+  /** The same of reads: objects and lists, without watches. */
+  watchReads(): Promise<() => Promise<Requests>>;
   /** Kills the controller, runs `meanwhile`, starts the controller again and waits until it is ready. */
   restartController(meanwhile?: () => Promise<void>): Promise<{ beganAt: number; readyMs: number }>;
   /** Waits until the controller leads, has nothing to do, and nothing is written any more. */
@@ -50,8 +52,8 @@ export interface Stack extends AsyncDisposable {
   readonly onDisk: boolean;
 }
 
-/** The number of written objects, in total and by verb and resource: `PATCH edgenodes/status`. */
-export interface Writes {
+/** The number of successful requests, in total and by verb and resource: `PATCH edgenodes/status`. */
+export interface Requests {
   total: number;
   kinds: ReadonlyMap<string, number>;
 }
@@ -68,7 +70,9 @@ const TMPFS = 0x01021994;
 
 const WRITES: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE']);
 
-/** Writes that store no object, or that are periodic. */
+const READS: ReadonlySet<string> = new Set(['GET', 'LIST']);
+
+/** Requests that store no object, or that are periodic. */
 const UNCOUNTED: ReadonlySet<string> = new Set([
   'leases',
   'subjectaccessreviews',
@@ -117,29 +121,31 @@ export async function createStack(log: Log): Promise<Stack> {
     return { controller: controller.pid, 'API server': apiServer as number, etcd: etcd as number };
   };
 
-  async function writesSoFar(): Promise<Map<string, number>> {
+  async function countedSoFar(verbs: ReadonlySet<string>): Promise<Map<string, number>> {
     const page = await kube.request<string>('GET', '/metrics');
     const kinds = new Map<string, number>();
     for (const { labels, value } of samplesOf(page, 'apiserver_request_total')) {
       const { verb = '', resource = '', subresource, code = '' } = labels;
-      if (!WRITES.has(verb) || UNCOUNTED.has(resource) || !code.startsWith('2')) continue;
+      if (!verbs.has(verb) || resource === '' || UNCOUNTED.has(resource) || !code.startsWith('2')) continue;
       const kind = `${verb} ${resource}${subresource ? `/${subresource}` : ''}`;
       kinds.set(kind, (kinds.get(kind) ?? 0) + value);
     }
     return kinds;
   }
 
-  async function watchWrites(): Promise<() => Promise<Writes>> {
-    const before = await writesSoFar();
+  async function watchRequests(verbs: ReadonlySet<string>): Promise<() => Promise<Requests>> {
+    const before = await countedSoFar(verbs);
     return async () => {
       const kinds = new Map<string, number>();
-      for (const [kind, count] of await writesSoFar()) {
+      for (const [kind, count] of await countedSoFar(verbs)) {
         const more = count - (before.get(kind) ?? 0);
         if (more > 0) kinds.set(kind, more);
       }
       return { total: [...kinds.values()].reduce((sum, count) => sum + count, 0), kinds };
     };
   }
+
+  const watchWrites = () => watchRequests(WRITES);
 
   async function metric(...[name, passes]: Parameters<Stack['metric']>): Promise<number> {
     return sumOf(await (await fetch(`http://127.0.0.1:${ports.metrics}/metrics`)).text(), name, passes);
@@ -189,6 +195,7 @@ export async function createStack(log: Log): Promise<Stack> {
     pids,
     settled,
     watchWrites,
+    watchReads: () => watchRequests(READS),
     quiet,
     async restartController(meanwhile) {
       controller.signal('SIGKILL');
@@ -209,7 +216,7 @@ export async function createStack(log: Log): Promise<Stack> {
 }
 
 /** `1.0 POST applications, 2.3 PATCH applications/status`, each divided by `by`. */
-export function describeWrites({ kinds }: Writes, by: number): string {
+export function describeRequests({ kinds }: Requests, by: number): string {
   const parts = [...kinds].sort(([, a], [, b]) => b - a).map(([kind, count]) => `${(count / by).toFixed(1)} ${kind}`);
   return parts.join(', ') || 'none';
 }

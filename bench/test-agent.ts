@@ -14,6 +14,7 @@ import {
   SECTIONS,
   type StatusReport,
 } from '../src/wire/index.ts';
+import type { VolumeMountView } from '../src/wire/volume-mounts.ts';
 import type { Answer, Http } from './http.ts';
 import { nodeTokens } from './tokens.ts';
 
@@ -48,6 +49,10 @@ export interface TestAgent {
   nextNotice(): Promise<Notice>;
   /** The list that was received last; undefined before the first one. */
   readonly microservices: readonly Entry[] | undefined;
+  /** The volume mounts that were received last. */
+  readonly volumeMounts: readonly VolumeMountView[] | undefined;
+  /** Called when the agent has what a long poll told it of; `at`: performance.now() when that poll returned. */
+  onTold: ((at: number) => void) | undefined;
   /** Called with the response to each long poll, or with the error. */
   onAnswer: ((answer: Answer | Error) => void) | undefined;
 }
@@ -86,6 +91,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
   const startTime = Date.now();
   let have: Digests = {};
   let microservices: readonly Entry[] | undefined;
+  let volumeMounts: readonly VolumeMountView[] | undefined;
   let waiting: ((notice: Notice) => void)[] = [];
   let reports = 0;
 
@@ -113,9 +119,11 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     const due = parseHave(reply.due);
     const notice: Digests = { ...have };
     for (const section of flagged) notice[section] = due[section];
+    if (flagged.includes('volumeMounts')) ({ volumeMounts } = JSON.parse((await get('/volumeMounts')).text));
     const concerns = MICROSERVICE_SECTIONS.some((section) => flagged.includes(section));
     if (!concerns) {
       have = notice;
+      agent.onTold?.(at);
       return;
     }
     const answer = await get('/microservices');
@@ -126,6 +134,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     const woken = waiting;
     waiting = [];
     for (const wake of woken) wake({ at, microservices });
+    agent.onTold?.(at);
     await agent.report();
   }
 
@@ -144,8 +153,12 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     name,
     tokens,
     onAnswer: undefined,
+    onTold: undefined,
     get microservices() {
       return microservices;
+    },
+    get volumeMounts() {
+      return volumeMounts;
     },
     poll: (token) =>
       http.send({

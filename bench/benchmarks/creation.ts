@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Benchmark } from '../benchmark.ts';
 import { percentile, spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites } from '../stack.ts';
+import { describeRequests } from '../stack.ts';
 
 /** How long a client that creates an application waits for the response of REST. */
 export const creation: Benchmark = {
@@ -49,7 +49,7 @@ export const creation: Benchmark = {
       },
       notes: [
         `${ALONE} applications ${PAUSE_MS} ms apart; ${n} one right after the other, while the nodes of those before are told of them and report`,
-        `written for each, until its node runs it: ${describeWrites(writes, n)}`,
+        `written for each, until its node runs it: ${describeRequests(writes, n)}`,
       ],
     };
   },

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '../../hack/wait.ts';
 import { API_VERSION } from '../../src/api/names.ts';
 import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
+import { costOf, rateOf } from '../cost.ts';
 import { applicationBody, MICROSERVICES } from '../fleet.ts';
 import { closedLoop, openLoop } from '../load.ts';
 import { percentile } from '../percentile.ts';
-import { type Usage, watchUsage } from '../processes.ts';
-import { createStack, describeWrites, pathOf, type Stack, timeList } from '../stack.ts';
+import { createStack, describeRequests, pathOf, type Stack, timeList } from '../stack.ts';
 import type { TestAgent } from '../test-agent.ts';
 
 const SIZES = [100, 1_000] as const;
@@ -84,17 +84,21 @@ async function edits(context: Context, stack: Stack, size: number): Promise<Reco
   await fill(stack, size - 2 * times - fleet.applications.length);
   await fleet.deploy(fleet.applications.length + times, { concurrency: 4 });
   await stack.quiet(900_000);
-  const atRest = await rateOf(stack, async () => sleep(10_000));
+  const atRest = await rateOf(stack);
 
   const created: number[] = [];
   const create = await costOf(stack, atRest, times, () =>
-    context.profiled(`create among ${size}`, async () => {
-      for (let i = 0; i < times; i++) {
-        created.push(...(await fleet.deploy(fleet.applications.length + 1)));
-        await sleep(PAUSE_MS);
-      }
-      await stack.quiet(600_000);
-    }),
+    context.profiled(
+      `create among ${size}`,
+      async () => {
+        for (let i = 0; i < times; i++) {
+          created.push(...(await fleet.deploy(fleet.applications.length + 1)));
+          await sleep(PAUSE_MS);
+        }
+        await stack.quiet(600_000);
+      },
+      stack,
+    ),
   );
   const edited: number[] = [];
   const edit = await costOf(stack, atRest, times, async () => {
@@ -152,27 +156,6 @@ async function fill({ kube }: Stack, count: number): Promise<void> {
 
 const FILL = 'other-';
 
-/** CPU-ms per second. */
-type Rate = Pick<Usage['cpuMs'], 'total'> & { controller: number };
-
-async function rateOf(stack: Stack, work: () => Promise<unknown>): Promise<Rate> {
-  const usage = watchUsage(stack.pids());
-  await work();
-  const { cpuMs, seconds } = usage();
-  return { total: cpuMs.total / seconds, controller: (cpuMs.controller ?? 0) / seconds };
-}
-
-/** CPU-ms for each of `count`, without the usage at rest. */
-async function costOf(stack: Stack, atRest: Rate, count: number, work: () => Promise<unknown>): Promise<Rate> {
-  const usage = watchUsage(stack.pids());
-  await work();
-  const { cpuMs, seconds } = usage();
-  return {
-    total: (cpuMs.total - atRest.total * seconds) / count,
-    controller: ((cpuMs.controller ?? 0) - atRest.controller * seconds) / count,
-  };
-}
-
 async function silence(context: Context, stack: Stack) {
   const { fleet } = stack;
   const stay = Math.round(fleet.agents.length * STAY);
@@ -206,7 +189,7 @@ async function silence(context: Context, stack: Stack) {
       );
       await stack.quiet(600_000);
     });
-    return { cost, seconds, p99: percentile(latencies, 0.99), writes: describeWrites(await wrote(), count) };
+    return { cost, seconds, p99: percentile(latencies, 0.99), writes: describeRequests(await wrote(), count) };
   };
 
   const comeBack = await fleet.silence(count);

@@ -3,7 +3,7 @@ import { type Benchmark, by } from '../benchmark.ts';
 import { assertAllAnswered, closedLoop, type Send } from '../load.ts';
 import { spread } from '../percentile.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites, type Stack } from '../stack.ts';
+import { describeRequests, type Stack } from '../stack.ts';
 
 /** The cost of a report in which nothing has changed. */
 export const heartbeat: Benchmark = {
@@ -62,7 +62,7 @@ export const heartbeat: Benchmark = {
       },
       notes: [
         `${count} reports of ${stack.fleet.agents.length} nodes, each with the whole list and moved figures; CPU of controller, API server and etcd, what they use at rest included`,
-        `etcd writes ${Math.round(atRest)} bytes/s at rest (leases); objects written meanwhile: ${describeWrites(writes, 1)}`,
+        `etcd writes ${Math.round(atRest)} bytes/s at rest (leases); objects written meanwhile: ${describeRequests(writes, 1)}`,
       ],
     };
   },

@@ -4,7 +4,7 @@ import { type Benchmark, by, type Context } from '../benchmark.ts';
 import type { Edge } from '../edge.ts';
 import type { Fleet } from '../fleet.ts';
 import { memoryOf, watchUsage } from '../processes.ts';
-import { describeWrites, pathOf } from '../stack.ts';
+import { describeRequests, pathOf } from '../stack.ts';
 import { untilReady } from './apply.ts';
 
 /** The cost while nothing happens: of a real agent with its containers, and of the fleet's controller. */
@@ -90,7 +90,7 @@ export const idle: Benchmark = {
       },
       notes: [
         `${seconds} s; the agent as one bundled file; ${nodes - 1} nodes hold polls and report every 60 s meanwhile`,
-        `objects written in that time: ${describeWrites(writes, 1)}`,
+        `objects written in that time: ${describeRequests(writes, 1)}`,
       ],
     };
   },

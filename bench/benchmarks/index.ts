@@ -11,10 +11,12 @@ import { nodes } from './nodes.ts';
 import { poll } from './poll.ts';
 import { provisioning } from './provisioning.ts';
 import { pull } from './pull.ts';
+import { reads } from './reads.ts';
 import { reconnect } from './reconnect.ts';
 import { replay } from './replay.ts';
 import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
+import { secrets } from './secrets.ts';
 import { templates } from './templates.ts';
 
 /**
@@ -27,6 +29,8 @@ export const BENCHMARKS: readonly Benchmark[] = [
   templates,
   nodes,
   growth,
+  reads,
+  secrets,
   provisioning,
   creation,
   replay,

@@ -8,7 +8,7 @@ import { memoryOf, watchUsage } from '../processes.ts';
 import type { LinkQuality } from '../simulation/link.ts';
 import { createNodeLoad } from '../simulation/load.ts';
 import { type Simulation, startSimulation } from '../simulation/simulation.ts';
-import { countReady, createStack, describeWrites, pathOf, type Stack, timeList } from '../stack.ts';
+import { countReady, createStack, describeRequests, pathOf, type Stack, timeList } from '../stack.ts';
 
 const LINK: LinkQuality = { roundTripMs: 120, loss: 0.02, cuts: 0.002 };
 const MICROSERVICES = 6;
@@ -148,7 +148,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   figures.running = (performance.now() - began) / 1_000;
   await stack.quiet(300_000);
   figures.cost = used().cpuMs.total / (size - before);
-  notes.push(`${size} nodes: written for an application: ${describeWrites(await wrote(), size - before)}`);
+  notes.push(`${size} nodes: written for an application: ${describeRequests(await wrote(), size - before)}`);
   const { starts, running } = await simulation.call('state', {});
   if (running !== size * MICROSERVICES) throw new Error(`${running} containers run`);
   figures.starts = (starts - earlier.starts) / (running - earlier.running);
@@ -164,7 +164,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   figures.restController = (rest.cpuMs.controller ?? 0) / rest.seconds / 10;
   figures.restRest = (rest.cpuMs.total - (rest.cpuMs.controller ?? 0)) / rest.seconds / 10;
   if (restSeconds >= 300) figures.writes = (restWrites.total / size) * (300 / rest.seconds);
-  notes.push(`${size} nodes: written in ${restSeconds} s at rest: ${describeWrites(restWrites, 1)}`);
+  notes.push(`${size} nodes: written in ${restSeconds} s at rest: ${describeRequests(restWrites, 1)}`);
 
   /** CPU-ms for each of `count`, without the usage at rest */
   const costOf = async (count: number, work: () => Promise<unknown>) => {
@@ -199,7 +199,7 @@ async function measure({ context, stack, simulation, registry, size }: Size) {
   await speech.send('report', 200, seconds);
   const reported = reporting();
   notes.push(
-    `${size} nodes: written while they told that nothing changed: ${describeWrites(await wroteMeanwhile(), 1)}`,
+    `${size} nodes: written while they told that nothing changed: ${describeRequests(await wroteMeanwhile(), 1)}`,
   );
   const goesOn = ((undisturbed + (await background())) / 2) * reported.seconds;
   figures.heartbeat = (reported.cpuMs.total - goesOn) / (200 * seconds);

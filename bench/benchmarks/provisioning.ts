@@ -1,7 +1,7 @@
 import { cpus } from 'node:os';
 import type { Benchmark } from '../benchmark.ts';
 import { watchUsage } from '../processes.ts';
-import { describeWrites } from '../stack.ts';
+import { describeRequests } from '../stack.ts';
 
 /** How fast nodes are provisioned: as many as a small fleet has, several at a time. */
 export const provisioning: Benchmark = {
@@ -35,7 +35,7 @@ export const provisioning: Benchmark = {
       notes: [
         `${nodes} nodes, 16 at a time: first all are created, then all keys issued, then all provisioned; their agents poll from then on`,
         `of ${cpus().length} cores ${provisioned.busy.toFixed(1)} were busy while they were provisioned`,
-        `written for each: ${describeWrites(writes, nodes)}`,
+        `written for each: ${describeRequests(writes, nodes)}`,
       ],
     };
   },
