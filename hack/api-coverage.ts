@@ -70,8 +70,9 @@ function createMatcher(routes: readonly AnyRoute[]) {
   };
 }
 
-/** Tests on a real API server first, then those in memory, then whole processes. */
-const levelOf = (file: string) => (file.startsWith('e2e/') ? 2 : file.endsWith('.api.test.ts') ? 0 : 1);
+/** Tests on a real API server first, then those in memory, then whole processes, then those of cost, which show a status alone. */
+const levelOf = (file: string) =>
+  file.endsWith('cost.test.ts') ? 3 : file.startsWith('e2e/') ? 2 : file.endsWith('.api.test.ts') ? 0 : 1;
 const byLevel = (a: string, b: string) => levelOf(a) - levelOf(b) || (a < b ? -1 : 1);
 
 const METHOD_CALL = /\.(get|head|post|put|patch|delete)(?:<[^>()]*>)?\(\s*(?=[\w'"`])/g;
