@@ -115,11 +115,13 @@ const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || $
 
 /** CEL: the microservices in the status of the object that is being deleted. */
 const OBSERVED = 'has(oldObject.status) && has(oldObject.status.microservices)';
+/** CEL: of a microservice `m` of an application, whether something of it may be on its machine. */
+const REACHED = `has(m.node) && m.state != 'QUEUED'`;
 /** The most names that a message lists. */
 const SHOWN = 500;
 /** CEL of a message that lists the observed microservices, each by a CEL expression over `m`. */
-const listing = (before: string, each: string, after: string) =>
-  `'${before}' + [oldObject.status.microservices.map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
+const listing = (before: string, each: string, after: string, of = 'true') =>
+  `'${before}' + [oldObject.status.microservices.filter(m, ${of}).map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
 
 /** CEL: whether `object` has a label or an annotation. */
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
@@ -180,12 +182,13 @@ function policies(namespace: string): Policy[] {
       operations: ['DELETE'],
       resources: ['applications'],
       warns: true,
-      expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, has(m.node)) || ${controller} || ${COLLECTOR}`,
+      expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, ${REACHED}) || ${controller} || ${COLLECTOR}`,
       message: 'what the application runs is removed from its machines',
       messageExpression: listing(
         'this removes from their machines: ',
-        `m.name + (has(m.node) ? ' on ' + m.node : '')`,
+        `m.name + ' on ' + m.node`,
         `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
+        REACHED,
       ),
     },
     {

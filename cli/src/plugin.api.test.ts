@@ -61,7 +61,7 @@ describe('apply', () => {
   test('makes a Microservice an entry of its application and leaves the entries of other files', async () => {
     await apply(plant());
     const third = `kind: Microservice\nmetadata: {name: ${name}/third}\nspec: {agent: {name: gw}, images: {amd64: "z:1"}}\n`;
-    expect((await apply(third)).out).toBe(`microservice/${name}/third configured\n`);
+    expect((await apply(third)).out).toBe(`microservice/${name}/third created\n`);
     await apply(plant('x:3'));
     const entries = (await application()).spec.microservices?.map((entry) => entry.name);
     expect(entries?.toSorted()).toEqual(['reader', 'third', 'writer']);

@@ -127,7 +127,7 @@ export function verdictOf(error: unknown): Verdict | undefined {
     status,
     code,
     field: 'template',
-    message: `template: ${message.replace(/^template: /, '')}`,
+    message: /^template[.:]/.test(message) ? message : `template: ${message}`,
   });
   if (error instanceof DomainError) {
     const { status, code, message } = error;

@@ -38,6 +38,9 @@ function createSlowRenderer() {
   return { renderer, failures: () => failures };
 }
 
+/** With a role that only callers who may bind it give. */
+const STRONG = { roleRef: { name: 'agent-admin' } };
+
 const template = (kind: string, name: string, spec: object) => ({
   apiVersion: 'skerry.dev/v3',
   kind,
@@ -60,7 +63,10 @@ async function start(applications: readonly Application[]) {
   const { client } = createInMemoryApiServer(stores);
   for (const store of Object.values(stores)) store.swap([], '1');
   stores.microserviceTemplates.swap(
-    [template('MicroserviceTemplate', 'endless', { microservice: { images: { amd64: '{{ endless }}' } } }) as never],
+    [
+      template('MicroserviceTemplate', 'endless', { microservice: { images: { amd64: '{{ endless }}' } } }) as never,
+      template('MicroserviceTemplate', 'strong', { microservice: { serviceAccount: STRONG } }) as never,
+    ],
     '1',
   );
   stores.applicationTemplates.swap(
@@ -127,6 +133,21 @@ test('eight applications whose templates never end delay no other application, a
   await vi.advanceTimersByTimeAsync(9 * SLOW_MS);
   expect(read('templated').spec.description).toBe('rendered');
   expect(condition('templated', 'Ready')).toMatchObject({ status: 'True', reason: 'Empty' });
+});
+
+test('a template gives no role that has to be bound, and leaves one that the entry has', async () => {
+  const entry = { agent: undefined, images: undefined, template: { name: 'strong' } };
+  await using fixture = await start([
+    makeApplication({ name: 'taken', uid: 'uid-taken', entries: [makeEntry(entry)] }),
+    makeApplication({ name: 'given', uid: 'uid-given', entries: [makeEntry({ ...entry, serviceAccount: STRONG })] }),
+  ]);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(fixture.read('taken').spec.microservices).not.toMatchObject([{ serviceAccount: STRONG }]);
+  expect(fixture.condition('taken', 'Ready')).toMatchObject({
+    reason: 'TemplateInvalid',
+    message: expect.stringContaining('cannot give the role "agent-admin"'),
+  });
+  expect(fixture.condition('given', 'Ready')?.reason).not.toBe('TemplateInvalid');
 });
 
 test('each of many failures is remembered at once and tried again after five minutes', async () => {

@@ -1,9 +1,9 @@
 import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { directorySize } from './disk.ts';
-import { architectureId, architectureOf, processLimits, sparing } from './machine.ts';
+import { architectureId, architectureOf, localMachine, processLimits, sparing } from './machine.ts';
 import { cgroupPaths } from './usage.ts';
 
 test("the process's limits are read, and whether it may raise them", () => {
@@ -16,6 +16,13 @@ test("the process's limits are read, and whether it may raise them", () => {
   expect(processLimits(limits, 'CapEff:\t000001fffeffffff\n').mayRaise).toBe(false);
   expect(processLimits(limits, '', '32768\n').hard).toEqual({ nofile: 20000, nproc: 32768 });
   expect(processLimits('', '')).toEqual({ mayRaise: false, hard: {} });
+});
+
+test('the first measurement of the CPU leaves out what the process used before', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'machine-'));
+  const { cpuUsage } = await localMachine(folder).measure();
+  rmSync(folder, { recursive: true });
+  expect(cpuUsage).toBeLessThanOrEqual(100 * (cpus().length + 1));
 });
 
 test('architectures have the ids of the v3 API', () => {

@@ -22,7 +22,7 @@ export interface Machine {
 export function localMachine(diskDirectory: string): Machine {
   const facts = osFacts();
   let cpuBefore: CpuTimes | undefined;
-  let ownBefore = { at: performance.now(), micros: 0 };
+  let ownBefore = ownCpu();
   const ownDisk = sparing(() => directorySize(diskDirectory));
   return {
     bootId: (readText('/proc/sys/kernel/random/boot_id') ?? 'unknown').trim(),
@@ -38,10 +38,9 @@ export function localMachine(diskDirectory: string): Machine {
       const cpuNow = parseCpuTimes((await readKernelFile('/proc/stat')) ?? '');
       const busy = cpuNow && cpuBefore ? busyPercent(cpuBefore, cpuNow) : undefined;
       cpuBefore = cpuNow;
-      const { user, system } = process.cpuUsage();
-      const at = performance.now();
-      const share = (user + system - ownBefore.micros) / 10 / Math.max(1, at - ownBefore.at);
-      ownBefore = { at, micros: user + system };
+      const ownNow = ownCpu();
+      const share = (ownNow.micros - ownBefore.micros) / 10 / Math.max(1, ownNow.at - ownBefore.at);
+      ownBefore = ownNow;
       return {
         ...facts,
         memoryUsage: process.memoryUsage.rss(),
@@ -56,6 +55,12 @@ export function localMachine(diskDirectory: string): Machine {
       };
     },
   };
+}
+
+/** What this process has used of the CPU, and when. */
+function ownCpu(): { at: number; micros: number } {
+  const { user, system } = process.cpuUsage();
+  return { at: performance.now(), micros: user + system };
 }
 
 const GIB = 1024 ** 3;

@@ -122,7 +122,8 @@ async function applyEntry(
   const manager = `${FIELD_MANAGER}/${entry.name}`;
   const { after, done } = await applied(context, APPLICATIONS, before, object, manager);
   await rebuildEntries(context, after, rebuild);
-  return `microservice/${v3Name(before)}/${entry.name} ${done}`;
+  const isNew = !before.spec.microservices?.some(({ name }) => name === entry.name);
+  return `microservice/${v3Name(before)}/${entry.name} ${isNew ? 'created' : done}`;
 }
 
 /** Secrets and ConfigMaps: microservices may use those that are labelled, and a file must not publish another one. */

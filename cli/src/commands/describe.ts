@@ -117,10 +117,10 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
       ['State', line?.state],
       ['Ready', line?.ready],
       ['Message', line?.message],
-      ['Started', observed?.startTime],
+      ['Started', timeOf(observed?.startTime)],
       ['Restarts', observed?.restartCount],
       ['Last error', observed?.lastError],
-      ['Last error at', observed?.lastErrorAt],
+      ['Last error at', timeOf(observed?.lastErrorAt)],
       ['Revision', observed?.revision],
     ]),
     await eventsOf(context, row.application),
@@ -163,6 +163,8 @@ function microservices(rows: readonly MicroserviceRow[]): string {
     rows.map((row) => columns.map((column) => column.of(row))),
   );
 }
+
+const timeOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
 
 const section = (title: string, head: readonly string[], rows: readonly (readonly string[])[]) =>
   rows.length === 0 ? '' : `${title}:\n${table(head, rows).replace(/^(?=.)/gm, '  ')}`;

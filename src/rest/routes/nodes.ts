@@ -265,7 +265,9 @@ function notReady(
   releasesUrl: string | undefined,
 ): string | undefined {
   const isReady = command === 'upgrade' ? status?.isReadyToUpgrade : status?.isReadyToRollback;
-  if (!isReady) return 'its agent does not say so';
+  if (!isReady && command === 'upgrade')
+    return 'its agent does not say that it can (ours can once it was installed with a launcher)';
+  if (!isReady) return 'its agent has no former release';
   // Third-party agents know themselves where their releases are.
   if (command === 'upgrade' && status?.agent && !releasesUrl)
     return 'the controller has no place of releases (SKERRY_RELEASES_URL)';
