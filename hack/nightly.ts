@@ -78,6 +78,16 @@ const RUNS: readonly Run[] = [
     command: tests('api', 'src/rest/fuzz.api.test.ts'),
   },
   {
+    name: 'sequences',
+    about: 'random sequences of operations over all kinds against a model of the rules, for ten minutes',
+    command: tests('unit', 'src/sequences.test.ts'),
+  },
+  {
+    name: 'forms',
+    about: 'random multipart forms, five minutes for each property',
+    command: tests('unit', 'src/rest/multipart.test.ts'),
+  },
+  {
     name: 'fuzz-agent',
     about: 'a hostile controller says random things to the agent',
     command: tests('unit', 'agent/src/plan/hostile-controller.test.ts'),

@@ -28,6 +28,8 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
   /** objects of resources without a store */
   const others = new Map<string, KubeObject>();
   let version = 1_000;
+  /** Unix ms of the last creation: of two objects one is always older */
+  let createdAt = 0;
 
   const storeOf = ({ plural }: Resource) =>
     Object.values(stores).find((store) => store.resource.plural === plural) as unknown as
@@ -96,7 +98,8 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
     async create(resource: Resource, object: KubeObject) {
       if (read(resource, object.metadata)) throw new ApiError(409, { reason: 'AlreadyExists' }, 'create');
       count('create', resource);
-      const creationTimestamp = new Date().toISOString();
+      createdAt = Math.max(Date.now(), createdAt + 1);
+      const creationTimestamp = new Date(createdAt).toISOString();
       const metadata = { uid: randomUUID(), generation: 1, creationTimestamp, ...structuredClone(object.metadata) };
       return put(resource, { ...structuredClone(object), metadata });
     },

@@ -22,6 +22,7 @@ import type {
 import { createIds } from './controllers/ids.ts';
 import { runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
+import { CORE_KINDS } from './kinds/core-objects.ts';
 import { KINDS } from './kinds/index.ts';
 import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
 import type { MutableStore, Store } from './kube/store.ts';
@@ -44,7 +45,11 @@ export type InMemoryController = Awaited<ReturnType<typeof startInMemoryControll
 /** The parts of src/app.ts except for the API server, the election and the network. */
 export async function startInMemoryController(
   size: number,
-  { waitSeconds = 3_600, systemImages = {} }: { waitSeconds?: number; systemImages?: SystemImages } = {},
+  {
+    waitSeconds = 3_600,
+    callers = 0,
+    systemImages = {},
+  }: { waitSeconds?: number; callers?: number; systemImages?: SystemImages } = {},
 ) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
@@ -91,7 +96,10 @@ export async function startInMemoryController(
         observations: { of: agents.currentValues.of, listeningSince: () => listeningSince },
         self: { version: '0.0.0', caCert: () => '' },
         provisioning,
-        authenticator: createTokenTable({ admin: { name: 'admin', groups: [] } }),
+        authenticator: createTokenTable({
+          admin: { name: 'admin', groups: [] },
+          ...Object.fromEntries(numbered('admin', callers).map((name) => [name, { name, groups: ['admin'] }])),
+        }),
         authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
       }),
     }),
@@ -204,6 +212,42 @@ export async function startInMemoryController(
     }
   }
 
+  /** Resolves when no reconciler has work: for changes that cause no timers. */
+  async function idle() {
+    for (let quiet = 0, before = -1; quiet < 3; ) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, 0);
+      const written = [...cluster.writes.values()].reduce((sum, count) => sum + count, 0);
+      quiet = busy === 0 && written === before ? quiet + 1 : 0;
+      before = written;
+    }
+  }
+
+  /** Removes everything that is neither built in nor there from the start. */
+  async function reset() {
+    await idle();
+    for (const { key, resource } of [...Object.values(KINDS), ...Object.values(CORE_KINDS)]) {
+      const store = stores[key as keyof Stores] as unknown as Store<KubeObject>;
+      for (const { metadata } of store.list()) {
+        const { name, labels } = metadata;
+        const isCore = key === 'secrets' || key === 'configMaps';
+        const object = store.get(NAMESPACE, name);
+        if (!object || (isCore ? labels?.[LABELS.shareable] !== 'true' : FROM_THE_START.has(`${key}/${name}`)))
+          continue;
+        cluster.edit(object, (copy) => {
+          copy.metadata.finalizers = [];
+        });
+        await client.delete(resource as never, { name, namespace: NAMESPACE });
+      }
+    }
+    await idle();
+  }
+  const FROM_THE_START = new Set(
+    Object.values(KINDS).flatMap(({ key }) =>
+      (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),
+    ),
+  );
+
   // A replica that begins to lead drops its former observations.
   agents.observations.entries();
   await settle();
@@ -226,6 +270,10 @@ export async function startInMemoryController(
     reportModels,
     poll,
     settle,
+    idle,
+    reset,
+    /** what a node is to have */
+    desired: (uuid: string) => agents.routes.desired(uuid),
     microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
     async rest(method: string, path: string, body?: unknown): Promise<number> {
       const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
@@ -236,9 +284,27 @@ export async function startInMemoryController(
       await response.text();
       return response.status;
     },
+    /** A response with its body; `file` is sent as a YAML file. */
+    async request(
+      method: string,
+      path: string,
+      { token, body, file }: { token: string; body?: unknown; file?: unknown },
+    ): Promise<{ status: number; body: Record<string, unknown> }> {
+      const type = file === undefined ? 'application/json' : 'application/x-yaml';
+      const sent = file ?? body;
+      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, 'content-type': type },
+        ...(sent !== undefined && { body: JSON.stringify(sent) }),
+      });
+      const text = await response.text();
+      return { status: response.status, body: text ? JSON.parse(text) : undefined };
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+const numbered = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
 /** Counts the objects that stores return. */
 function watchStores(stores: Stores): Map<string, number> {

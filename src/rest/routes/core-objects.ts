@@ -1,7 +1,7 @@
 import type { ConfigMapForm, SecretForm } from '../../domain/core-objects/form.ts';
 import { v3Name } from '../../domain/names.ts';
 import { configMapKind, contentOf, secretKind } from '../../kinds/core-objects.ts';
-import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
+import { KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
 import { deleteObject, requireUnprotected } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { forbidden } from '../errors.ts';
@@ -18,7 +18,8 @@ const secrets: CrudHooks<SecretForm, { name?: string; spec: SecretForm['spec'] }
     const mayRead = (await caller.may(permission)) || (await caller.may({ ...permission, name }));
     return { ...crud.read(secret, deps.references.find), ...(mayRead && contentOf(secret)) };
   },
-  deleting: (deps, secret, caller, signal) => deleteMounts(deps, { kind: secretKind, source: secret }, caller, signal),
+  users: (deps, secret) => usersOfMounts(deps, secretKind, secret),
+  deleting: (deps, secret, caller, signal) => deleteMounts(deps, mountsOf(deps, secretKind, secret), caller, signal),
 };
 
 const configMaps: CrudHooks<ConfigMapForm, { name?: string; spec: ConfigMapForm['spec'] }> = {
@@ -26,26 +27,30 @@ const configMaps: CrudHooks<ConfigMapForm, { name?: string; spec: ConfigMapForm[
     ...configMapKind.rest.crud.read(configMap, deps.references.find),
     ...contentOf(configMap),
   }),
+  users: (deps, configMap) => usersOfMounts(deps, configMapKind, configMap),
   deleting: (deps, configMap, caller, signal) =>
-    deleteMounts(deps, { kind: configMapKind, source: configMap }, caller, signal),
+    deleteMounts(deps, mountsOf(deps, configMapKind, configMap), caller, signal),
 };
 
 const VOLUME_MOUNTS = KINDS.volumeMounts as unknown as Kind;
+
+const mountsOf = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, source: T): readonly KindObject[] =>
+  objectsOf(deps, VOLUME_MOUNTS).find('ref', referenceKey({ to: kind.key, ref: v3Name(source) }));
+
+/** Who uses the volume mounts of a source uses the source. */
+const usersOfMounts = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, source: T): readonly string[] =>
+  mountsOf(deps, kind, source).flatMap((mount) => deps.references.users(VOLUME_MOUNTS, mount));
 
 /**
  * Deletes the volume mounts of a source, which needs the permission to delete them. All of them or none: a refusal comes
  * before the first deletion.
  */
-async function deleteMounts<T extends KindObject>(
+async function deleteMounts(
   deps: RestDependencies,
-  { kind, source }: { kind: Kind<T>; source: T },
+  mounts: readonly KindObject[],
   caller: Caller,
   signal: AbortSignal,
 ) {
-  const objects = objectsOf(deps, VOLUME_MOUNTS);
-  const mounts = objects.find('ref', referenceKey({ to: kind.key, ref: v3Name(source) }));
-  const users = mounts.flatMap((mount) => deps.references.users(VOLUME_MOUNTS, mount));
-  if (users.length > 0) throw inUseError(kind, source, [...new Set(users)].sort());
   const permission = { resource: VOLUME_MOUNTS.definition.plural, verb: 'delete' } as const;
   for (const mount of mounts) {
     requireUnprotected(mount);
@@ -53,7 +58,7 @@ async function deleteMounts<T extends KindObject>(
     if (!(await caller.may(permission)) && !(await caller.may({ ...permission, name })))
       throw forbidden(`volume mount "${name}" would be deleted as well, and you may not delete it`);
   }
-  for (const mount of mounts) await deleteObject(objects, mount, signal);
+  for (const mount of mounts) await deleteObject(objectsOf(deps, VOLUME_MOUNTS), mount, signal);
 }
 
 export const coreObjectRoutes = [

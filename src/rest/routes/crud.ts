@@ -30,7 +30,9 @@ export interface CrudHooks<T, W extends Write<T>> {
   /** Refuses what the caller may not write although the route allows it; `before` is absent for a new object. */
   permit?(caller: Caller, after: T, before: T | undefined): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
-  /** Runs before an object is deleted that nothing uses, as far as references tell. */
+  /** Names of users that do not refer to the object themselves. */
+  users?(deps: RestDependencies, object: T): readonly string[];
+  /** Runs before an object is deleted that nothing uses. */
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
 }
 
@@ -349,8 +351,11 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const object = await presentObject(deps, kind, value, signal);
     const refused = crud.undeletable?.(object);
     if (refused) throw refused;
-    const users = kind.inUse ? deps.references.users(kind, object) : [];
-    if (users.length > 0) throw inUseError(kind, object, users);
+    const users = new Set([
+      ...(kind.inUse ? deps.references.users(kind, object) : []),
+      ...(hooks.users?.(deps, object) ?? []),
+    ]);
+    if (users.size > 0) throw inUseError(kind, object, [...users].sort());
     requireUnprotected(object);
     await hooks.deleting?.(deps, object, caller, signal);
     await deleteObject(objectsOf(deps, kind), object, signal);

@@ -175,6 +175,18 @@ describe('what is in use is not deleted', () => {
     expect((await admin.get('/volumeMounts/used')).status).toBe(404);
   });
 
+  test('a Secret that one microservice mounts and another reads, and both are named', async () => {
+    await admin.post('/secrets', { json: { name: 'both', type: 'Opaque', data: { a: 'b' } } });
+    await admin.post('/volumeMounts', { json: { name: 'both', secretName: 'both' } });
+    await admin.post('/application', { json: mounting('mounts', 'both') });
+    const env = [{ key: 'A', valueFromSecret: 'both/a' }];
+    await admin.post('/application', { json: mounting('reads', 'x', { volumeMappings: [], env }) });
+    expect(await admin.delete('/secrets/both')).toMatchObject({
+      status: 409,
+      body: { code: 'SECRET_IN_USE', message: 'secret both is used by mounts/reader, reads/reader' },
+    });
+  });
+
   test('a Secret with a mount that is protected, nor any of its mounts', async () => {
     await admin.post('/secrets', { json: { name: 'kept', type: 'Opaque', data: { a: 'b' } } });
     for (const name of ['kept-1', 'kept-2']) await admin.post('/volumeMounts', { json: { name, secretName: 'kept' } });

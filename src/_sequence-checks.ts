@@ -1,0 +1,197 @@
+import { expect } from 'vitest';
+import type { InMemoryController } from './_in-memory-controller.ts';
+import type { Sequence } from './_sequence-fleet.ts';
+import { FORMS, shownEntry, shownItem } from './_sequence-forms.ts';
+import {
+  containerForm,
+  desiredOf,
+  find,
+  type Item,
+  type Kind,
+  nodeNamed,
+  nodeOf,
+  of,
+  RULES,
+  refsOf,
+  runs,
+  usersOf,
+  wrongWith,
+} from './_sequence-model.ts';
+import type { Condition } from './api/meta.ts';
+import { LABELS } from './api/names.ts';
+
+/** What holds after every operation, and at the end of a sequence. */
+
+type Json = Record<string, unknown>;
+const KINDS = Object.keys(RULES) as Kind[];
+const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** Revisions so far: by microservice, the forms by revision and the revisions by form. */
+export type Revisions = Map<string, string>;
+
+/** Each node is to have what the model says; a revision changes with what the container is made from, and with nothing else. */
+export function checkDesired({ desired }: InMemoryController, sequence: Sequence, revisions: Revisions): void {
+  const { state } = sequence;
+  for (const node of of(state, 'nodes')) {
+    const is = desired(node.uuid ?? '');
+    const should = desiredOf(state, node);
+    const list = is?.microservices ?? [];
+    const entries = list.map((one) =>
+      'hold' in one
+        ? { uuid: one.uuid, hold: one.reason }
+        : { uuid: one.uuid, image: one.imageId, registry: one.registryId, rebuilds: one.rebuildCount },
+    );
+    const expected = should.running.map(({ application, entry, wrong }) => {
+      const uuid = sequence.entryUuid(application, entry.name);
+      if (wrong.length > 0) return { uuid, hold: expect.toBeOneOf(wrong.map(({ reason }) => reason)) };
+      const image = { image: imageText(state, entry), registry: registryOf(state, entry) };
+      return { uuid, ...image, rebuilds: entry.rebuilds };
+    });
+    expect(entries, `microservices of ${node.name}`).toEqual(
+      expected.sort((a, b) => byText(String(a.uuid), String(b.uuid))),
+    );
+    for (const kind of ['models', 'knowledge', 'runtimeClasses', 'volumeMounts'] as const)
+      expect(namesOf(is?.[kind] ?? []), `${kind} of ${node.name}`).toEqual(should[kind].map(({ name }) => name).sort());
+    for (const { name, version, data, sourceMissing } of is?.volumeMounts ?? []) {
+      const mount = find(state, { to: 'volumeMounts', ref: name });
+      const source = mount && find(state, mount.draft.source);
+      expect({ name, version, sourceMissing, keys: Object.keys(data).sort() }).toEqual({
+        name,
+        version: mount?.version,
+        sourceMissing: source === undefined,
+        keys: Object.keys(source?.draft.data ?? {}).sort(),
+      });
+    }
+    for (const { application, entry, wrong } of should.running) {
+      if (wrong.length > 0) continue;
+      const uuid = sequence.entryUuid(application, entry.name);
+      const view = list.find((one) => one.uuid === uuid);
+      const revision = view && 'revision' in view ? view.revision : '';
+      const form = containerForm(state, entry);
+      for (const [key, value] of [
+        [`${uuid} form ${form}`, revision],
+        [`${uuid} revision ${revision}`, form],
+      ] as const) {
+        expect(value, `one revision for one container: ${key}`).toBe(revisions.get(key) ?? value);
+        revisions.set(key, value);
+      }
+    }
+  }
+}
+
+const namesOf = (items: readonly { name: string }[]) => items.map(({ name }) => name).sort();
+const registryOf = (state: Sequence['state'], entry: Parameters<typeof containerForm>[1]) => {
+  const item = entry.catalog && find(state, entry.catalog);
+  return find(state, item ? item.draft.registry : (entry.registry ?? { to: 'registries', ref: 1 }))?.id;
+};
+const imageText = (state: Sequence['state'], entry: Parameters<typeof containerForm>[1]) =>
+  (entry.catalog && find(state, entry.catalog)?.draft.image) ?? entry.image;
+
+/** What is stored says what is wrong with it, and what is in use is marked. */
+export function checkConditions(sequence: Sequence): void {
+  const { state, stored } = sequence;
+  for (const item of state.items) {
+    const object = stored(item);
+    const conditions = (object?.status as { conditions?: Condition[] } | undefined)?.conditions ?? [];
+    const ready = conditions.find(({ type }) => type === 'Ready');
+    const { inUse, wrong } = RULES[item.kind];
+    const shown = `${item.kind} ${item.name}`;
+    if (inUse)
+      expect(object?.metadata.labels?.[LABELS.inUse] === 'true', `${shown} is marked as in use`).toBe(
+        usersOf(state, item).length > 0,
+      );
+    if (item.kind === 'secrets' || item.kind === 'configMaps' || item.kind === 'nodes') continue;
+    const found =
+      item.kind === 'applications'
+        ? item.entries.filter((entry) => runs(item, entry)).flatMap((entry) => wrongWith(state, item, entry))
+        : (wrong?.(item, state) ?? []);
+    if (found.length > 0)
+      expect(ready, `${shown} says what is wrong`).toMatchObject({
+        status: 'False',
+        reason: expect.toBeOneOf(found.map(({ reason }) => reason)),
+      });
+    else if (item.kind !== 'applications') expect(ready, `${shown} can be used`).toMatchObject({ status: 'True' });
+  }
+}
+
+/** All reads over REST show what the model has. */
+export async function checkReads(sequence: Sequence): Promise<void> {
+  const { state, send } = sequence;
+  const get = async (path: string) => {
+    const { status, body } = await send({ method: 'GET', path });
+    expect(status, `GET ${path} ${JSON.stringify(body)}`).toBe(200);
+    return body;
+  };
+  for (const kind of KINDS) {
+    const { path, listPath = path, list, key } = FORMS[kind];
+    const body = await get(listPath);
+    const listed = (list === undefined ? body : body[list]) as Json[];
+    const items = of(state, kind);
+    const keyOf = (one: Json) => String(key ? one[key] : one.name);
+    const keyOfItem = (item: Item) => String(key ? item[key] : (shownItem(state, item).name ?? item.name));
+    expect(listed.map(keyOf).sort(), `list of ${kind}`).toEqual(items.map(keyOfItem).sort());
+    for (const item of items) {
+      if (item.isBuiltIn) continue;
+      const at = `${path}/${key ? item[key] : item.name.split('/').map(encodeURIComponent).join('/')}`;
+      const read = await get(at);
+      const shown = shownItem(state, item);
+      expect(read, `GET ${at}`).toMatchObject(shown);
+      if (item.kind === 'applications') checkEntries(sequence, item, read.microservices as Json[]);
+      if (RULES[kind].unlink) {
+        const users = of(state, 'applications').flatMap((application) =>
+          application.entries
+            .filter((entry) => refsOf(application, entry).some((ref) => ref.to === kind && find(state, ref) === item))
+            .map(({ node }) => nodeOf(state, node)),
+        );
+        const linked = [...item.nodes.map((one) => nodeNamed(state, one)), ...users].flatMap(
+          (node) => node?.uuid ?? [],
+        );
+        expect((await get(`${at}/link`)).fogUuids, `nodes of ${kind} ${item.name}`).toEqual(
+          [...new Set(linked)].sort(),
+        );
+      }
+    }
+  }
+  for (const application of of(state, 'applications')) {
+    const { microservices } = await get(`/microservices?application=${application.name}`);
+    checkEntries(sequence, application, microservices as Json[]);
+    for (const entry of application.entries) {
+      const uuid = sequence.entryUuid(application, entry.name);
+      expect(await get(`/microservices/${uuid}`)).toMatchObject(shownEntry(state, entry, uuid));
+    }
+  }
+}
+
+function checkEntries({ state, entryUuid }: Sequence, application: Item, reads: readonly Json[]): void {
+  const expected = application.entries.map((entry) => shownEntry(state, entry, entryUuid(application, entry.name)));
+  expect(reads, `microservices of ${application.name}`).toHaveLength(expected.length);
+  expect(reads).toMatchObject(expected);
+}
+
+/** What is deleted last is used by what is deleted first. */
+const DELETION: readonly Kind[] = [
+  'serviceAccounts',
+  'applications',
+  'catalogItems',
+  'models',
+  'knowledge',
+  'volumeMounts',
+  'secrets',
+  'configMaps',
+  'applicationTemplates',
+  'microserviceTemplates',
+  'runtimeClasses',
+  'registries',
+  'nodes',
+];
+
+/** Everything can be deleted, and nothing is left. */
+export async function checkDeletion(sequence: Sequence): Promise<void> {
+  const { state, perform } = sequence;
+  for (const application of of(state, 'applications'))
+    await perform({ do: 'delete', kind: 'applications', name: application.slot, by: 'rest' });
+  for (const kind of DELETION)
+    for (const { slot, name, isBuiltIn } of of(state, kind))
+      if (!isBuiltIn) await perform({ do: 'delete', kind, name: kind === 'registries' ? slot : name, by: 'rest' });
+  expect(state.items.filter(({ isBuiltIn }) => !isBuiltIn)).toEqual([]);
+}

@@ -1,0 +1,326 @@
+import type { Draft, Entry, Item, Kind, State } from './_sequence-model.ts';
+import { find, imageOf, nodeOf } from './_sequence-model.ts';
+import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
+
+/** How the items of the model look over REST, in files and at the Kubernetes API. */
+
+type Json = Record<string, unknown>;
+
+interface Form {
+  /** as REST and the Kubernetes API spell it */
+  kind: string;
+  path: string;
+  listPath?: string;
+  list?: string;
+  /** name of the file part; absent: no files */
+  part?: string;
+  /** a file replaces an object, or creates it (PUT), or changes it (PATCH) */
+  update?: 'PUT' | 'PATCH';
+  key?: 'id' | 'uuid';
+  /** the spec, without a name */
+  spec(draft: Draft, name: string): Json;
+  /** a JSON body, where it is not the spec; also what a PATCH has */
+  change?(draft: Draft): Json;
+  /** what a read shows, where it is not the spec */
+  shown?(item: Item, state: State): Json;
+}
+
+const artifactForm = (kind: string, path: string): Form => ({
+  kind,
+  path: `/${path}`,
+  list: path,
+  part: kind.toLowerCase(),
+  update: 'PUT',
+  spec: ({ text, registry, files }) => ({
+    repo: `team/${text}`,
+    registryId: registry.ref,
+    ...(files && { files: ['*.bin'] }),
+  }),
+  change: ({ text, registry, files }) => ({
+    repo: `team/${text}`,
+    registryId: registry.ref,
+    files: files ? ['*.bin'] : null,
+  }),
+  shown: ({ draft: { text, registry, files } }, state) => {
+    const id = find(state, registry)?.id ?? (typeof registry.ref === 'number' ? registry.ref : undefined);
+    return { repo: `team/${text}`, ...(id !== undefined && { registryId: id }), files: files ? ['*.bin'] : [] };
+  },
+});
+
+/** The node that entries of application templates are on. */
+export const TEMPLATE_NODE = 'gw-a';
+const TEMPLATE_ENTRY = 'web';
+
+export const FORMS: Readonly<Record<Kind, Form>> = {
+  nodes: {
+    kind: 'EdgeNode',
+    path: '/node',
+    listPath: '/node-list',
+    list: 'fogs',
+    key: 'uuid',
+    spec: ({ text }) => ({ description: text }),
+  },
+  registries: {
+    kind: 'Registry',
+    path: '/registries',
+    list: 'registries',
+    key: 'id',
+    spec: ({ text, isHub }) => ({
+      url: `${text}.example`,
+      type: isHub ? 'hub' : 'oci',
+      isPublic: true,
+      insecure: false,
+    }),
+  },
+  runtimeClasses: {
+    kind: 'RuntimeClass',
+    path: '/runtimeClasses',
+    list: 'runtimeClasses',
+    part: 'runtimeClass',
+    update: 'PUT',
+    spec: ({ text }) => ({ handler: text }),
+  },
+  catalogItems: {
+    kind: 'CatalogItem',
+    path: '/catalog/microservices',
+    list: 'catalogItems',
+    key: 'id',
+    spec: ({ image, registry, text }) => ({
+      images: [{ archId: 1, containerImage: image }],
+      registryId: registry.ref,
+      description: text,
+    }),
+    shown: ({ draft: { image, registry, text } }, state) => ({
+      images: [{ archId: 1, containerImage: image }],
+      registryId: find(state, registry)?.id ?? registry.ref,
+      description: text,
+    }),
+  },
+  models: artifactForm('Model', 'models'),
+  knowledge: artifactForm('Knowledge', 'knowledge'),
+  volumeMounts: {
+    kind: 'VolumeMount',
+    path: '/volumeMounts',
+    part: 'volumeMount',
+    update: 'PATCH',
+    spec: ({ source: { to, ref } }) => ({ [to === 'secrets' ? 'secretName' : 'configMapName']: ref }),
+    shown: ({ draft: { source }, version }) => ({
+      [source.to === 'secrets' ? 'secretName' : 'configMapName']: source.ref,
+      version,
+    }),
+  },
+  secrets: {
+    kind: 'Secret',
+    path: '/secrets',
+    list: 'secrets',
+    part: 'secret',
+    update: 'PATCH',
+    spec: ({ data }) => ({ type: 'Opaque', data }),
+    change: ({ data }) => ({ data }),
+  },
+  configMaps: {
+    kind: 'ConfigMap',
+    path: '/configmaps',
+    list: 'configMaps',
+    part: 'configMap',
+    update: 'PATCH',
+    spec: ({ data }) => ({ data }),
+  },
+  serviceAccounts: {
+    kind: 'ServiceAccount',
+    path: '/serviceaccounts',
+    part: 'serviceaccount',
+    update: 'PATCH',
+    spec: ({ role }, name) => ({ applicationName: name.split('/')[0], roleRef: { kind: 'Role', name: role } }),
+    change: ({ role }) => ({ roleRef: { kind: 'Role', name: role } }),
+  },
+  applicationTemplates: {
+    kind: 'ApplicationTemplate',
+    path: '/applicationTemplate',
+    listPath: '/applicationTemplates',
+    list: 'applicationTemplates',
+    part: 'template',
+    update: 'PUT',
+    spec: ({ text, image }) => ({
+      description: text,
+      variables: [{ key: 'image', defaultValue: image }],
+      application: {
+        microservices: [
+          { name: TEMPLATE_ENTRY, agentName: TEMPLATE_NODE, images: [{ archId: 1, containerImage: '{{ image }}' }] },
+        ],
+      },
+    }),
+    change: ({ text }) => ({ description: text }),
+    shown: ({ draft: { text } }) => ({ description: text }),
+  },
+  microserviceTemplates: {
+    kind: 'MicroserviceTemplate',
+    path: '/microserviceTemplates',
+    list: 'microserviceTemplates',
+    part: 'template',
+    update: 'PUT',
+    spec: ({ text, image }) => ({ description: text, microservice: { images: { amd64: image } } }),
+  },
+  applications: {
+    kind: 'Application',
+    path: '/application',
+    list: 'applications',
+    part: 'application',
+    update: 'PUT',
+    spec: ({ isActivated }) => ({ isActivated }),
+  },
+};
+
+/** The v3 name without that of the application. */
+const ownName = ({ kind, name }: Pick<Item, 'kind' | 'name'>) =>
+  kind === 'serviceAccounts' ? (name.split('/')[1] ?? '') : name;
+
+/** A JSON body that creates a item. */
+export function bodyOf(item: Item): Json {
+  const spec = FORMS[item.kind].spec(item.draft, item.name);
+  return { ...(item.kind !== 'registries' && { name: ownName(item) }), ...spec };
+}
+
+/** A file. */
+export function documentOf(item: Item, spec: Json = FORMS[item.kind].spec(item.draft, item.name)): Json {
+  const { kind } = FORMS[item.kind];
+  const [application] = item.kind === 'serviceAccounts' ? item.name.split('/') : [];
+  const isCore = item.kind === 'secrets' || item.kind === 'configMaps';
+  return {
+    apiVersion: API_VERSION,
+    kind,
+    metadata: { name: ownName(item), ...(application && { applicationName: application }) },
+    ...(isCore
+      ? { ...(item.kind === 'secrets' && { spec: { type: 'Opaque' } }), ...('data' in spec && { data: spec.data }) }
+      : { spec }),
+  };
+}
+
+/** An object of the Kubernetes API. */
+export function objectOf(item: Item): Json {
+  const { kind, draft, name, object, nodes, entries } = item;
+  if (kind === 'secrets' || kind === 'configMaps')
+    return {
+      apiVersion: 'v1',
+      kind: FORMS[kind].kind,
+      metadata: {
+        name: object,
+        labels: { [LABELS.shareable]: 'true' },
+        ...(name !== object && { annotations: { [ANNOTATIONS.name]: name } }),
+      },
+      data: coreData(item),
+    };
+  const own = ownName(item);
+  const spec = {
+    ...FORMS[kind].spec(draft, name),
+    ...(own !== object && { name: own }),
+    ...(nodes.length > 0 && { nodes }),
+    ...(kind === 'applications' && { microservices: entries.map((entry) => entrySpec(entry)) }),
+  };
+  return { apiVersion: API_VERSION, kind: FORMS[kind].kind, metadata: { name: object }, spec };
+}
+
+export const coreData = ({ kind, draft: { data } }: Item): Json =>
+  Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [
+      key,
+      kind === 'secrets' ? Buffer.from(value).toString('base64') : value,
+    ]),
+  );
+
+const catalog = (bindPath: string, items: readonly string[]) => ({ bindPath, items: items.map((name) => ({ name })) });
+
+/** What an entry mounts and reads, which both forms spell alike. */
+const containerOf = ({ mount, env, port }: Entry) => ({
+  volumes: mount && [
+    {
+      hostDestination: mount.key === undefined ? mount.name : `${mount.name}/${mount.key}`,
+      containerDestination: '/files',
+      type: 'volumeMount',
+      accessMode: 'ro',
+    },
+  ],
+  env: env && [
+    {
+      key: 'VALUE',
+      [env.source.to === 'secrets' ? 'valueFromSecret' : 'valueFromConfigMap']: `${env.source.ref}/${env.key}`,
+    },
+  ],
+  ports: port === undefined ? undefined : [{ internal: 80, external: port }],
+});
+
+/** An entry of an Application, and of a file. */
+export function entrySpec({ template, ...entry }: Entry & { template?: string }): Json {
+  const { name, node, image, catalog: item, registry, runtime, models, knowledge, role, isActivated } = entry;
+  return present({
+    name,
+    isActivated,
+    agent: node,
+    template: template && { name: template },
+    images: item ? { catalogId: item.ref } : present({ amd64: template ? undefined : image, registry: registry?.ref }),
+    models: models.length > 0 ? catalog('/models', models) : undefined,
+    knowledge: knowledge.length > 0 ? catalog('/knowledge', knowledge) : undefined,
+    serviceAccount: role && { roleRef: { name: role } },
+    container: present({ ...containerOf(entry), runtime }),
+  });
+}
+
+/** An entry as a JSON body; a PATCH removes what it leaves out with null. */
+export function flatEntry({ template, ...entry }: Entry & { template?: string }, absent?: null): Json {
+  const { name, node, image, catalog: item, registry, runtime, models, knowledge, role } = entry;
+  const { volumes, env, ports } = containerOf(entry);
+  const body = {
+    name,
+    ...('uuid' in node ? { nodeUuid: node.uuid } : { agentName: node.name }),
+    template: template && { name: template },
+    images: item || template ? undefined : [{ archId: 1, containerImage: image }],
+    registryId: item ? undefined : registry?.ref,
+    catalogItemId: item?.ref,
+    runtime,
+    models: models.length > 0 ? catalog('/models', models) : undefined,
+    knowledge: knowledge.length > 0 ? catalog('/knowledge', knowledge) : undefined,
+    volumeMappings: volumes,
+    env,
+    ports,
+    serviceAccount: role && { roleRef: { name: role } },
+  };
+  const given = present(body);
+  if (absent === undefined) return given;
+  const { template: _, ...rest } = body;
+  return { ...Object.fromEntries(Object.keys(rest).map((key) => [key, null])), ...given };
+}
+
+/** What a read of an entry shows. */
+export function shownEntry(state: State, entry: Entry, uuid: string | undefined): Json {
+  const node = nodeOf(state, entry.node);
+  const { image, registry } = imageOf(state, entry);
+  const { mount, port } = entry;
+  const item = entry.catalog && find(state, entry.catalog);
+  return {
+    name: entry.name,
+    uuid,
+    isActivated: entry.isActivated,
+    ...(node && { nodeUuid: node.uuid }),
+    ...((!entry.catalog || item) && { images: [{ archId: 1, containerImage: image }] }),
+    ...(registry && (!entry.catalog || item) && { registryId: registry.id }),
+    ...(mount && { volumeMappings: [{ containerDestination: '/files' }] }),
+    ports: port === undefined ? [] : [{ internal: 80, external: port, protocol: 'tcp' }],
+  };
+}
+
+export function shownItem(state: State, item: Item): Json {
+  const { kind, draft, name } = item;
+  const form = FORMS[kind];
+  return {
+    ...(kind === 'registries' ? {} : { name: ownName(item) }),
+    ...(form.shown?.(item, state) ?? form.spec(draft, name)),
+  };
+}
+
+const present = (fields: Json): Json =>
+  Object.fromEntries(
+    Object.entries(fields).filter(
+      ([, value]) =>
+        value !== undefined && !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
+    ),
+  );
