@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from './_test-config.ts';
@@ -11,17 +14,29 @@ import { createLog } from './telemetry/log.ts';
 const namespace = `app-${randomUUID().slice(0, 8)}`;
 let kube: Kube;
 let app: App;
+const releases = mkdtempSync(join(tmpdir(), 'skerry-releases-'));
 
 beforeAll(async () => {
   kube = await kubeFromFile(inject('kubeconfig'));
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  const config = testConfig(inject('kubeconfig'), namespace);
+  const config = { ...testConfig(inject('kubeconfig'), namespace), releasesFolder: releases };
   app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
   await app.start();
 });
 afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
   kube?.close();
+  rmSync(releases, { recursive: true });
+});
+
+test('machines get the install script without a token', async () => {
+  const file = { file: 'agent.deb', sha256: '0'.repeat(64) };
+  const list = { version: '1.2.3', packages: { amd64: { deb: file, archive: file } } };
+  mkdirSync(join(releases, 'latest'));
+  writeFileSync(join(releases, 'latest/packages.json'), JSON.stringify(list));
+  const response = await fetch(`http://127.0.0.1:${app.addresses.rest}/install.sh`);
+  expect(response.status).toBe(200);
+  expect(await response.text()).toContain(`url='http://127.0.0.1:${app.addresses.rest}/releases/1.2.3'`);
 });
 
 const path = (plural: string, name = '') =>

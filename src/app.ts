@@ -9,6 +9,7 @@ import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
+import { createInstall, type InstallOptions } from './install/install.ts';
 import { KINDS, type Kinds } from './kinds/index.ts';
 import {
   createLeadership,
@@ -162,6 +163,15 @@ export async function createApp(
   });
   const rest = building.use(createRest(config, { deps, log, metrics }));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
+  rest.mountFirst(
+    createInstall({
+      ...placeOf(config),
+      ...(config.publicUrl && { publicUrl: config.publicUrl }),
+      addressOf: (request) => addressOf(request, config.server.trustProxy),
+      now: () => performance.now(),
+      log,
+    }),
+  );
   const ops = building.use(createOps({ client, stores: essential, metrics }));
 
   const addresses: App['addresses'] = {};
@@ -229,6 +239,12 @@ function measureFleet(
 
 /** `host:port` without the port. */
 const hostOf = (address: string) => address.replace(/:\d+$/, '');
+
+/** A folder of its own comes first: it is there while the other place may not be. */
+function placeOf({ releasesFolder, releasesUrl }: Config): Pick<InstallOptions, 'releases'> {
+  if (releasesFolder) return { releases: { folder: releasesFolder } };
+  return releasesUrl ? { releases: { url: releasesUrl } } : {};
+}
 
 function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
   const { tls, trustProxy } = config.server;

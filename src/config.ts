@@ -84,6 +84,10 @@ const environment = z.object({
     .max(BOUNDS.url)
     .optional()
     .describe('URL below which agents find releases of themselves; without it no agent can be upgraded.'),
+  SKERRY_RELEASES_DIR: z
+    .string()
+    .optional()
+    .describe('Folder with these releases, which the controller then serves at /releases.'),
   BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
@@ -110,6 +114,8 @@ export interface Config {
   tokenAudience?: string;
   kubeconfigFile?: string;
   releasesUrl?: string;
+  /** served at /releases */
+  releasesFolder?: string;
   systemImages: SystemImages;
 }
 
@@ -150,7 +156,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
     ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),
-    ...(e.SKERRY_RELEASES_URL && { releasesUrl: e.SKERRY_RELEASES_URL }),
+    ...releasesOf(e),
     systemImages: systemImagesOf(images.data),
   };
 }
@@ -162,6 +168,14 @@ function systemImagesOf(given: Readonly<Record<string, string | undefined>>): Sy
     if (image !== undefined) images[name] = { ...images[name], [archId]: image };
   }
   return images;
+}
+
+/** Agents fetch from the controller itself where it has the releases and no other place is named. */
+function releasesOf(e: z.infer<typeof environment>): Pick<Config, 'releasesUrl' | 'releasesFolder'> {
+  const own =
+    e.SKERRY_RELEASES_DIR && e.CONTROLLER_PUBLIC_URL && `${e.CONTROLLER_PUBLIC_URL.replace(/\/+$/, '')}/releases`;
+  const url = e.SKERRY_RELEASES_URL ?? own;
+  return { ...(url && { releasesUrl: url }), ...(e.SKERRY_RELEASES_DIR && { releasesFolder: e.SKERRY_RELEASES_DIR }) };
 }
 
 /** Name -> text of every variable, for `--help` and the documentation. */

@@ -198,6 +198,7 @@ describe('provision', () => {
     const [, text = ''] = /skerry-agent provision "(.*)"/.exec(out) ?? [];
     const { controllerUrl, key } = parseJoinString(text);
     expect(controllerUrl).toBe('http://c.example:51121');
+    expect(out).toContain(`  curl -fsSL http://c.example:51121/install.sh | sh -s -- "${text}"\n`);
     const { items } = await cluster.kube.list<Secret>(RESOURCES.secrets, {
       namespace: cluster.namespace,
       labelSelector: `skerry.dev/provisioning-key=${uuid}`,

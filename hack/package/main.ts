@@ -94,7 +94,7 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
     ...ARCHITECTURES.map((architecture) => [architecture, nodes[architecture].binary] as [MachineArchitecture, string]),
     ...(env.NODE_ARMV7 ? [['armv7', env.NODE_ARMV7] as [MachineArchitecture, string]] : []),
   ];
-  const packages: Record<string, { file: string; size: number; sha256: string }> = {};
+  const packages: Record<string, Record<'deb' | 'archive', { file: string; sha256: string }>> = {};
   for (const [architecture, node] of binaries) {
     // The licence of Node is the same on all machines.
     const platform = architecture === 'arm64' ? 'linux-arm64' : 'linux-amd64';
@@ -111,15 +111,12 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
       origin,
     );
     const file = `skerry-agent-${version}-linux-${architecture}`;
-    const archive = at(`releases/${version}/${file}.tar.gz`);
-    await makeArchive(tree, origin, archive);
-    await makeDebianPackage(tree, architecture, origin, {
-      to: at(`releases/${version}/${file}.deb`),
-      compression: DEB_COMPRESSION,
-    });
+    const listed = (name: string) => ({ file: name, sha256: sha256(readFileSync(at(`releases/${version}/${name}`))) });
+    await makeArchive(tree, origin, at(`releases/${version}/${file}.tar.gz`));
+    const to = at(`releases/${version}/${file}.deb`);
+    await makeDebianPackage(tree, architecture, origin, { to, compression: DEB_COMPRESSION });
     rmSync(tree, { recursive: true });
-    const bytes = readFileSync(archive);
-    packages[architecture] = { file: `${file}.tar.gz`, size: bytes.length, sha256: sha256(bytes) };
+    packages[architecture] = { deb: listed(`${file}.deb`), archive: listed(`${file}.tar.gz`) };
     log(`${file}.tar.gz and .deb`);
   }
   for (const folder of [version, 'latest'])

@@ -1,5 +1,6 @@
 import { createHash, randomUUID, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { API_VERSION, LABELS } from '../../../src/api/names.ts';
 import { CORE_RESOURCES } from '../../../src/api/resources.ts';
 import type { EdgeNode } from '../../../src/api/v3/index.ts';
@@ -20,6 +21,12 @@ import {
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;
 const IDENTITY_MS = 30_000;
+
+/** The command that installs the agent first. `ca`: the file with the authority, which has to be on the machine. */
+function installLine(from: string, join: string, ca: string | undefined): string {
+  if (ca === undefined) return `curl -fsSL ${from} | sh -s -- "${join}"`;
+  return `export CURL_CA_BUNDLE=$PWD/${ca}; curl -fsSL ${from} | sh -s -- "${join}"`;
+}
 
 export const provision: Command = {
   name: 'provision',
@@ -72,7 +79,10 @@ export const provision: Command = {
     }).replace(PLACEHOLDER, PLACEHOLDER.toUpperCase());
     if (format === 'json')
       return out(`${JSON.stringify({ node: v3Name(node), key, expiresAt, join }, undefined, 2)}\n`);
+    const scheme = ca === undefined ? 'http' : 'https';
+    const from = `${scheme}://${address ?? `${PLACEHOLDER.toUpperCase()}:51121`}/install.sh`;
     out(`Run on the machine, within 20 minutes:\n\n  skerry-agent provision "${join}"\n`);
+    out(`\nWithout an agent on it, as root:\n\n  ${installLine(from, join, ca && basename(String(flags.ca)))}\n`);
     if (!address)
       out('\nPut the address of the controller in the place of CONTROLLER:51121, or name it with --controller.\n');
   },

@@ -1,0 +1,165 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../kube/dependencies.ts';
+import { createInstall, type InstallOptions } from './install.ts';
+
+const PACKAGE = 'content of a package';
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-install-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+/** A folder as `make release` leaves it, for every architecture. */
+function makeReleases(change: { version?: string; deb?: string } = {}): string {
+  const folder = makeFolder();
+  const { version = '1.2.3', deb = 'agent.deb' } = change;
+  for (const name of ['latest', '1.2.3']) mkdirSync(join(folder, name));
+  const files = {
+    deb: { file: deb, sha256: sha256(PACKAGE) },
+    archive: { file: 'agent.tar.gz', sha256: sha256(PACKAGE) },
+  };
+  const packages = { amd64: files, arm64: files, armv7: files };
+  writeFileSync(join(folder, 'latest/packages.json'), JSON.stringify({ version, packages }));
+  for (const name of ['agent.deb', 'agent.tar.gz']) writeFileSync(join(folder, '1.2.3', name), PACKAGE);
+  return folder;
+}
+
+/** A server with the way in; what it does not serve gets 404 from elsewhere. */
+async function serve(options: Partial<InstallOptions>): Promise<string> {
+  const defaults = { now: () => performance.now(), log: silentLog, addressOf: () => 'a' };
+  const handle = createInstall({ ...defaults, ...options });
+  const server = createServer((request, response) => {
+    if (!handle(request, response)) response.writeHead(404).end('elsewhere');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Runs the script of a server on a machine whose programs note their arguments. */
+async function install(url: string, ...args: string[]): Promise<{ code: number; said: string[]; error: string }> {
+  const machine = makeFolder();
+  const noted = join(machine, 'noted');
+  writeFileSync(noted, '');
+  const stub = (name: string, text: string) =>
+    writeFileSync(join(machine, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+  stub('id', 'echo 0');
+  stub('systemctl', `echo systemctl "$@" >> ${noted}`);
+  stub('skerry-agent', `echo skerry-agent "$@" >> ${noted}`);
+  stub('apt-get', `for last; do :; done; echo "apt-get $(cat "$last")" >> ${noted}`);
+  const script = (await (await fetch(`${url}/install.sh`)).text()).replaceAll('/run/systemd/system', machine);
+  const env = { ...process.env, PATH: `${machine}:${process.env.PATH}` };
+  return new Promise((resolve) => {
+    const child = execFile('sh', ['-s', '--', ...args], { env }, (failed, _out, error) =>
+      resolve({ code: Number(failed?.code ?? 0), said: readFileSync(noted, 'utf8').trim().split('\n'), error }),
+    );
+    child.stdin?.end(script);
+  });
+}
+
+test('the install script fetches the package of its machine, installs it and joins', async () => {
+  const url = await serve({ releases: { folder: makeReleases() } });
+  expect(await install(url, 'skerry://c:1/key')).toMatchObject({
+    code: 0,
+    said: [`apt-get ${PACKAGE}`, 'systemctl start skerry-agent', 'skerry-agent provision skerry://c:1/key'],
+  });
+});
+
+test('the install script installs no package whose content is not the one that the controller lists', async () => {
+  const folder = makeReleases();
+  const url = await serve({ releases: { folder } });
+  writeFileSync(join(folder, '1.2.3/agent.deb'), 'another content');
+  const { code, said, error } = await install(url);
+  expect({ code, said }).toEqual({ code: 1, said: [''] });
+  expect(error).toContain(`agent.deb does not have the digest ${sha256(PACKAGE)}`);
+});
+
+test('the install script names the public address of the controller, or the place of releases', async () => {
+  const folder = makeReleases();
+  const text = async (url: string) => (await fetch(`${url}/install.sh`)).text();
+  const own = await serve({ releases: { folder }, publicUrl: 'https://c.example:51121/' });
+  expect(await text(own)).toContain("url='https://c.example:51121/releases/1.2.3'");
+  const files = await serve({ releases: { folder } });
+  const other = await serve({ releases: { url: `${files}/releases/` } });
+  expect(await text(other)).toContain(`url='${files}/releases/1.2.3'`);
+});
+
+test.each([
+  ['has no list', () => makeFolder()],
+  ['has a name with words for the shell', () => makeReleases({ deb: "x'; reboot; '" })],
+  ['has a version with words for the shell', () => makeReleases({ version: '$(reboot)' })],
+])('a place of releases that %s makes no install script', async (_, makePlace) => {
+  const url = await serve({ releases: { folder: makePlace() } });
+  const response = await fetch(`${url}/install.sh`);
+  expect([response.status, await response.text()]).toEqual([503, 'the controller has no packages of the agent\n']);
+});
+
+test('a host with words for the shell does not come into the install script', async () => {
+  const url = await serve({ releases: { folder: makeReleases() } });
+  const headers = { host: "x'; reboot; '" };
+  const status = await new Promise((resolve) =>
+    httpRequest(`${url}/install.sh`, { headers }, (response) => resolve(response.statusCode)).end(),
+  );
+  expect(status).toBe(400);
+});
+
+test('a file of a release is sent from where an earlier download ended', async () => {
+  const url = await serve({ releases: { folder: makeReleases() } });
+  const whole = await fetch(`${url}/releases/1.2.3/agent.deb`);
+  expect([whole.status, await whole.text()]).toEqual([200, PACKAGE]);
+  const rest = await fetch(`${url}/releases/1.2.3/agent.deb`, { headers: { range: 'bytes=8-' } });
+  expect([rest.status, rest.headers.get('content-range'), await rest.text()]).toEqual([
+    206,
+    `bytes 8-${PACKAGE.length - 1}/${PACKAGE.length}`,
+    PACKAGE.slice(8),
+  ]);
+  expect((await fetch(`${url}/releases/1.2.3/agent.deb`, { headers: { range: 'bytes=999-' } })).status).toBe(416);
+  expect((await fetch(`${url}/releases/1.2.3/none`)).status).toBe(404);
+  expect((await fetch(`${url}/releases/1.2.3/agent.deb`, { method: 'DELETE' })).status).toBe(405);
+});
+
+test('no path leads out of the folder of releases', async () => {
+  const url = await serve({ releases: { folder: join(makeReleases(), '1.2.3') } });
+  for (const path of [
+    '/releases/../latest/packages.json',
+    '/releases//etc/passwd',
+    '/releases/%2e%2e/latest/packages.json',
+  ]) {
+    const text = await new Promise<string>((resolve) => {
+      httpRequest({ host: '127.0.0.1', port: new URL(url).port, path }, (response: IncomingMessage) => {
+        response.setEncoding('utf8').once('data', resolve);
+      }).end();
+    });
+    expect(text).toBe('elsewhere');
+  }
+});
+
+test('one address fetches eight files at once, and others still fetch', async () => {
+  const folder = makeReleases();
+  writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));
+  let address = 'a';
+  const url = await serve({ releases: { folder }, addressOf: () => address });
+  const open = async () => (await fetch(`${url}/releases/1.2.3/large`)).status;
+  expect(await Promise.all(Array.from({ length: 8 }, open))).toEqual(Array(8).fill(200));
+  const refused = await fetch(`${url}/releases/1.2.3/large`);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
+  address = 'b';
+  expect(await open()).toBe(200);
+});
+
+test('a controller without releases has no way in', async () => {
+  const url = await serve({});
+  expect((await fetch(`${url}/install.sh`)).status).toBe(404);
+});

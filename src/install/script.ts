@@ -1,0 +1,65 @@
+import type { Packages } from './packages.ts';
+
+/** What `uname -m` says of each architecture. */
+const MACHINES = { amd64: 'x86_64', arm64: 'aarch64', armv7: 'armv7l' } as const;
+
+/** The program that installs the agent: for people to read before they run it as root. `url`: where the packages are. */
+export function installScript(url: string, { version, packages }: Packages): string {
+  const cases = Object.entries(packages).map(
+    ([architecture, { deb, archive }]) => `  ${MACHINES[architecture as keyof typeof MACHINES]})
+    deb='${deb.file}' deb_digest='${deb.sha256}'
+    archive='${archive.file}' archive_digest='${archive.sha256}'
+    ;;`,
+  );
+  return `#!/bin/sh
+# Installs the Skerry agent ${version}, or upgrades the one that is here. With a join string, the machine becomes a node.
+set -eu
+
+url='${url}'
+
+fail() {
+  echo "skerry-agent: $1" >&2
+  exit 1
+}
+
+# fetch <file> <digest>: into the folder, and only with this content
+fetch() {
+  if command -v curl >/dev/null; then
+    curl -fsSL --retry 3 -o "$folder/$1" "$url/$1" || fail "$url/$1 cannot be fetched"
+  else
+    wget -q -O "$folder/$1" "$url/$1" || fail "$url/$1 cannot be fetched"
+  fi
+  echo "$2  $folder/$1" | sha256sum -c >/dev/null || fail "$1 does not have the digest $2"
+}
+
+# All of it is read before any of it runs: a download that breaks off does nothing.
+main() {
+  [ "$(id -u)" = 0 ] || fail 'run this as root'
+  [ -d /run/systemd/system ] || fail 'this machine does not run systemd'
+  case $(uname -m) in
+${cases.join('\n')}
+  *) fail "there is no package for $(uname -m)" ;;
+  esac
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  chmod 755 "$folder"
+
+  if command -v apt-get >/dev/null; then
+    fetch "$deb" "$deb_digest"
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --allow-downgrades -o Dpkg::Options::=--force-confold "$folder/$deb" >&2
+  else
+    fetch "$archive" "$archive_digest"
+    settings=
+    [ ! -e /etc/skerry-agent/config.yaml ] || settings='--exclude=etc/*'
+    tar -xzf "$folder/$archive" -C / $settings
+    systemctl daemon-reload
+    systemctl enable -q skerry-agent
+    systemctl restart skerry-agent
+  fi
+  systemctl start skerry-agent
+  [ $# -eq 0 ] || skerry-agent provision "$@"
+}
+
+main "$@"
+`;
+}
