@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What is done to a request: it is answered, or the response ends after so many bytes, or is slow or wrong. */
+/** What is done to a request: it is answered, or the response ends after so many bytes (`once` they are there), or is slow or wrong. */
 export type HubFault =
   | { status: number; headers?: Record<string, string> }
-  | { cutAfter: number }
+  | { cutAfter: number; once?: () => boolean }
   | { flip: true }
   | { hang: true }
   | { ignoreRange: true };
@@ -143,7 +143,8 @@ function send(
   const range = from > 0 && { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` };
   outgoing.writeHead(from > 0 ? 206 : 200, { etag, 'content-length': rest.length, ...range });
   if (!fault || !('cutAfter' in fault)) return outgoing.end(rest);
-  return outgoing.write(rest.subarray(0, fault.cutAfter), () => setTimeout(() => outgoing.destroy(), 20));
+  const cut = () => (fault.once?.() === false ? setTimeout(cut, 5) : outgoing.destroy());
+  return outgoing.write(rest.subarray(0, fault.cutAfter), () => setTimeout(cut, 20));
 }
 
 function reply(outgoing: ServerResponse, status: number, headers: Record<string, string> = {}): void {

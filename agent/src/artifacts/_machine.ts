@@ -146,6 +146,13 @@ export class TestMachine implements AsyncDisposable {
     return readdirSync(join(this.folder, 'artifacts', 'blobs'));
   }
 
+  /** Bytes of downloads that are not complete. */
+  get received(): number {
+    const folder = join(this.folder, 'artifacts', 'partial');
+    const names = readdirSync(folder).filter((name) => !name.endsWith('.json'));
+    return names.reduce((sum, name) => sum + (lstatSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     rmSync(this.folder, { recursive: true, force: true });

@@ -69,6 +69,8 @@ export class Artifacts {
   #isAwake = false;
   /** the last turn has changed what the next plan is made from */
   #isSettling = false;
+  /** when the last plan was made, by the clock's `now` */
+  #plannedAt = 0;
   #wake = () => {};
   #inputs = '';
   #changedAt = 0;
@@ -147,12 +149,12 @@ export class Artifacts {
 
   async #rest(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#deps;
-    const now = clock.now();
     const woken = new AbortController();
     this.#wake = () => woken.abort();
     const look = jitter(this.#isSettling ? SETTLING : LOOK_EVERY, random);
-    const due = Math.min(this.#failures.nextDue(now), this.#lookUps.nextDue(now));
-    const milliseconds = Math.min(look, due - now + 1);
+    // What became due while the plan was carried out is not in it.
+    const due = Math.min(this.#failures.nextDue(this.#plannedAt), this.#lookUps.nextDue(this.#plannedAt));
+    const milliseconds = Math.max(0, Math.min(look, due - clock.now() + 1));
     await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
     this.#wake = () => {};
   }
@@ -162,13 +164,15 @@ export class Artifacts {
     const { sources, clock, log } = this.#deps;
     const { desired, entries, retains, containers } = sources();
     this.#endUnwanted(desired);
+    const now = clock.now();
+    this.#plannedAt = now;
     const requested = [...this.#pruneRequests];
     this.#pruneRequests.clear();
     const prune = new Set(this.#failures.lacksRoom ? ARTIFACT_KINDS : requested);
     const steps = planArtifacts({
       ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
-      ...{ failures: this.#failures.all, now: clock.now() },
-      ...{ lookUpsDue: this.#lookUps.due(clock.now()), outdated: this.#lookUps.outdated },
+      ...{ now, failures: this.#failures.all },
+      ...{ lookUpsDue: this.#lookUps.due(now), outdated: this.#lookUps.outdated },
       catalogs: entries && allCatalogs(entries),
       held: new Set((entries ?? []).filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),

@@ -67,7 +67,7 @@ test('globs that select nothing fail with a text that names them', async () => {
 test('a download that is cut goes on where it ended', async () => {
   const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
-  hub.fault = onlyFirst('/stored/', { cutAfter: 100_000 });
+  hub.fault = onlyFirst('/stored/', { cutAfter: 100_000, once: () => machine.received === 100_000 });
   machine.want('models', makeArtifact());
   await machine.reaches('models', 'tiny', 'Ready');
   const ranges = hub.requests.filter(({ origin }) => origin === 'store').map(({ range }) => range);
@@ -77,8 +77,9 @@ test('a download that is cut goes on where it ended', async () => {
 test('a download goes on where it ended after a restart of the process', async () => {
   const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const once = () => machine.received === 100_000;
   hub.fault = (path, attempt) =>
-    path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { hang: true }) : undefined;
+    path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000, once } : { hang: true }) : undefined;
   machine.want('models', makeArtifact());
   await until('the second attempt', () => hub.count('/stored/') >= 2);
   await machine.stop();

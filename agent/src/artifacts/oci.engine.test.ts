@@ -70,6 +70,37 @@ test('a digest pins the revision, and a tag of the same content leads to the sam
   expect(machine.blobs).toHaveLength(1);
 });
 
+test('weights without a title are the file model.gguf, and other layers without one are numbered', async () => {
+  const { machine, repo } = await fixture([
+    { content: 'weights', mediaType: 'application/vnd.docker.ai.gguf.v3' },
+    { content: 'licence', mediaType: 'application/vnd.docker.ai.license' },
+  ]);
+  const uuid = randomUUID();
+  machine.run(bindingEntry(uuid, ['tiny']));
+  machine.want('models', makeArtifact({ repo }));
+  await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
+  expect(machine.files('volumes/models', uuid, 'ro')).toEqual({
+    'tiny/layer-2': 'licence',
+    'tiny/model.gguf': 'weights',
+  });
+});
+
+test('a tag that moves is followed, and the content under it switches', async () => {
+  const { machine, repo, push, digest } = await fixture([{ content: 'one', title: 'a.txt' }]);
+  await machine.stop();
+  machine.lookUpEvery = 30;
+  machine.start();
+  const uuid = randomUUID();
+  machine.run(bindingEntry(uuid, ['tiny']));
+  machine.want('models', makeArtifact({ repo }));
+  await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
+  const moved = await push('latest', [{ content: 'two', title: 'a.txt' }]);
+  const seen = () => machine.files('volumes/models', uuid, 'ro')['tiny/a.txt'];
+  await until('the new content', () => seen() === 'two');
+  expect(machine.status('models', 'tiny')?.resolvedRevision).toBe(moved);
+  expect(moved).not.toBe(digest);
+});
+
 test('an index leads to the manifest of this machine', async () => {
   const { machine, repo } = await fixture();
   const other = buildImage({ files: [], architecture: 'arm64' });

@@ -78,8 +78,15 @@ export async function resolveOci(
     return found;
   }
 
+  /** The name of a layer without a title. */
+  function nameOf(mediaType: string, index: number): string {
+    const untitled = contents.filter((each) => titleOf(each.annotations) === undefined);
+    if (isGguf(mediaType) && untitled.filter((each) => isGguf(each.mediaType)).length === 1) return 'model.gguf';
+    return contents.length === 1 ? 'model.bin' : `layer-${index + 1}`;
+  }
+
   function fileOf({ mediaType, digest, size, annotations }: Descriptor, index: number): SourceFile {
-    const path = titleOf(annotations) ?? (contents.length === 1 ? 'model.bin' : `layer-${index + 1}`);
+    const path = titleOf(annotations) ?? nameOf(mediaType, index);
     const archive = archiveOf(mediaType);
     if (archive === 'other')
       throw new ArtifactError(
@@ -110,6 +117,9 @@ export async function resolveOci(
 function titleOf(annotations: Descriptor['annotations']): string | undefined {
   return TITLES.map((name) => annotations?.[name]).find((title) => title !== undefined && title !== '');
 }
+
+/** Whether a layer is weights in the format GGUF, as some model registries have them, without a title. */
+const isGguf = (mediaType: string) => /[./+-]gguf([./+-]|$)/.test(mediaType);
 
 /** The form of a layer that is an archive of files rather than a file. */
 function archiveOf(mediaType: string): ArchiveForm | 'other' | undefined {

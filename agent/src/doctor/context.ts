@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { CDI_DIRECTORIES } from '../domain/cdi.ts';
 import { type Config, ConfigError, parseConfig } from '../domain/config.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
 import { type Examined, examineSqliteDatabase } from '../state/sqlite-database.ts';
@@ -16,6 +17,8 @@ export interface DoctorContext {
   settingsError?: string;
   config: Config;
   wall(): number;
+  /** where CDI specifications are, unless the engine says otherwise */
+  cdiDirectories: readonly string[];
   identity(): { identity?: Identity; damaged?: string };
   database(): Examined;
   daemon(): Promise<DaemonView>;
@@ -40,6 +43,7 @@ export function createDoctorContext(
   configFile: string,
   wall: () => number = Date.now,
   reach: number = REACH,
+  cdiDirectories: readonly string[] = CDI_DIRECTORIES,
 ): DoctorContext {
   let settingsError: string | undefined;
   let config: Config;
@@ -54,6 +58,7 @@ export function createDoctorContext(
     ...(settingsError !== undefined && { settingsError }),
     config,
     wall,
+    cdiDirectories,
     identity: once(() => readIdentity(join(config.diskDirectory, 'identity.json'))),
     database: once(() => examineSqliteDatabase(join(config.diskDirectory, 'agent.db'))),
     daemon: once(() => lookAtDaemon(config)),

@@ -43,6 +43,7 @@ interface Fixture {
   wall?: () => number;
   /** ms that the controller has to answer */
   reach?: number;
+  cdi?: string[];
 }
 
 const configFile = () => join(folder, 'config.yaml');
@@ -217,6 +218,23 @@ const CASES: Record<string, Case> = {
     /docker 24\.0 \(API 1\.43\)/,
     () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }),
   ],
+  'CDI devices and an engine without CDI': [
+    'cdi',
+    'unsupported',
+    /^docker 24\.0 gives containers none of v\/gpu=0$/,
+    async () => ({ ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' })), ...describing('v/gpu') }),
+  ],
+  'CDI devices and an engine that gives them to containers': [
+    'cdi',
+    undefined,
+    /^v\/gpu=0$/,
+    async () => {
+      const { cdi } = describing('v/gpu');
+      return engineAnswering({ ApiVersion: '1.44', Version: '25.0', CDISpecDirs: cdi });
+    },
+  ],
+  'a CDI specification without a kind': ['cdi', 'unreadable', /gpu\.yaml: kind must be/, () => describing('')],
+  'a machine without CDI specifications': ['cdi', undefined, /there are none/, () => ({ cdi: ['/nowhere'] })],
   'an agent that does not run': ['daemon', 'absent', /no agent answers at .*api\.sock/, () => ({})],
   'an agent whose response cannot be parsed': ['daemon', 'broken', /cannot be read/, () => daemonAnswering('<html>')],
   'an agent that reports a warning': [
@@ -452,6 +470,13 @@ function made(directory: string): Fixture {
   return {};
 }
 
+/** A folder with the CDI specification of one device. */
+function describing(kind: string): { cdi: string[] } {
+  mkdirSync(join(folder, 'cdi'));
+  writeFileSync(join(folder, 'cdi/gpu.yaml'), `cdiVersion: "0.6.0"\nkind: ${kind}\ndevices: [{name: "0"}]\n`);
+  return { cdi: [join(folder, 'cdi')] };
+}
+
 async function tlsNode(certificate: string): Promise<Fixture> {
   return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
 }
@@ -488,7 +513,7 @@ for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
     const fixture = await arrange();
     install(fixture);
     if (check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
-    const context = createDoctorContext(configFile(), fixture.wall, fixture.reach);
+    const context = createDoctorContext(configFile(), fixture.wall, fixture.reach, fixture.cdi ?? []);
     const found = noted(await diagnose(CHECKS, context)).get(check);
     expect(found?.problem).toBe(problem);
     expect(found?.detail).toMatch(detail);

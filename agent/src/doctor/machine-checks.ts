@@ -4,6 +4,7 @@ import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
+import { discoverCdi } from '../system/cdi.ts';
 import {
   exists,
   fileMode,
@@ -14,7 +15,7 @@ import {
   writeDurably,
 } from '../system/disk.ts';
 import { exchange } from '../system/http.ts';
-import { errorText } from '../system/log.ts';
+import { createLog, errorText } from '../system/log.ts';
 import { processLimits } from '../system/machine.ts';
 import { isAlive } from '../system/presence.ts';
 import { releaseKeys } from '../update/manifest.ts';
@@ -232,6 +233,33 @@ export const MACHINE_CHECKS = [
         const problem = /EACCES/.test(text) ? 'forbidden' : /speaks API/.test(text) ? 'unfit' : 'absent';
         return { problem, what: text };
       }
+    },
+  }),
+  check({
+    name: 'cdi',
+    about: 'devices that CDI specifications of this machine describe',
+    problems: {
+      unreadable: {
+        severity: 'warning',
+        todo: 'Correct the file, or remove it: containers cannot be given its devices.',
+      },
+      unsupported: {
+        severity: 'warning',
+        todo: 'Update the engine (docker 25, podman 5.4), or give the devices with the field devices. Until then containers run without them, and notHonoured in their status says so.',
+      },
+    },
+    run: async ({ config, cdiDirectories }: DoctorContext) => {
+      const left: string[] = [];
+      const log = createLog({ level: 'WARN', write: ({ path, error }) => void left.push(`${path}: ${error}`) });
+      const engine = new DockerEngine({ url: findEngineUrl(config), instance: 'doctor' });
+      const facts = await engine.connect(AbortSignal.timeout(10_000)).catch(() => undefined);
+      const devices = discoverCdi(log)(facts?.cdiDirectories ?? cdiDirectories);
+      const listed = devices.slice(0, 20).join(', ');
+      if (left.length > 0) return { problem: 'unreadable', what: left.join('; ') };
+      if (devices.length === 0) return { skipped: 'there are none' };
+      if (facts && !facts.cdi)
+        return { problem: 'unsupported', what: `${facts.kind} ${facts.version} gives containers none of ${listed}` };
+      return { ok: listed };
     },
   }),
   check({
