@@ -51,8 +51,17 @@ export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
   };
 }
 
+/** What was read of Secrets: lists read all, and a changed Secret is another object. */
+const nodeKeys = new WeakMap<Secret, { nodeKey: NodeKey | undefined }>();
+
 /** Undefined for a Secret that is no node key, whatever its name. */
 export function readNodeKey(secret: Secret): NodeKey | undefined {
+  const read = nodeKeys.get(secret) ?? { nodeKey: nodeKeyIn(secret) };
+  nodeKeys.set(secret, read);
+  return read.nodeKey;
+}
+
+function nodeKeyIn(secret: Secret): NodeKey | undefined {
   if (secret.metadata.labels?.[LABELS.nodeKey] === undefined) return undefined;
   const data = decodeData(secret.data);
   const publicKey = parsePublicKey(data.publicKey);

@@ -157,7 +157,9 @@ export function imageFor(entry: Pick<NormalEntry, 'images'>, archId: number): st
 
 const filled = <T>(value: T | undefined): T | undefined => (isEmpty(value) ? undefined : value);
 
-/** The object without members that are undefined. */
+/** The object without members that are undefined. A plain loop, since lists make it twice for each of their entries. */
 function present<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const key of Object.keys(object) as (keyof T)[]) if (object[key] !== undefined) kept[key] = object[key];
+  return kept as T;
 }
