@@ -30,7 +30,7 @@ const WAYS: Readonly<Record<string, Way>> = {
       return content && Buffer.from(content, 'base64').toString();
     },
     replaces: false,
-    budget: { cpu: 2, writes: 0.01 },
+    budget: { cpu: 3, writes: 0.01 },
   },
   variable: {
     secret: 'settings',
@@ -40,7 +40,8 @@ const WAYS: Readonly<Record<string, Way>> = {
       return entry && !('hold' in entry) ? entry.env.find(({ key }) => key === 'VALUE')?.value : undefined;
     },
     replaces: true,
-    budget: { cpu: 80, writes: 3 },
+    // Two statuses of the application and one of the node, and the events of Ready.
+    budget: { cpu: 100, writes: 5 },
   },
 };
 
@@ -78,8 +79,8 @@ export const secrets: Benchmark = {
 function rowsOf(key: string, { what: text, budget }: Way): Record<string, Row> {
   const what = text.replace('{n}', NODES.usual.toLocaleString('en-US'));
   const rows: Record<string, Row> = {
-    p50: { what: `${what} changes: answered to a node told, p50`, unit: 'ms' },
-    last: { what: `${what} changes: answered to the last node told`, unit: 'ms', budget: { atMost: 5_000 } },
+    p50: { what: `${what} changes: from the request until a node was told, p50`, unit: 'ms' },
+    last: { what: `${what} changes: from the request until the last was told`, unit: 'ms', budget: { atMost: 5_000 } },
     cpu: { what: `${what} changes: for each node`, unit: 'CPU-ms', budget: { atMost: budget.cpu } },
     cpuController: { what: `${what} changes: of it, the controller`, unit: 'CPU-ms' },
     writes: { what: `${what} changes: objects written for each node`, unit: '', budget: { atMost: budget.writes } },
@@ -184,20 +185,20 @@ async function measure({ context, stack, key, way, atRest }: Measurement): Promi
   };
 }
 
-/** Changes the Secret; ms until each agent was told, from the response on. */
+/** Changes the Secret; ms until each agent was told, from the request on: the first ones know before its response. */
 async function change({ fleet: { agents }, rest }: Stack, { secret, valueIn }: Way, value: string): Promise<number[]> {
   const told = new Map<TestAgent, number>();
   for (const agent of agents)
     agent.onTold = (at) => {
       if (valueIn(agent) === value && !told.has(agent)) told.set(agent, at);
     };
+  const began = performance.now();
   await rest.call('PATCH', `/secrets/${secret}`, { data: { value } });
-  const answered = performance.now();
   await waitFor(async () => told.size === agents.length, {
     what: `all ${agents.length} nodes to have the change`,
     timeoutMs: 300_000,
     intervalMs: 10,
   });
   for (const agent of agents) agent.onTold = undefined;
-  return [...told.values()].map((at) => Math.max(0, at - answered));
+  return [...told.values()].map((at) => at - began);
 }
