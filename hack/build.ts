@@ -22,6 +22,12 @@ export const BUNDLES = {
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 
+/**
+ * Node does not warn of deprecated calls that packages make in node_modules. In a bundle it cannot tell whose call it is, and
+ * would write such warnings between the lines of the log.
+ */
+const QUIET = 'process.noDeprecation = true;';
+
 export interface Bundle {
   path: string;
   bytes: number;
@@ -48,7 +54,7 @@ export async function bundle(name: BundleName, outdir = join(ROOT, 'dist')): Pro
     keepNames: true,
     legalComments: 'linked',
     sourcemap: 'linked',
-    banner: { js: REQUIRE },
+    banner: { js: `${REQUIRE}\n${QUIET}` },
     metafile: true,
     logLevel: 'warning',
   };

@@ -9,5 +9,6 @@ import { join } from 'node:path';
 export default async function setup(): Promise<() => Promise<void>> {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-compiled-'));
   process.env.NODE_COMPILE_CACHE = dir;
-  return () => rm(dir, { recursive: true, force: true });
+  // Processes that are ending may still write to it.
+  return () => rm(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 }).catch(() => {});
 }
