@@ -2,7 +2,7 @@ import { execFile, fork } from 'node:child_process';
 import { on } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bundle } from './build.ts';
@@ -19,6 +19,15 @@ test.each(['skerry', 'skerry-agent'] as const)('%s runs as one file, without nod
   const { stdout } = await run(process.execPath, [path, '--help'], { cwd: dir });
   expect(stdout).toContain(name);
   expect(bytes).toBeLessThan(8 * 2 ** 20);
+});
+
+test('kubectl-skerry is a program that kubectl finds and runs as its plugin', async () => {
+  const { path } = await bundle('kubectl-skerry', dir);
+  const { stdout } = await run(path, ['--help'], {
+    cwd: dir,
+    env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin` },
+  });
+  expect(stdout).toContain('kubectl skerry');
 });
 
 test('skerry-templates renders without access to files', async () => {

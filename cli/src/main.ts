@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { loadCluster } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
 
