@@ -41,7 +41,7 @@ export function toCrd(kind: ResourceDefinition): Record<string, unknown> {
 /** The API server accepts any subdomain (RFC 1123) as a name: a label is one without dots, of at most 63 characters. */
 const LABEL_NAME = {
   rule: "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",
-  message: 'the name must have at most 63 lower-case letters, digits and "-"',
+  message: 'must be a name of at most 63 lower-case letters, digits and "-"',
 };
 
 function objectSchema(kind: ResourceDefinition): Structural {

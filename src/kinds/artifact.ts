@@ -58,13 +58,14 @@ const lookUp = (find: FindReferenced): Find => ((to: string, ref: number | strin
 function translation<T extends Artifact & KindObject>(
   kind: ArtifactKind,
   schema: z.ZodType<T['spec']>,
-): Pick<KindCrud<T>, 'fromBody' | 'patch' | 'read'> {
+): Pick<KindCrud<T>, 'fromBody' | 'patch' | 'read' | 'closed'> {
   const plain = plainTranslation<T>(schema, { closed: true, name: labelName() });
   const normalWrite = (write: Write<T>): Write<T> => {
     const format = normalFormat(kind, write.spec.format);
     return format === undefined ? write : { ...write, spec: { ...write.spec, format } };
   };
   return {
+    closed: true,
     fromBody: (body) => normalWrite(plain.fromBody(normalBody(body))),
     patch(artifact, body) {
       const { registryId, registry, ...spec } = artifact.spec;

@@ -39,6 +39,7 @@ export const microserviceTemplateKind = defineKind<MicroserviceTemplate>()({
       },
       shapes: plainShapes(microserviceTemplateResource, microserviceTemplateSpecSchema),
       templated: { only: 'variables' },
+      closed: true,
       fromBody: (body) => plain.fromBody(stripped(body)),
       patch: (object, body) => plain.patch(object, stripped(body)),
       read: (object, find) => ({ description: '', variables: [], ...plain.read(object, find) }),

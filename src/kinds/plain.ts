@@ -1,14 +1,15 @@
 import type { z } from 'zod';
+import { structuralOf } from '../api/normal-form.ts';
 import { invalid } from '../domain/errors.ts';
-import { v3Name } from '../domain/names.ts';
-import { isObject, quoted } from '../domain/upload/document.ts';
+import { idOf, uuidOf, v3Name } from '../domain/names.ts';
+import { isObject, quoted, requireUnchanged } from '../domain/upload/document.ts';
 import { validateSpec } from '../domain/upload/validate.ts';
 import type { KindObject } from './definition.ts';
 import type { KindCrud, Write } from './rest.ts';
 
 export interface PlainOptions {
   /** refuses unknown members of a body, which are dropped otherwise (docs/spec/rest-v3.md#unknown-members) */
-  closed?: boolean;
+  closed?: true;
   /** the name of a kind whose objects have no name of their own in the spec */
   name?: z.ZodType<string>;
 }
@@ -16,13 +17,22 @@ export interface PlainOptions {
 /** The translation of a kind whose JSON has the members of its spec. Empty members are absent. */
 export function plainTranslation<T extends KindObject>(
   schema: z.ZodType<T['spec']>,
-  { closed = false, name: nameSchema }: PlainOptions = {},
-): Pick<KindCrud<T>, 'fromBody' | 'patch' | 'read'> {
+  { closed, name: nameSchema }: PlainOptions = {},
+): Pick<KindCrud<T>, 'fromBody' | 'patch' | 'read' | 'closed'> {
   const validated = (fields: object) => validateSpec(schema, fields, { tolerant: !closed }) as Write<T>['spec'];
+  const { properties = {} } = structuralOf(schema);
+  const identity = IDENTITY.filter(([member]) => member in properties);
+  const fieldsOf = (body: unknown, options?: { nulls: boolean }) =>
+    without(
+      setFieldsOf(body, options),
+      identity.map(([member]) => member),
+    );
   return {
+    ...(closed && { closed }),
     fromBody(body) {
       const { name, ...fields } = fieldsOf(body);
-      if (typeof name !== 'string') throw invalid('name: is required', 'name');
+      if (name === undefined) throw invalid('name: is required', 'name');
+      if (typeof name !== 'string') throw invalid(`name: ${quoted(name)} is not valid: must be text`, 'name');
       if (nameSchema) {
         validateSpec(nameSchema, name, { path: 'name' });
         return { name, spec: validated(fields) };
@@ -32,7 +42,8 @@ export function plainTranslation<T extends KindObject>(
     },
     patch(object, body) {
       const { name, ...fields } = fieldsOf(body, { nulls: true });
-      if (name !== undefined && name !== null) requireSameName(String(name), v3Name(object));
+      if (isObject(body)) for (const [member, of] of identity) requireUnchanged(member, body[member], of(object));
+      requireUnchanged('name', name, v3Name(object));
       return { spec: validated({ ...object.spec, ...fields }) };
     },
     read(object) {
@@ -42,18 +53,22 @@ export function plainTranslation<T extends KindObject>(
   };
 }
 
-/** Members of a body. The controller gives uuid and number; empty text means that a member is not set. */
-function fieldsOf(body: unknown, { nulls = false } = {}): Record<string, unknown> {
+/** Members that the controller gives: a body may repeat them. */
+const IDENTITY = [
+  ['uuid', uuidOf],
+  ['id', idOf],
+] as const;
+
+/** Members of a body; empty text means that a member is not set. */
+function setFieldsOf(body: unknown, { nulls = false } = {}): Record<string, unknown> {
   if (!isObject(body)) throw invalid('body: must be an object');
-  const { uuid: _uuid, id: _id, nodes: _nodes, ...fields } = body;
   const isUnset = (value: unknown) => value === '' || value === null;
   return Object.fromEntries(
-    Object.entries(fields)
+    Object.entries(body)
       .filter(([, value]) => nulls || !isUnset(value))
       .map(([key, value]) => [key, isUnset(value) ? null : value]),
   );
 }
 
-function requireSameName(name: string, stored: string): void {
-  if (name !== stored) throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(stored)}`, 'name');
-}
+const without = (fields: Record<string, unknown>, members: readonly string[]) =>
+  Object.fromEntries(Object.entries(fields).filter(([member]) => !members.includes(member)));

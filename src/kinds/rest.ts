@@ -55,6 +55,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   templated?: false | { only: string };
   /** Texts of the OpenAPI document where the usual ones do not fit. */
   texts?: Partial<Record<Operation, { summary?: string; description?: string }>>;
+  /** Unknown members of a body or file are refused; other kinds drop them (docs/spec/rest-v3.md#unknown-members). */
+  closed?: true;
   /** Reads a create body. Throws DomainError. */
   fromBody: { of(body: unknown): W }['of'];
   /** Reads a PATCH body: absent members stay, null removes. Throws DomainError. */

@@ -1,4 +1,5 @@
 import { UPLOAD_API_VERSIONS } from '../api/names.ts';
+import { invalid } from '../domain/errors.ts';
 import { readDocument } from '../domain/upload/document.ts';
 import type { Kind, KindObject } from './definition.ts';
 import type { KindUpload } from './rest.ts';
@@ -11,8 +12,14 @@ export function uploadBody<T extends KindObject>(
 ): Record<string, unknown> {
   if (body) return body(document);
   const options = { ...(checksApiVersion && { apiVersions: UPLOAD_API_VERSIONS }), ...(topLevel && { topLevel }) };
-  const { metadata, spec } = readDocument(document, definition.kind, options);
-  const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
+  const { metadata, spec } = readDocument(document, definition.kind, {
+    ...options,
+    isClosed: rest.crud?.closed === true,
+  });
+  const isNamed = spec.name !== undefined && spec.name !== null && spec.name !== '';
+  // A kind whose names are labels has no name in its spec; a name that is no text is refused by the schema.
+  if (isNamed && definition.hasLabelNames) throw invalid('spec: unknown field "name"', 'spec');
+  const name = isNamed ? spec.name : metadata.name;
   const scope = rest.crud?.scope;
   return { ...spec, ...(scope && { [scope.field]: spec[scope.field] ?? metadata[scope.field] }), name };
 }

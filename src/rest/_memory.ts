@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid } from '../domain/names.ts';
 import type { Replica } from '../domain/replica.ts';
@@ -142,7 +143,8 @@ function memoryObjects<T extends KubeObject, I extends string>(
       if (!known) throw new ApiError(404, { reason: 'NotFound' }, 'update');
       if (known.metadata.resourceVersion !== object.metadata.resourceVersion)
         throw new ApiError(409, { reason: 'Conflict' }, 'update');
-      return stored(object);
+      // The API server writes nothing when nothing changes.
+      return isDeepStrictEqual(known, object) ? known : stored(object);
     },
     async delete(object) {
       const known = store.get(NAMESPACE, object.metadata.name);

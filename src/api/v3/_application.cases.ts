@@ -79,7 +79,7 @@ export const fullEntry = {
 
 export const cases: AgreementCase[] = [
   accepts('an empty spec', {}),
-  accepts('every field of an entry', {
+  accepts('every field', {
     description: 'all',
     isActivated: false,
     busConfig: { busAccess: true },

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { oneOf, text } from '../../api/schema.ts';
 import { DomainError, invalid } from '../errors.ts';
-import { isObject, quoted } from '../upload/document.ts';
+import { isObject, quoted, requireUnchanged } from '../upload/document.ts';
 import { validateSpec } from '../upload/validate.ts';
 
 /**
@@ -48,7 +48,7 @@ export function secretFromBody(body: unknown): Required<SecretBody> {
 /** A PATCH body: `data` replaces the data; the type may be repeated. */
 export function secretPatch(body: unknown, stored: { name: string; type: SecretType }): Record<string, string> {
   const { name, type, data } = readSecret(body);
-  requireSameName(name, stored.name);
+  requireUnchanged('name', name, stored.name);
   if (type !== undefined && type !== stored.type)
     throw new DomainError(400, 'SECRET_TYPE_MISMATCH', `type: is ${stored.type} and cannot become ${type}`, {
       field: 'type',
@@ -72,7 +72,7 @@ export function configMapFromBody(body: unknown): Required<ConfigMapBody> {
 /** A PATCH body: absent members stay. */
 export function configMapPatch(body: unknown, stored: { name: string }): Pick<ConfigMapBody, 'data' | 'immutable'> {
   const { name, ...changes } = readConfigMap(body);
-  requireSameName(name, stored.name);
+  requireUnchanged('name', name, stored.name);
   return changes;
 }
 
@@ -89,11 +89,6 @@ function readConfigMap(body: unknown): ConfigMapBody {
 function fieldsOf(body: unknown): Fields {
   if (!isObject(body)) throw invalid('body: must be an object');
   return body;
-}
-
-function requireSameName(name: string | undefined, stored: string): void {
-  if (name !== undefined && name !== stored)
-    throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(stored)}`, 'name');
 }
 
 /** Text by key, within the bounds of core objects. */

@@ -92,7 +92,7 @@ describe('a node after a PATCH body', () => {
     ['null removes', { diskLimit: null }, { diskLimit: undefined }],
     ['empty text removes', { location: '' }, { location: undefined }],
     ['unknown fields are dropped', { bluetoothEnabled: true }, {}],
-    ['uuid and id are ignored', { uuid: 'other', id: 9 }, {}],
+    ['the present uuid changes nothing, and an id is ignored', { uuid: spec.uuid, id: 9 }, {}],
     ['the present name changes nothing', { name: 'gw-1' }, {}],
     ['the present isSystem changes nothing', { isSystem: false }, {}],
   ])('%s', (_, body, changes) => {
@@ -101,6 +101,7 @@ describe('a node after a PATCH body', () => {
 
   test.each([
     ['another name', { name: 'gw-2' }, 'name'],
+    ['another uuid', { uuid: 'other' }, 'uuid'],
     ['a change to a system node', { isSystem: true }, 'isSystem'],
     ['a number out of range', { cpuLimit: 1 }, 'cpuLimit'],
     ['router mode edge without a host', { routerMode: 'edge', host: null }, 'host'],

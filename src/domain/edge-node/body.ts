@@ -1,6 +1,7 @@
 import { type EdgeNode, type EdgeNodeSpec, edgeNodeSpecSchema } from '../../api/v3/index.ts';
 import { invalid } from '../errors.ts';
-import { v3Name } from '../names.ts';
+import { nodeUuid, v3Name } from '../names.ts';
+import { requireUnchanged } from '../upload/document.ts';
 import { validateSpec } from '../upload/validate.ts';
 import { canonicalEngine, settingShown } from './settings.ts';
 
@@ -24,8 +25,8 @@ export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec 
  */
 export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   const { name, isSystem, ...fields } = knownFields(body);
-  if (!isAbsent(name) && name !== v3Name(node))
-    throw invalid(`name: ${JSON.stringify(name)}; is immutable and is ${JSON.stringify(v3Name(node))}`, 'name');
+  requireUnchanged('uuid', (body as Fields).uuid, nodeUuid(node));
+  requireUnchanged('name', name, v3Name(node));
   if (!isAbsent(isSystem) && isSystem !== (node.spec.isSystem ?? false)) throw systemRefused();
   const spec: Fields = { ...node.spec };
   const changed: Fields = {};

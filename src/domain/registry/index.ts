@@ -5,7 +5,7 @@ import { DomainError, invalid } from '../errors.ts';
 import type { Find } from '../inputs.ts';
 import { normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
-import { quoted } from '../upload/document.ts';
+import { requireUnchanged } from '../upload/document.ts';
 import { check, formatPath } from '../upload/validate.ts';
 
 export * from './destination.ts';
@@ -143,10 +143,8 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
   if (isBuiltIn(registry)) throw builtInError(registry);
   const { fields, password } = fieldsOf(body);
   const { name, id, ...rest } = fields;
-  if (name !== undefined && name !== v3Name(registry))
-    throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(v3Name(registry))}`, 'name');
-  if (id !== undefined && id !== registryId(registry))
-    throw invalid(`id: ${quoted(id)}; is immutable and is ${registryId(registry)}`, 'id');
+  requireUnchanged('name', name, v3Name(registry));
+  requireUnchanged('id', id, registryId(registry));
   // A number from before ids had a bound stays stored and has no effect.
   const { id: stored, ...former } = registry.spec;
   const spec = { ...checked({ ...former, ...rest }), ...(stored !== undefined && { id: stored }) };

@@ -3,7 +3,7 @@ import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } f
 import { DomainError, invalid } from '../errors.ts';
 import { entryFromFlat, type FlatOptions } from '../microservice/flat.ts';
 import { readEntryOfAnyForm } from '../templates/overlay.ts';
-import { isObject, quoted, readDocument, requireName } from './document.ts';
+import { isObject, readDocument, requireName, requireUnchanged } from './document.ts';
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
 
@@ -27,8 +27,8 @@ export interface ApplicationUpload {
  */
 export function readApplicationUpload(document: unknown, { path, isAnyForm }: ReadOptions = {}): ApplicationUpload {
   const { metadata, spec } = readDocument(document, 'Application');
-  const name = typeof spec.name === 'string' && spec.name !== '' ? spec.name : metadata.name;
-  requireName(name, path, 'metadata.name');
+  const name = isAbsent(spec.name) ? metadata.name : spec.name;
+  if (typeof name === 'string') requireName(name, path, 'metadata.name');
   return readApplication(
     { ...spec, name },
     isAnyForm
@@ -102,8 +102,7 @@ const saysActivated = (value: unknown): boolean => isObject(value) && !isAbsent(
 export function patchApplication(spec: ApplicationSpec, body: unknown, path: string): ApplicationSpec {
   if (!isObject(body)) throw invalid('body: must be an object');
   const { name, isSystem } = body;
-  if (!isAbsent(name) && name !== path)
-    throw invalid(`name: ${quoted(name)}; is immutable and is ${quoted(path)}`, 'name');
+  requireUnchanged('name', name, path);
   if (!isAbsent(isSystem) && isSystem !== (spec.isSystem ?? false)) throw systemRefused('isSystem');
   const sent = PATCHED.filter((field) => body[field] !== undefined);
   const values = validateSpec(

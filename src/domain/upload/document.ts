@@ -15,7 +15,11 @@ export interface UploadDocument {
 export function readDocument(
   document: unknown,
   kind: string,
-  { apiVersions, topLevel = [] }: { apiVersions?: readonly string[]; topLevel?: readonly string[] } = {},
+  {
+    apiVersions,
+    topLevel = [],
+    isClosed = false,
+  }: { apiVersions?: readonly string[]; topLevel?: readonly string[]; isClosed?: boolean } = {},
 ): UploadDocument {
   if (!isObject(document)) throw invalid(`the file must hold one YAML object of kind ${kind}`);
   const { apiVersion, metadata, spec } = document;
@@ -27,16 +31,28 @@ export function readDocument(
     throw invalid('metadata.name: is required', 'metadata.name');
   const atTop = topLevel.filter((member) => document[member] !== undefined);
   if (!isObject(spec) && !(spec === undefined && atTop.length > 0)) throw invalid('spec: is required', 'spec');
+  const unknown = Object.keys(document).find((member) => !MEMBERS.includes(member) && !topLevel.includes(member));
+  if (isClosed && unknown !== undefined) throw invalid(`unknown field ${quoted(unknown)}`, unknown);
   const twice = atTop.find((member) => spec?.[member] !== undefined);
   if (twice) throw invalid(`${twice}: is given at the top and in spec; give it once`, twice);
   const members = Object.fromEntries(atTop.map((member) => [member, document[member]]));
   return { kind, metadata: { ...metadata, name: metadata.name }, spec: { ...spec, ...members } };
 }
 
+/** Members of every document. A status is what was observed, and is not read. */
+const MEMBERS = ['apiVersion', 'kind', 'metadata', 'spec', 'status'];
+
 /** Refuses a document whose name is not the one in the path. */
 export function requireName(name: string, path: string | undefined, field: string): void {
   if (path !== undefined && name !== path)
     throw invalid(`${field}: ${quoted(name)}; must equal the name in the path, ${quoted(path)}`, field);
+}
+
+/** Refuses another value of a member that never changes; a body may repeat it, or leave it unset. */
+export function requireUnchanged(field: string, given: unknown, stored: string | number | undefined): void {
+  if (given === undefined || given === null || given === '' || stored === undefined) return;
+  if (String(given) !== String(stored))
+    throw invalid(`${field}: ${quoted(given)}; is immutable and is ${quoted(stored)}`, field);
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

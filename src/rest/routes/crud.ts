@@ -16,7 +16,7 @@ import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, findObject, keyValue, presentObject } from '../lookup.ts';
 import { type AnyRoute, type Caller, route } from '../route.ts';
-import { linkRoutes } from './links.ts';
+import { linkRoutes, requireLinkable } from './links.ts';
 import * as shapes from './shapes.ts';
 
 /** Operations of one kind that differ from those of all kinds; an absent one does not differ. */
@@ -71,7 +71,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ? { status: replies.change.status, schema: crud.shapes.read }
       : { status: replies.change.status };
   const replaceReply = replies.replace ? { status: replies.replace.status, schema: ID_AND_NAME } : changeReply;
-  const missingReference = kind.references ? [404] : [];
+  const missingReference = kind.references || kind.links ? [404] : [];
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;
@@ -257,6 +257,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         metadata: { name: called, labels: identityLabels({ uuid, id }) },
         spec: { ...spec, ...(name !== undefined && name !== called && !crud.scope && { name }) },
       } as T;
+      await requireLinkable(deps, kind, { after: object }, signal);
       await requireVerdict(deps, object, signal);
       await hooks.permit?.(caller, object, undefined);
       return object;
@@ -303,6 +304,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         const write = writeOf(object);
         const changed =
           (await hooks.change?.(deps, object, write, signal, caller)) ?? withChanges(object, { spec: write.spec });
+        await requireLinkable(deps, kind, { before: object, after: changed }, signal);
         await requireVerdict(deps, changed, signal);
         await hooks.permit?.(caller, changed, object);
         return changed;
@@ -321,17 +323,19 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   const patch = async (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     changed(deps, await change(deps, value, (object) => crud.patch(object, body), caller, signal), caller, signal);
 
-  /** Replaces the spec by that of a body; name, identity and links stay. */
+  /** Replaces the spec by that of a body; name and identity stay, and the links that it does not name. */
   const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
     change(
       deps,
       value,
       (object) => {
+        const write = crud.fromBody(body);
         const { uuid, id, name, nodes } = object.spec;
         const kept = Object.fromEntries(
-          Object.entries({ uuid, id, name, nodes }).filter(([, one]) => one !== undefined),
+          Object.entries({ uuid, id, name, nodes: (write.spec as typeof object.spec).nodes ?? nodes }).filter(
+            ([, one]) => one !== undefined,
+          ),
         );
-        const write = crud.fromBody(body);
         return { ...write, spec: { ...write.spec, ...kept } };
       },
       caller,

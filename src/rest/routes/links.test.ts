@@ -100,6 +100,20 @@ describe('a link', () => {
     expect(await links()).toEqual([]);
   });
 
+  test('is made by a body that names nodes, under the same rules, and a change without nodes leaves it', async () => {
+    const path = `/runtimeClasses/made-${serial}`;
+    const body = { name: `made-${serial}`, handler: 'crun', nodes: [`a${serial}`] };
+    expect((await admin.post('/runtimeClasses', { json: body })).status).toBe(200);
+    await admin.patch(path, { json: { handler: 'crun' } });
+    expect((await admin.get(`${path}/link`)).body.fogUuids).toEqual([uuids.a]);
+    const missing = await admin.patch(path, { json: { nodes: [uuids.a, 'nowhere'] } });
+    expect([missing.status, missing.body.message]).toEqual([404, 'nodes: there is no node "nowhere"']);
+    withRuntimes(`b${serial}`, ['runc']);
+    expect((await admin.patch(path, { json: { nodes: [uuids.b] } })).body.code).toBe('RUNTIME_CLASS_LINK_NOT_AVAILABLE');
+    await admin.patch(path, { json: { nodes: null } });
+    expect((await admin.get(`${path}/link`)).body.fogUuids).toEqual([]);
+  });
+
   test('without a node gets 400', async () => {
     expect((await admin.post(`/runtimeClasses/${crun}/link`, { json: { fogUuids: [] } })).status).toBe(400);
     expect((await admin.post(`/runtimeClasses/${crun}/link`, { json: {} })).status).toBe(400);

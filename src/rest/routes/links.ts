@@ -142,16 +142,32 @@ const namesOf = (node: EdgeNode) => [nodeUuid(node), v3Name(node)];
 const findNode = ({ nodes }: RestDependencies, name: string) =>
   oldest(nodes.find('uuid', name).filter(isPresent)) ?? oldest(nodes.find('name', name).filter(isPresent));
 
+/** Refuses a write that links an object to a node that does not exist or does not fit. */
+export async function requireLinkable<T extends KindObject>(
+  deps: RestDependencies,
+  { links }: Kind<T>,
+  { before, after }: { before?: T; after: T },
+  signal: AbortSignal,
+): Promise<void> {
+  const added = (after.spec.nodes ?? []).filter((name) => !before?.spec.nodes?.includes(name));
+  if (!links || added.length === 0) return;
+  for (const node of await nodesNamed(deps, added, signal, 'nodes')) {
+    const refused = links.refusal?.(after, node);
+    if (refused) throw refused;
+  }
+}
+
 /** The nodes of a body, by uuid or name, each once; 404 names the first that does not exist. */
 async function nodesNamed(
   deps: RestDependencies,
   names: readonly string[],
   signal: AbortSignal,
+  field = 'fogUuids',
 ): Promise<readonly EdgeNode[]> {
   if (names.some((name) => !findNode(deps, name))) await deps.nodes.refresh(signal);
   const nodes = names.map((name) => {
     const node = findNode(deps, name);
-    if (!node) throw notFound('NOT_FOUND_AGENT_NAME', `fogUuids: there is no node "${name}"`);
+    if (!node) throw notFound('NOT_FOUND_AGENT_NAME', `${field}: there is no node "${name}"`);
     return node;
   });
   return [...new Set(nodes)];
