@@ -37,6 +37,7 @@ export const VERDICT_REASONS = {
   PublisherReserved: 'The publisher of a catalog item is reserved for the items of the system.',
   RegistryNotFound: 'The registry that the object names does not exist.',
   RegistryNotReady: 'The registry that the object names has no id yet.',
+  CaInvalid: 'The CA of a registry is no PEM bundle in base64.',
   RegistryWrongType: 'The registry that the object names holds no container images.',
   ModelNotFound: 'A model that the microservice binds does not exist.',
   ModelNotReady: 'A model that the microservice binds cannot be pulled; its own condition Ready says why.',

@@ -43,7 +43,13 @@ export function text({ max, min = 0, pattern, expects, description }: TextOption
 }
 
 /** Integer within bounds, which are part of the CRD. */
-export const integer = (min: number, max: number) => z.number().int().min(min).max(max);
+export const integer = (min: number, max: number) =>
+  z
+    .number({ error: ({ input }) => (input === undefined ? undefined : 'must be an integer') })
+    .min(min)
+    .max(max)
+    .refine(Number.isInteger, 'must be an integer')
+    .meta({ type: 'integer' });
 
 /** One of the given words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);

@@ -3,6 +3,7 @@ import { type Registry, registryResource, registrySpecSchema } from '../api/v3/r
 import {
   BUILT_INS,
   builtInError,
+  caVerdict,
   isBuiltIn,
   patchRegistry,
   type RegistryWrite,
@@ -61,6 +62,7 @@ export const registryKind = defineKind<Registry>()({
   builtIns: BUILT_INS,
   inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },
   access: 'workloads',
+  verdict: caVerdict,
   rest: { tag: 'Registries', key: 'id', notFound: 'REGISTRY_NOT_FOUND', crud: registryCrud },
   indexes: {
     /** name of the Secret with its password */

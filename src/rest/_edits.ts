@@ -1,6 +1,6 @@
 import { ANNOTATIONS } from '../api/names.ts';
+import { CORE_KINDS } from '../kinds/core-objects.ts';
 import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
-import { SHARED_KINDS } from '../kinds/shared.ts';
 import type { Answer, TestClient } from './_client.ts';
 
 /** How the objects of each kind are made and edited over REST: for tests of what holds for every kind. */
@@ -135,7 +135,7 @@ const EDITS: Readonly<Record<string, Edits>> = {
 
 /** Every kind with its edits; a kind without them fails here. */
 export const editsOfKinds = (): readonly { kind: Kind; edits: Edits }[] =>
-  Object.values({ ...KINDS, ...SHARED_KINDS } as unknown as Record<string, Kind<KindObject>>).map((kind) => {
+  Object.values({ ...KINDS, ...CORE_KINDS } as unknown as Record<string, Kind<KindObject>>).map((kind) => {
     const edits = EDITS[kind.key];
     if (!edits) throw new Error(`src/rest/_edits.ts has no row for ${kind.key}`);
     return { kind, edits };

@@ -11,7 +11,7 @@ export const cases: AgreementCase[] = [
     passwordSecretRef: { name: 'registry-plant', key: 'password' },
     email: 'ann@example.com',
     type: 'oci',
-    ca: 'LS0t',
+    ca: 'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==',
     insecure: true,
   }),
   accepts('hf as other spelling of hub', { url: 'hub.example', type: 'hf' }),

@@ -680,6 +680,8 @@ describe('verdict', () => {
     tried.add('FilesRequired').add('FilesForbidden');
     // is no entry's: see catalog-item.test.ts
     tried.add('PublisherReserved');
+    // Registries: src/domain/registry/registry.test.ts
+    tried.add('CaInvalid');
     // are of the reconciler: see controllers/templates.api.test.ts
     tried.add('TemplateNotFound').add('TemplateInvalid').add('TemplateConflict');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());

@@ -11,12 +11,11 @@ type Fields = Record<string, unknown>;
 export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec } {
   const { name, isSystem, ...fields } = knownFields(body);
   if (isAbsent(name)) throw invalid('name: is required', 'name');
-  if (typeof name !== 'string') throw invalid(`name: ${JSON.stringify(name)}; must be text`, 'name');
   if (isSystem === true) throw systemRefused();
   const spec = checked({ ...fields, name, archId: fields.archId ?? 0 });
   requireAddress(spec, fields);
-  const { name: checkedName, ...rest } = spec;
-  return { name: checkedName ?? name, spec: withGpsMode(rest, fields) };
+  const { name: checkedName = '', ...rest } = spec;
+  return { name: checkedName, spec: withGpsMode(rest, fields) };
 }
 
 /**

@@ -2,7 +2,7 @@ import { destinationOf, staysWithin } from '../../api/destination.ts';
 import { ANNOTATIONS, BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import { type MicroserviceEntry, type Registry, type RegistrySpec, registrySpecSchema } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
-import type { Find } from '../inputs.ts';
+import type { Find, Verdict } from '../inputs.ts';
 import { normalReference } from '../microservice/normal-form.ts';
 import { registryId, v3Name } from '../names.ts';
 import { requireUnchanged } from '../upload/document.ts';
@@ -131,7 +131,6 @@ export interface RegistryWrite {
 /** The registry of a create body. Throws DomainError. */
 export function registryFromBody(body: unknown): RegistryWrite {
   const { fields, password } = fieldsOf(body);
-  if (fields.url === undefined) throw invalid('url: is required, for example registry.example:5000', 'url');
   return { spec: checked(fields), ...(password !== undefined && { password }) };
 }
 
@@ -170,7 +169,6 @@ function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: 
   if (fields.username === undefined && userName !== undefined) fields.username = userName;
   for (const key of ['email', 'username', 'ca', 'url', 'name', 'type'] as const)
     if (fields[key] === '') fields[key] = null;
-  if (fields.url === null) throw invalid('url: must not be empty', 'url');
   if (password === undefined || password === PASSWORD_MASK) return { fields };
   if (password === null || password === '') return { fields, password: null };
   if (typeof password !== 'string') throw invalid('password: must be text', 'password');
@@ -180,15 +178,22 @@ function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: 
 function checked(fields: Record<string, unknown>): RegistrySpec {
   const result = check(registrySpecSchema, fields, { tolerant: true });
   if (result.ok) {
-    if (result.value.ca !== undefined) requireBundle(result.value.ca);
     return { ...result.value, type: normalType(result.value.type) };
   }
   const field = formatPath(result.violation.path);
   throw invalid(field ? `${field}: ${result.violation.message}` : result.violation.message, field || undefined);
 }
 
-/** base64 of a PEM text. */
-function requireBundle(ca: string): void {
-  if (/^[A-Za-z0-9+/=\s]+$/.test(ca) && Buffer.from(ca, 'base64').includes('-----BEGIN CERTIFICATE-----')) return;
-  throw invalid('ca: must be the base64 form of a PEM bundle of certificates', 'ca');
+/** The verdict on a CA that is no base64 of a PEM text. */
+export function caVerdict({ spec: { ca } }: Registry): Verdict | undefined {
+  if (ca === undefined || ca === '') return undefined;
+  if (/^[A-Za-z0-9+/=\s]+$/.test(ca) && Buffer.from(ca, 'base64').includes('-----BEGIN CERTIFICATE-----'))
+    return undefined;
+  return {
+    reason: 'CaInvalid',
+    status: 400,
+    code: 'REGISTRY_CA_INVALID',
+    field: 'ca',
+    message: 'ca: must be the base64 form of a PEM bundle of certificates',
+  };
 }

@@ -5,6 +5,7 @@ import { DomainError } from '../errors.ts';
 import {
   BUILT_INS,
   builtInError,
+  caVerdict,
   isBuiltIn,
   normalRegistry,
   PASSWORD_MASK,
@@ -111,11 +112,9 @@ describe('registryFromBody', () => {
 
   const REFUSED: Record<string, [unknown, string | undefined, RegExp]> = {
     'a body without a url': [{}, 'url', /required/],
-    'an empty url': [{ url: '' }, 'url', /empty/],
+    'an empty url': [{ url: '' }, 'url', /required/],
     'a url with blanks': [{ url: 'a b' }, 'url', /"a b"/],
     'an unknown type': [{ url: 'r', type: 'ftp' }, 'type', /"ftp"/],
-    'a CA that is not a certificate': [{ url: 'r', ca: 'aGVsbG8=' }, 'ca', /PEM/],
-    'a CA that is not base64': [{ url: 'r', ca: '-----BEGIN CERTIFICATE-----' }, 'ca', /base64/],
     'a password that is not text': [{ url: 'r', password: { a: 'hunter2' } }, 'password', /text/],
     'a body that is not an object': [[], undefined, /object/],
   };
@@ -155,6 +154,11 @@ describe('patchRegistry', () => {
   it('a PATCH with the members of a read is accepted', () => {
     expect(patchRegistry(stored, registryRead(stored, PASSWORD_MASK))).toEqual({ spec: stored.spec });
   });
+});
+
+it.each(['aGVsbG8=', '-----BEGIN CERTIFICATE-----'])('the CA %s is no PEM bundle in base64', (ca) => {
+  expect(caVerdict(makeRegistry('r', { ca }))).toMatchObject({ reason: 'CaInvalid', status: 400, field: 'ca' });
+  expect(caVerdict(makeRegistry('r', { ca: CA }))).toBeUndefined();
 });
 
 it('a registry without an id has no normal form yet', () => {

@@ -30,7 +30,8 @@ export function readDocument(
   if (typeof metadata.name !== 'string' || metadata.name === '')
     throw invalid('metadata.name: is required', 'metadata.name');
   const atTop = topLevel.filter((member) => document[member] !== undefined);
-  if (!isObject(spec) && !(spec === undefined && atTop.length > 0)) throw invalid('spec: is required', 'spec');
+  if (!isObject(spec) && !(spec === undefined && atTop.length > 0))
+    throw invalid(spec === undefined || spec === null ? 'spec: is required' : 'spec: must be an object', 'spec');
   const unknown = Object.keys(document).find((member) => !MEMBERS.includes(member) && !topLevel.includes(member));
   if (isClosed && unknown !== undefined) throw invalid(`unknown field ${quoted(unknown)}`, unknown);
   const twice = atTop.find((member) => spec?.[member] !== undefined);

@@ -166,7 +166,7 @@ describe('readApplicationUpload', () => {
       'spec.microservices[0].agent',
       /exactly one/,
     ],
-    'a schedule that is text': [entry({ schedule: 'first' }), 'spec.microservices[0].schedule', /"first".*a number/],
+    'a schedule that is text': [entry({ schedule: 'first' }), 'spec.microservices[0].schedule', /"first".*an integer/],
   };
   it.each(Object.entries(REFUSED))('refuses %s', (_, [document, field, message]) => {
     const error = failure(() => readApplicationUpload(document));

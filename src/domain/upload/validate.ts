@@ -62,9 +62,11 @@ export function formatPath(path: readonly (string | number)[], prefix = ''): str
 export function explain(issue: z.core.$ZodIssue, input: unknown): string {
   const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
   const value = valueAt(input, path);
-  const isOwn = issue.code === 'custom' || !/^(Invalid|Too |Unrecognized)/.test(issue.message);
-  return `${path.length > 0 ? shown(value, path) : ''}${isOwn ? issue.message : wanted(issue, value)}`;
+  return `${path.length > 0 ? shown(value, path) : ''}${isOwn(issue) ? issue.message : wanted(issue, value)}`;
 }
+
+/** Whether the schema has a message of its own. */
+const isOwn = (issue: Issue) => issue.code === 'custom' || !/^(Invalid|Too |Unrecognized)/.test(issue.message);
 
 type Issue = z.core.$ZodIssue;
 
@@ -90,7 +92,8 @@ const withoutCredentials = (text: string) => text.replace(/(\/\/|^)[^/@]*:[^/@]*
 function wanted(issue: Issue, value: unknown): string {
   switch (issue.code) {
     case 'invalid_type':
-      return value === undefined ? 'is required' : `must be ${TYPES[issue.expected] ?? issue.expected}`;
+      if (value === undefined) return 'is required';
+      return isOwn(issue) ? issue.message : `must be ${TYPES[issue.expected] ?? issue.expected}`;
     case 'too_small':
       return issue.origin === 'array'
         ? `must have at least ${issue.minimum} items`

@@ -248,7 +248,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const make = async () => {
       const id = identity.id && (spec.id ?? (await deps.ids.next(definition.kind, signal)));
       const uuid = identity.uuid && (spec.uuid ?? randomUUID());
-      if (id !== undefined && objects.find('id', String(id)).length > 0)
+      const isTaken = (one: number) =>
+        objects.find('id', String(one)).length > 0 ||
+        identity.isReserved?.({ metadata: { name: name ?? '' }, spec } as T, one) === true;
+      if (id !== undefined && isTaken(id))
         throw conflict('DUPLICATE_ID', `id: ${id} belongs to another ${noun}; leave it out`, 'id');
       const called = name === undefined ? `${definition.singular}-${id}` : objectName(name);
       object = {

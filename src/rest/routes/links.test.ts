@@ -109,7 +109,9 @@ describe('a link', () => {
     const missing = await admin.patch(path, { json: { nodes: [uuids.a, 'nowhere'] } });
     expect([missing.status, missing.body.message]).toEqual([404, 'nodes: there is no node "nowhere"']);
     withRuntimes(`b${serial}`, ['runc']);
-    expect((await admin.patch(path, { json: { nodes: [uuids.b] } })).body.code).toBe('RUNTIME_CLASS_LINK_NOT_AVAILABLE');
+    expect((await admin.patch(path, { json: { nodes: [uuids.b] } })).body.code).toBe(
+      'RUNTIME_CLASS_LINK_NOT_AVAILABLE',
+    );
     await admin.patch(path, { json: { nodes: null } });
     expect((await admin.get(`${path}/link`)).body.fogUuids).toEqual([]);
   });

@@ -1,0 +1,83 @@
+/**
+ * What a refusal says, whoever says it. The API server has words of its own for what an OpenAPI schema demands, which cannot be chosen;
+ * rules in CEL have one text for both. Two refusals agree when field and demand are the same.
+ */
+export interface Demand {
+  /** path in the spec */
+  field: string;
+  demand: string;
+}
+
+type Words = readonly (readonly [RegExp, (...groups: string[]) => string])[];
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  integer: 'an integer',
+  int32: 'an integer',
+  int64: 'an integer',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  'integer,string': 'a number or text',
+};
+
+/** Of the API server. */
+const KUBE: Words = [
+  [/ in body must be of type ([a-z0-9,]+): /, (type = '') => `must be ${TYPES[type] ?? type}`],
+  [/^Required value/, () => 'is required'],
+  [/ should be less than or equal to (\S+)$/, (max) => `must be at most ${Number(max)}`],
+  [/ should be less than (\S+)$/, (max) => `must be less than ${max}`],
+  [/ should be greater than or equal to (\S+)$/, (min) => `must be at least ${Number(min)}`],
+  [/ should be greater than (\S+)$/, (min) => `must be greater than ${min}`],
+  [/^Too long: may not be more than (\d+) bytes$/, (max) => `must have at most ${max} characters`],
+  [/ should be at least 1 chars long$/, () => 'must not be empty'],
+  [/ should be at least (\d+) chars long$/, (min) => `must have at least ${min} characters`],
+  [/ should match '.*'$/s, () => 'must match'],
+  [/^Unsupported value: .*: supported values: (.*)$/s, (words = '') => `must be one of ${words.replaceAll('"', '')}`],
+  [/^Too many: \d+: must have at most (\d+) items$/, (max) => `must have at most ${max} items`],
+  [/ should have at least (\d+) items$/, (min) => `must have at least ${min} items`],
+  [/^Duplicate value/, () => 'duplicate'],
+  [/^strict decoding error: unknown field/, () => 'unknown field'],
+];
+
+/** Of REST, without the value. */
+const REST: Words = [
+  [/^must have at most (\d+) (items|keys)$/, (max) => `must have at most ${max} items`],
+  [/^(must have at most \d+ characters), has \d+$/, (text = '') => text],
+  [/^duplicate: /, () => 'duplicate'],
+  [/^unknown field /, () => 'unknown field'],
+  [/^is required/, () => 'is required'],
+];
+
+const spoken = (text: string, words: Words): string => {
+  for (const [pattern, demand] of words) {
+    const [, ...groups] = pattern.exec(text) ?? [undefined];
+    if (pattern.test(text)) return demand(...(groups as string[]));
+  }
+  return text;
+};
+
+/** `spec.cpuLimit: Invalid value: 401: spec.cpuLimit in body should be ...`, as one cause of a refusal of the API server. */
+export function demandOfKube(cause: string): Demand {
+  const unknown = /unknown field "spec\.?([^"]*?)\.?([^".]+)"/.exec(cause);
+  if (unknown) return { field: unknown[1] ?? '', demand: 'unknown field' };
+  const [field = ''] = /^[^:]*/.exec(cause) ?? [];
+  const text = cause.slice(field.length + 2);
+  return { field: inSpec(field), demand: spoken(afterValue(text), KUBE) };
+}
+
+/** The rule of CEL after the value, where there is one; it may be a whole object. */
+const afterValue = (text: string) =>
+  / in body |^(Required|Too|Unsupported|Duplicate)/.test(text)
+    ? text
+    : text.replace(/^Invalid value: /, '').replace(/^("(?:[^"\\]|\\.)*"|\d\S*|true|false|\{.*\}|\[.*\]): /s, '');
+
+/** `cpuLimit: 401 is not valid: must be at most 400`. */
+export function demandOfRest(message: string): Demand {
+  const [, field = '', text = message] = /^([A-Za-z0-9_.[\]]+): (.*)$/s.exec(message) ?? [];
+  const demand = text.replace(/^.*? is not valid: /s, '');
+  return { field: inSpec(field), demand: spoken(demand, REST) };
+}
+
+const inSpec = (field: string) => field.replace(/^spec(\.|$)/, '').replace(/^<nil>$/, '');

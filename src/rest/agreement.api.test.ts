@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { type AgreementCase, agreementTables } from '../api/_agreement.ts';
+import { type DerivedCase, derivedCases } from '../api/_derived.ts';
+import { isObject } from '../domain/upload/document.ts';
+import { KINDS, type Kind } from '../kinds/index.ts';
+import { type Answer, type Doors, inParallel, openDoors, readAs } from './_doors.ts';
+import { demandOfKube, demandOfRest } from './_wording.ts';
+
+/**
+ * One document, one verdict: kubectl, YAML files and JSON bodies accept and refuse the same documents of every kind, and a refusal
+ * names the same field with the same demand. The documents are the tables of the kinds (src/api/v3/*.cases.ts) and what
+ * src/api/_derived.ts makes of their schemas.
+ */
+const tables = new Map((await agreementTables()).map(([{ kind }, cases]) => [kind, cases]));
+/** Entries of applications have forms of their own, in JSON and in files (src/domain/upload/upload.test.ts). */
+const kinds = (Object.values(KINDS) as unknown as Kind[]).filter(({ key }) => key !== 'applications');
+
+let doors: Doors;
+beforeAll(async () => {
+  doors = await openDoors(inject('kubeconfig'));
+});
+afterAll(() => doors?.[Symbol.asyncDispose]());
+
+describe.each(kinds)('$definition.kind', (kind) => {
+  const { definition } = kind;
+  const written = tables.get(definition.kind) ?? [];
+  const documents: readonly (AgreementCase | DerivedCase)[] = [...written, ...derivedCases(definition, written)];
+
+  test(
+    'kubectl, YAML and JSON give every document one verdict, and refusals name the same field and demand',
+    async () => {
+      const differences: string[] = [];
+      await inParallel(documents, async (one) => {
+        const { name, spec, accepted } = one;
+        const asItIs = await doors.kubectl(definition, spec);
+        if (accepted !== undefined && asItIs.accepted !== accepted)
+          differences.push(`${name}: kubectl ${shown(asItIs)}`);
+        for (const door of isDerived(kind, one) ? (['yaml'] as const) : (['yaml', 'json'] as const)) {
+          const answer = await doors[door](kind, spec);
+          if (!answer) continue;
+          const meant = await doors.kubectl(definition, readAs(kind, spec, door));
+          if (!meant.accepted && answer.status === 404) continue;
+          if (isRight(answer) !== meant.accepted && !OF_BODIES.test(answer.refusals[0] ?? ''))
+            differences.push(`${name}: ${door} ${shown(answer)}; kubectl ${shown(meant)}`);
+          else if (!meant.accepted && isObject(spec) && !isFlat(kind, door) && !sameDemand(answer, meant))
+            differences.push(`${name}: ${door} says ${shown(answer)}; kubectl ${shown(meant)}`);
+        }
+      });
+      expect(differences.slice(0, 50)).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+});
+
+/** Entries have a flat form in JSON, with names and words of its own. Its many forms are tested by src/domain/microservice/flat.test.ts. */
+const isFlat = (kind: Kind, door: string) => kind.key === 'applications' && door === 'json';
+const isDerived = (kind: Kind, one: AgreementCase | DerivedCase) => kind.key === 'applications' && 'path' in one;
+
+/** Seconds on an idle machine. */
+const LIMIT_MS = 300_000;
+
+const shown = ({ accepted, refusals }: Answer) => (accepted ? 'accepts' : refusals.join(' | ').slice(0, 300));
+
+/**
+ * Whether the document itself is right. What it names may still be missing: REST refuses that at once, with the words of the condition Ready,
+ * which an object that kubectl stored then has (src/domain/application/verdict.test.ts).
+ */
+const isRight = ({ accepted, status, code, refusals: [message = ''] }: Answer) =>
+  accepted || status === 404 || VERDICTS.has(code) || /^microservice \S*: /.test(message);
+const VERDICTS: ReadonlySet<string> = new Set([
+  'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
+  'REGISTRY_CA_INVALID',
+  'DUPLICATE_ID',
+]);
+
+/** What v3 demands of a body and not of an object, whose node may still report it (docs/spec/rest-v3.md#node-body). */
+const OF_BODIES =
+  /^(host|interRouterPort|edgeRouterPort): is required with routerMode|^gpsDevice: is required with gpsMode/;
+
+/** REST names one violation, the API server all of them. */
+function sameDemand(answer: Answer, kubectl: Answer): boolean {
+  const [message = ''] = answer.refusals;
+  // A document may be too large before anything in it is.
+  if (message.startsWith('the file holds more')) return true;
+  const { field, demand } = demandOfRest(message);
+  return kubectl.refusals.map(demandOfKube).some(
+    (one) =>
+      // Patterns have words of their own in REST, where the API server shows the pattern.
+      (one.demand === demand || one.demand === 'must match') &&
+      // Rules of CEL are those of an object, and REST names the member that they are about.
+      (one.field === field ||
+        (demand === 'unknown field' && one.field.startsWith(field)) ||
+        field.startsWith(`${one.field}.`) ||
+        one.field === ''),
+  );
+}
