@@ -15,7 +15,14 @@ import { routes } from '../src/rest/routes/index.ts';
 import { coverageOf, coveragePage } from './api-coverage.ts';
 import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
-import { admissionPolicies, controllerRoles, type Manifest, namespaceManifests, peopleRoles } from './manifests.ts';
+import {
+  admissionPolicies,
+  controllerRoles,
+  crdRoles,
+  type Manifest,
+  namespaceManifests,
+  peopleRoles,
+} from './manifests.ts';
 import { metricsPage } from './metrics-page.ts';
 import { V3_OPERATIONS } from './v3-operations.ts';
 
@@ -42,6 +49,7 @@ export function generated(): Map<string, string> {
   files.set('charts/skerry/templates/controller-roles.yaml', template(controllerRoles(PLACE)));
   files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE, GROUPS), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));
+  files.set('charts/skerry/templates/crds-roles.yaml', template(crdRoles(PLACE), 'crds.upgrade'));
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
   files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, testSources())));
   files.set('docs/conditions.md', conditionsPage());

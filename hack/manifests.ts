@@ -88,6 +88,39 @@ export function controllerRoles(namespace: string): Manifest[] {
   ];
 }
 
+/** What the job of the chart that upgrades CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
+export function crdRoles(namespace: string): Manifest[] {
+  const account = 'skerry-crds';
+  const hook = {
+    'helm.sh/hook': 'pre-upgrade',
+    'helm.sh/hook-weight': '-5',
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+  };
+  const name = `${account}-${namespace}`;
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  const group = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace, annotations: hook } },
+    {
+      ...api,
+      kind: 'ClusterRole',
+      metadata: { name, annotations: hook },
+      rules: [
+        // The name of an object that is to be created is not known to the authorizer.
+        { ...group, verbs: ['create'] },
+        { ...group, resourceNames: PLURALS.map((plural) => `${plural}.${GROUP}`), verbs: ['get', 'update'] },
+      ],
+    },
+    {
+      ...api,
+      kind: 'ClusterRoleBinding',
+      metadata: { name, annotations: hook },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+      subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
+    },
+  ];
+}
+
 /** The roles of users: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
 export const peopleRoles = (namespace: string, groups?: string): Manifest[] =>
   roles({ namespace, groups }) as unknown as Manifest[];

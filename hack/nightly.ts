@@ -113,6 +113,11 @@ const RUNS: readonly Run[] = [
     about: '200 stories of random users and faults, other ones every day',
     command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],
   },
+  {
+    name: 'machine',
+    about: 'the package of the agent installed, upgraded, removed and purged where systemd is init',
+    command: tests('engine', 'hack/package/machine.engine.test.ts'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

@@ -2,6 +2,8 @@
 import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';
+import { applyCrds } from './crds.ts';
+import { KINDS } from './kinds/index.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
 
@@ -9,6 +11,7 @@ const HELP = `skerry - the controller: REST, agent routes and reconcilers
 
 Usage:
   skerry                   Run the controller until SIGTERM or Ctrl-C
+  skerry apply-crds        Bring the CRDs of the cluster to those of this version; removes none
   skerry support-bundle    Print what helps to understand a running controller, as JSON, without secrets
   skerry --help
 
@@ -31,6 +34,12 @@ async function main(): Promise<void> {
   if (command === 'support-bundle') {
     await using client = connect(config);
     process.stdout.write(`${JSON.stringify(await supportDocument(config, client), undefined, 2)}\n`);
+    return;
+  }
+  if (command === 'apply-crds') {
+    await using client = connect(config);
+    const outcomes = await applyCrds(client, KINDS);
+    process.stdout.write([...outcomes].map(([name, outcome]) => `${name}: ${outcome}\n`).join(''));
     return;
   }
   if (command !== undefined) throw new ConfigError(`there is no command "${command}"; see: skerry --help`);

@@ -38,7 +38,7 @@ export async function plainManifests(): Promise<string> {
   const home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
   try {
     const env = { ...process.env, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
-    const args = ['template', 'skerry', CHART, '--namespace', 'skerry', '--include-crds'];
+    const args = ['template', 'skerry', CHART, '--namespace', 'skerry', '--include-crds', '--no-hooks'];
     const { stdout } = await run(await findHelm(), args, { env, maxBuffer: 64 * 1024 ** 2 });
     return `${stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'skerry' } })}${stdout}`;
   } finally {
