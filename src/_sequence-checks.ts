@@ -7,6 +7,7 @@ import {
   desiredOf,
   find,
   type Item,
+  isShadowed,
   type Kind,
   nodeNamed,
   nodeOf,
@@ -16,6 +17,7 @@ import {
   runs,
   usersOf,
   wrongWith,
+  wrongWithItem,
 } from './_sequence-model.ts';
 import type { Condition } from './api/meta.ts';
 import { LABELS } from './api/names.ts';
@@ -94,7 +96,7 @@ export function checkConditions(sequence: Sequence): void {
     const object = stored(item);
     const conditions = (object?.status as { conditions?: Condition[] } | undefined)?.conditions ?? [];
     const ready = conditions.find(({ type }) => type === 'Ready');
-    const { inUse, wrong } = RULES[item.kind];
+    const { inUse } = RULES[item.kind];
     const shown = `${item.kind} ${item.name}`;
     if (inUse)
       expect(object?.metadata.labels?.[LABELS.inUse] === 'true', `${shown} is marked as in use`).toBe(
@@ -104,7 +106,7 @@ export function checkConditions(sequence: Sequence): void {
     const found =
       item.kind === 'applications'
         ? item.entries.filter((entry) => runs(item, entry)).flatMap((entry) => wrongWith(state, item, entry))
-        : (wrong?.(item, state) ?? []);
+        : wrongWithItem(state, item);
     if (found.length > 0)
       expect(ready, `${shown} says what is wrong`).toMatchObject({
         status: 'False',
@@ -131,7 +133,7 @@ export async function checkReads(sequence: Sequence): Promise<void> {
     const keyOfItem = (item: Item) => String(key ? item[key] : (shownItem(state, item).name ?? item.name));
     expect(listed.map(keyOf).sort(), `list of ${kind}`).toEqual(items.map(keyOfItem).sort());
     for (const item of items) {
-      if (item.isBuiltIn) continue;
+      if (item.isBuiltIn || (!key && isShadowed(state, item))) continue;
       const at = `${path}/${key ? item[key] : item.name.split('/').map(encodeURIComponent).join('/')}`;
       const read = await get(at);
       const shown = shownItem(state, item);
@@ -153,6 +155,7 @@ export async function checkReads(sequence: Sequence): Promise<void> {
     }
   }
   for (const application of of(state, 'applications')) {
+    if (isShadowed(state, application)) continue;
     const { microservices } = await get(`/microservices?application=${application.name}`);
     checkEntries(sequence, application, microservices as Json[]);
     for (const entry of application.entries) {

@@ -163,7 +163,8 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
 
   function entryOf(name: string, raw: RawEntry, surface: Surface): Entry {
     const { node, byUuid, catalog, registry, template, env, ...rest } = raw;
-    const at = find(state, { to: 'nodes', ref: node });
+    // A uuid may be that of a younger node of the name.
+    const at = of(state, 'nodes').findLast(({ name }) => name === node);
     const item = catalog === undefined ? undefined : find(state, { to: 'catalogItems', ref: catalog });
     const ofTemplate = template && find(state, { to: 'microserviceTemplates', ref: template });
     return {
@@ -623,6 +624,8 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
       case 'link':
       case 'unlink':
         return link(one.kind, one.name, { ...one, isLink: one.do === 'link' });
+      case 'duplicate':
+        return duplicate(one);
       case 'rename': {
         const item = find(state, { to: 'applicationTemplates', ref: one.name });
         const taken = one.to !== one.name && find(state, { to: 'applicationTemplates', ref: one.to });
@@ -676,6 +679,18 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
         });
       }
     }
+  }
+
+  /** Another object with a name that is taken, which only kubectl can make. */
+  async function duplicate({ kind, name, draft, entry }: Extract<Operation, { do: 'duplicate' }>) {
+    const known = kind === 'registries' ? slot(kind, name) : find(state, { to: kind, ref: name });
+    const item = fresh(kind, known?.name ?? name, resolved(draft, 'kubectl'));
+    item.object = `${objectName(name).toLowerCase()}-again`;
+    item.slot = name;
+    if (kind === 'applications') item.entries = [entryOf('web', withoutTemplate(entry, 'kubectl'), 'kubectl')];
+    if (storeOf(kind).get(NAMESPACE, item.object)) return;
+    await fleet.cluster.client.create(storeOf(kind).resource, inNamespace(objectOf(item)));
+    state.items.push(item);
   }
 
   async function activate({ name, isActivated, surface }: Extract<Operation, { do: 'activate' }>) {

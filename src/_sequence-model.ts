@@ -239,6 +239,16 @@ export function find(state: State, { to, ref }: Ref): Item | undefined {
   return named.sort((a, b) => a.born - b.born)[0];
 }
 
+/** An object whose name an older one has. */
+export const isShadowed = (state: State, item: Item): boolean =>
+  find(state, { to: item.kind, ref: item.name }) !== item;
+
+/** Why an object cannot be used. */
+export function wrongWithItem(state: State, item: Item): readonly Refusal[] {
+  if (isShadowed(state, item)) return [missing(409, 'DUPLICATE_NAME', 'NameTaken')];
+  return RULES[item.kind].wrong?.(item, state) ?? [];
+}
+
 export const nodeOf = (state: State, named: Entry['node']): Item | undefined =>
   'uuid' in named
     ? of(state, 'nodes').find(({ uuid }) => uuid === named.uuid)
@@ -316,6 +326,7 @@ export function wrongWith(state: State, application: Item, entry: Entry, { writi
     if (!is) found.push({ status, code, reason });
   };
   const { node, catalog, runtime, role, mount, env, port } = entry;
+  if (!writing) need(!isShadowed(state, application), 409, 'DUPLICATE_NAME', 'NameTaken');
   const byUuid = 'uuid' in node;
   need(nodeOf(state, node), 404, byUuid ? 'INVALID_NODE_UUID' : 'NOT_FOUND_AGENT_NAME', 'NodeNotFound');
   if (catalog && !find(state, catalog)) need(false, 404, 'INVALID_CATALOG_ITEM_ID', 'CatalogItemNotFound');

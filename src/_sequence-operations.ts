@@ -38,6 +38,7 @@ export interface RawEntry extends Pick<Entry, 'models' | 'knowledge'> {
 export type Operation =
   | { do: 'create' | 'change'; kind: Exclude<Kind, 'applications'>; name: string; draft: RawDraft; surface: Surface }
   | { do: 'delete'; kind: Kind; name: string; by: 'rest' | 'kubectl' | 'force' }
+  | { do: 'duplicate'; kind: DuplicableKind; name: string; draft: RawDraft; entry: RawEntry }
   | { do: 'rename'; name: string; to: string }
   | {
       do: 'link' | 'unlink';
@@ -62,6 +63,8 @@ export type Operation =
   | { do: 'publish'; application: string; name: string; port: number }
   | { do: 'withdraw'; application: string; name: string };
 
+/** Kinds of which kubectl can make two objects with one name. */
+type DuplicableKind = 'nodes' | 'registries' | 'catalogItems' | 'applications';
 export type LinkableKind = 'runtimeClasses' | 'models' | 'knowledge' | 'volumeMounts';
 
 /** Some of the names are no names of Kubernetes objects. */
@@ -156,6 +159,12 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
         by: from(['rest', 'rest', 'kubectl', 'force'] as const),
       }),
     ),
+  },
+  {
+    weight: 2,
+    arbitrary: ofKind(['nodes', 'registries', 'catalogItems', 'applications'], (kind) =>
+      fc.record({ do: fc.constant('duplicate' as const), kind: fc.constant(kind), name: named(kind), draft, entry }),
+    ) as fc.Arbitrary<Operation>,
   },
   {
     weight: 2,

@@ -27,3 +27,11 @@ export function nodeOf(
   if (uuid) return lookups.nodeByUuid(uuid);
   return name ? lookups.nodeByName(name) : undefined;
 }
+
+/** Entries of an application that are on this node: of several nodes with one name, the name means the oldest. */
+export const entriesPlacedOn = (
+  application: Application,
+  node: EdgeNode,
+  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid'>,
+): readonly MicroserviceEntry[] =>
+  entriesOn(application, node).filter((entry) => nodeUuid(nodeOf(entry, lookups) ?? node) === nodeUuid(node));

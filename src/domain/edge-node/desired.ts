@@ -3,7 +3,7 @@ import type { VerdictReason } from '../../api/conditions.ts';
 import type { EdgeNode, EdgeNodeSpec, Registry } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { isDue, requestedAction } from '../actions.ts';
-import { entriesOn, nodeOf, shouldRun } from '../application/entries.ts';
+import { entriesPlacedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { createJudge } from '../application/verdict.ts';
 import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
@@ -11,7 +11,7 @@ import { imageSourceOf } from '../catalog-item/images.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
 import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
-import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { entryUuid, v3Name } from '../names.ts';
 import { normalRegistry, normalType, resolveRegistry } from '../registry/index.ts';
 import { type MountOnNode, mountForm, mountsOn, mountView } from '../volume-mount/on-node.ts';
 import { CONFIG_FIELDS } from './settings.ts';
@@ -41,8 +41,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const bound = { models: new Set<string>(), knowledge: new Set<string>() };
 
   for (const application of applications)
-    for (const stored of entriesOn(application, node)) {
-      if (nodeUuid(nodeOf(stored, lookups) ?? node) !== nodeUuid(node)) continue;
+    for (const stored of entriesPlacedOn(application, node, lookups)) {
       const uuid = entryUuid(application, stored);
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);

@@ -93,6 +93,18 @@ describe('the volume mounts of a node', () => {
     ]);
   });
 
+  test('are not those of entries on an older node with the same name', () => {
+    const older = makeNode({ uuid: '99999999-9999-4999-8999-999999999999' });
+    const inputs = makeInputs({
+      node,
+      applications: [using('used')],
+      volumeMounts: [makeVolumeMount('used', { secretName: 'db' })],
+      secrets: [secret({ a: 'b' })],
+    });
+    expect(desiredState(inputs).volumeMounts).toHaveLength(1);
+    expect(desiredState({ ...inputs, nodeByName: () => older }).volumeMounts).toEqual([]);
+  });
+
   test('have a digest that changes with each of them, and none without any', () => {
     const digest = (mounts: ReturnType<typeof makeVolumeMount>[], data: Record<string, string>) =>
       sent({ volumeMounts: mounts, secrets: [secret(data)] }).digests.volumeMounts;

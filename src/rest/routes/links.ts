@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import { entriesOn, nodeOf } from '../../domain/application/entries.ts';
+import { entriesPlacedOn, nodeOf } from '../../domain/application/entries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import type { KindLinks } from '../../kinds/definition.ts';
@@ -189,7 +189,7 @@ const usersIn = <T extends KindObject>(
 /** Names of the entries on a node that use an object. */
 const usersOn = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T, node: EdgeNode): string[] =>
   [...applicationsReferringTo(deps, kind, object)]
-    .flatMap((application) => usersIn(kind, object, application, entriesOn(application, node)))
+    .flatMap((application) => usersIn(kind, object, application, entriesPlacedOn(application, node, deps.lookups)))
     .sort();
 
 /** uuids of the nodes of an object, sorted. */
