@@ -79,6 +79,9 @@ export function describeTally({ passed, failed, skipped }: Tally): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
+/** Time for the rest of the output of a process that has ended. */
+const LINGER_MS = 5_000;
+
 async function run(args: string[], after: Promise<unknown> | undefined): Promise<number | null> {
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
   const output = after ? 'pipe' : 'inherit';
@@ -86,6 +89,8 @@ async function run(args: string[], after: Promise<unknown> | undefined): Promise
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
+    // A process that outlives it may hold its output open.
+    child.once('exit', (code) => setTimeout(resolve, LINGER_MS, code).unref());
   });
   let kept: Buffer[] | undefined = [];
   for (const stream of [child.stdout, child.stderr])
