@@ -90,7 +90,12 @@ async function run(args: string[], after: Promise<unknown> | undefined): Promise
     child.once('error', reject);
     child.once('close', resolve);
     // A process that outlives it may hold its output open.
-    child.once('exit', (code) => setTimeout(resolve, LINGER_MS, code).unref());
+    child.once('exit', (code) =>
+      setTimeout(() => {
+        for (const stream of [child.stdout, child.stderr]) stream?.destroy();
+        resolve(code);
+      }, LINGER_MS).unref(),
+    );
   });
   let kept: Buffer[] | undefined = [];
   for (const stream of [child.stdout, child.stderr])
