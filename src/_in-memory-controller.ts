@@ -140,10 +140,16 @@ export async function startInMemoryController(
   const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
   const spare = node(size);
 
-  /** The node reports that it runs its desired state. */
-  function report(of: EdgeNode, state: MicroserviceStatus['status'] = 'RUNNING') {
-    const views = agents.routes.desired(nodeUuid(of))?.microservices ?? [];
-    const microserviceStatus = views.flatMap((view, i) =>
+  const desired = (of: EdgeNode) => agents.routes.desired(nodeUuid(of));
+
+  /** The node reports that it runs its desired state, and these besides. */
+  function report(
+    of: EdgeNode,
+    state: MicroserviceStatus['status'] = 'RUNNING',
+    besides: readonly MicroserviceStatus[] = [],
+    microserviceList = desired(of)?.digests.microserviceList,
+  ) {
+    const microserviceStatus: MicroserviceStatus[] = (desired(of)?.microservices ?? []).flatMap((view, i) =>
       'hold' in view
         ? []
         : [
@@ -163,7 +169,12 @@ export async function startInMemoryController(
     lookedAt = performance.now() + LOOK_MS;
     observe(of, {
       reportedAt: clock(),
-      report: { daemonStatus: 'RUNNING', availableRuntimes: [...RUNTIMES], microserviceStatus },
+      report: {
+        daemonStatus: 'RUNNING',
+        availableRuntimes: [...RUNTIMES],
+        microserviceStatus: [...microserviceStatus, ...besides],
+        ...(microserviceList !== undefined && { microserviceList }),
+      },
     });
   }
 
@@ -266,6 +277,7 @@ export async function startInMemoryController(
     time,
     node,
     spare,
+    desired,
     report,
     reportModels,
     poll,

@@ -226,6 +226,15 @@ const STEPS: Record<string, Step> = {
   ...each('unlink'),
   ...each('delete'),
   'the node of the deleted application reports that nothing runs': ({ report, spare }) => report(spare),
+  'a microservice moves to another node': async ({ rest, node, spare, microservice, settle, desired }) => {
+    expect(await rest('PATCH', `/microservices/${microservice(5)}`, { nodeUuid: nodeUuid(spare) })).toBe(204);
+    await settle();
+    expect(desired(node(5))?.microservices).toHaveLength(1);
+  },
+  'the former node of a microservice reports that it stopped': ({ report, node }) => report(node(5)),
+  'a microservice moves back': async ({ rest, node, microservice }) => {
+    expect(await rest('PATCH', `/microservices/${microservice(5)}`, { nodeUuid: nodeUuid(node(5)) })).toBe(204);
+  },
 };
 
 test('every kind is created, edited and deleted, and linked and unlinked where it can be linked', () => {

@@ -55,6 +55,8 @@ export const BOUNDS = {
   volumeMountBytes: 16 * 1024 * 1024,
   /** bytes of their values, as the API server has it */
   coreObjectBytes: 1024 * 1024,
+  /** nodes that one microservice was moved from and that may still have its container */
+  formerNodes: 16,
   conditions: 16,
   notHonoured: 16,
   /** numbers of the v3 API: the range of a 32-bit integer, which every client has */

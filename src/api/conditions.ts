@@ -13,6 +13,8 @@ export const CONDITIONS = {
   Reconciling: 'The controller or a node is working towards what the spec asks.',
   Stalled: 'Nothing will change until the object, or something that it names, is changed.',
   Admitted: 'Everything that should run may run as asked; False names what keeps it from running.',
+  MayRunElsewhere:
+    'A microservice was moved away from a node that was silent or deleted: its container may still run there as well.',
   NotSupportedYet: 'Something is stored but does not act yet; counts neither for Ready nor for platformStatus.',
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
   DatastoreRestored:
@@ -31,6 +33,7 @@ export const VERDICT_REASONS = {
   NodeNotSet: 'The microservice names no node.',
   NodeNotFound: 'The node that the microservice names does not exist.',
   NodeDeleting: 'The node that the microservice names is being deleted.',
+  MovingFromNode: 'The node that the microservice was moved from has not reported yet that it stopped it.',
   NodeFull: 'The node has as many microservices as the desired state of a node can hold.',
   ImageMissing: "The microservice has no image for its node's architecture.",
   CatalogItemNotFound: 'The catalog item that the microservice names does not exist.',
@@ -87,6 +90,8 @@ export const STATUS_REASONS = {
   Updating: 'A node runs an older revision of a microservice.',
   Stopping: 'A microservice that should not run still does.',
   Removing: 'A removed microservice still runs.',
+  FormerNodeGone:
+    'The node that a microservice was moved from no longer exists, and never reported that it stopped it.',
   Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
   MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
   CrashLooping:

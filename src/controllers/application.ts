@@ -9,16 +9,19 @@ import {
   applicationUuid,
   applicationVerdict,
   checkApplicationDeletion,
+  entryUuid,
   type Identity,
   identityLabels,
   type NodeFacts,
   nodeOf,
   nodeUuid,
+  placementsIn,
   readyAt,
   type SilenceChange,
   silenceChange,
   v3Name,
   verdicts,
+  withPlacements,
 } from '../domain/index.ts';
 import {
   KINDS,
@@ -48,6 +51,7 @@ import { isSeenAlike } from '../stores/node-change.ts';
 import { storeOf } from '../stores/stores.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
+import { createEarlyMoves, type EarlyMoves } from './early-moves.ts';
 import { identityOf, idTaken } from './identity.ts';
 import type { MassSilence } from './mass-silence.ts';
 import { createReadyTimer, type ReadyTimer } from './ready-timer.ts';
@@ -62,6 +66,9 @@ const REFERENCED = REFERENCED_KINDS.map((key) => KINDS[key] as Kind);
 /** How often a pending deletion is checked when nothing changes. */
 const DELETION_CHECK_MS = 5_000;
 
+/** How often a move is checked: a report that equals the one before it changes no status. */
+const MOVE_CHECK_MS = 5_000;
+
 /** Application: identity, verdicts, status, and a deletion that waits for the machines. */
 export function createApplicationController(
   deps: ControllerDependencies,
@@ -72,7 +79,8 @@ export function createApplicationController(
   const { stores, clock, log, metrics } = deps;
   const statuses = createStatusWriter(deps, KINDS.applications);
   const readyTimer = createReadyTimer(clock, (seconds) => metrics.ready?.(seconds));
-  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer, templateVerdicts });
+  const earlyMoves = createEarlyMoves((entry) => nodeOf(entry, deps.lookups));
+  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, readyTimer, earlyMoves, templateVerdicts });
 
   /** Applications whose statuses may depend on the change of a node. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
@@ -114,13 +122,19 @@ export function createApplicationController(
     watches: [
       watching(stores.applications, (change) => {
         const { type, key, object, previous, initial } = change;
+        earlyMoves.note(change);
         if (type === 'delete') readyTimer.forget(key);
         else if (!initial && object.metadata.generation !== previous?.metadata.generation)
           readyTimer.start(key, object);
         if (changesMoreThanStatus(change)) return [key, ...both(neighbours)(change)];
         return statuses.isForeign(change) ? [key] : [];
       }),
-      watching(stores.nodes, (change) => (concernsApplications(change) ? both(ofNode)(change) : [])),
+      watching(stores.nodes, (change) => {
+        if (concernsApplications(change)) return both(ofNode)(change);
+        // The list that its report follows concerns what left the node.
+        const isNewList = change.object.status?.microserviceList !== change.previous?.status?.microserviceList;
+        return isNewList ? stores.applications.byIndex('left', nodeUuid(change.object)).map(keyOf) : [];
+      }),
       ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
@@ -137,6 +151,7 @@ interface Helpers {
   pacer: SilencePacer;
   statuses: StatusWriter<Application>;
   readyTimer: ReadyTimer;
+  earlyMoves: EarlyMoves;
   /** what is known of the templates that an application names; they are rendered elsewhere, since that may take long */
   templateVerdicts: (application: Application) => TemplateVerdicts;
 }
@@ -144,33 +159,45 @@ interface Helpers {
 /** Observes an application and its nodes, plans its status, writes it in its turn, and returns when to reconcile again. */
 function createReconcile(
   deps: ControllerDependencies,
-  { massSilence, pacer, statuses, readyTimer, templateVerdicts }: Helpers,
+  { massSilence, pacer, statuses, readyTimer, earlyMoves, templateVerdicts }: Helpers,
 ) {
   const { client, stores, lookups, clock } = deps;
   const resource = RESOURCES.applications;
 
-  function observe(application: Application, identity: Identity) {
-    const nodes: NodeFacts[] = [...nodesOf(deps, application)].map((node) => ({
+  function observe(key: string, application: Application, identity: Identity) {
+    const early = (application.spec.microservices ?? []).flatMap((entry) => [
+      ...earlyMoves.of(key)(entryUuid(application, entry)),
+    ]);
+    const nodes: NodeFacts[] = [...nodesOf(deps, application, early)].map((node) => ({
       node,
       liveness: deps.liveness(node),
       desired: deps.desired(node) ?? { microservices: [] },
+      observation: deps.observations.get(nodeUuid(node)),
     }));
     const rival =
       applicationVerdict(application, lookups) ?? idTaken(deps, KINDS.applications, application, identity.id);
     return { nodes, rival };
   }
 
-  function inputsOf(application: Application, { nodes, rival }: ReturnType<typeof observe>): ApplicationStatusInputs {
+  function inputsOf(
+    key: string,
+    application: Application,
+    { nodes, rival }: ReturnType<typeof observe>,
+  ): ApplicationStatusInputs {
     const isDeleted = application.metadata.deletionTimestamp !== undefined;
     const { obstacle, failures = [] } = isDeleted ? {} : templateVerdicts(application);
     const identity = rival ?? obstacle;
-    return {
+    const inputs: ApplicationStatusInputs = {
       application,
       ...(identity && { identity }),
-      verdicts: new Map([...verdicts(application, lookups), ...failures]),
+      verdicts: new Map(failures),
       nodes,
+      leftEarly: earlyMoves.of(key),
       now: new Date(clock()).toISOString(),
     };
+    // Whether an entry waits for its former node depends on what this status says of that node.
+    const placed = withPlacements(application, placementsIn(inputs));
+    return { ...inputs, verdicts: new Map([...verdicts(placed, lookups), ...failures]) };
   }
 
   return async (key: string, signal: AbortSignal): Promise<Outcome> => {
@@ -178,31 +205,36 @@ function createReconcile(
     const stored = stores.applications.get(namespace, name);
     if (!stored) {
       pacer.forget(key);
+      earlyMoves.forget(key);
       return done();
     }
     const identity = await identityOf(deps, KINDS.applications, stored, signal);
     const isDeleted = stored.metadata.deletionTimestamp !== undefined;
     const stamps = { finalizer: FINALIZERS.workloads, labels: identityLabels(identity) };
     const application = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);
-    const seen = observe(application, identity);
+    const seen = observe(key, application, identity);
     const ownsName = seen.rival?.reason !== 'NameTaken';
     const deletion = isDeleted ? checkApplicationDeletion(application, seen.nodes, clock(), { ownsName }) : undefined;
     if (deletion && !deletion.pending) {
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });
       return done();
     }
-    const inputs = inputsOf(application, seen);
+    const inputs = inputsOf(key, application, seen);
     const status = { ...applicationStatus(inputs), ...identity };
     const change = deletion ? undefined : changeOf(application, status);
     const silenceMs = pacer.waitMs(key, change);
     if (silenceMs > 0) return requeueAfter(silenceMs);
     const options = pacer.writeOptions(key, change, massSilence.suspected);
     const { refused } = await statuses.write(application, status, signal, options);
+    if (!refused) earlyMoves.forget(key);
     if (!refused && isReady(status)) readyTimer.stop(key, application);
     if (deletion) return requeueAfter(Math.min(DELETION_CHECK_MS, Math.max(0, deletion.until - clock())));
     if (refused) return requeueAfter(REFUSED_RETRY_MS);
     const at = readyAt(inputs);
-    return at === undefined ? done() : requeueAfter(Math.max(0, at - clock()) + 10);
+    const readyMs = at === undefined ? Number.POSITIVE_INFINITY : Math.max(0, at - clock()) + 10;
+    const moveMs = isMoving(status) ? MOVE_CHECK_MS : Number.POSITIVE_INFINITY;
+    const nextMs = Math.min(readyMs, moveMs);
+    return nextMs === Number.POSITIVE_INFINITY ? done() : requeueAfter(nextMs);
   };
 }
 
@@ -231,12 +263,25 @@ const concernsVerdicts = ({ identity }: Kind, { type, object, previous }: Change
 
 const readyOf = ({ status }: KindObject) => status?.conditions?.find(({ type }) => type === 'Ready')?.status;
 
-/** Every node that an entry names, or that still reports a microservice of the application. */
-function nodesOf({ stores, lookups }: ControllerDependencies, application: Application): Set<EdgeNode> {
+const isMoving = ({ microservices = [] }: ApplicationStatus) =>
+  microservices.some(({ formerNodes = [] }) => formerNodes.some(({ state }) => state === 'Stopping'));
+
+/** Every node that an entry names or left, or that still reports a microservice of the application. */
+function nodesOf(
+  { stores, lookups }: ControllerDependencies,
+  application: Application,
+  early: readonly string[] = [],
+): Set<EdgeNode> {
   const nodes = new Map<string, EdgeNode>();
   for (const entry of application.spec.microservices ?? []) {
     const node = nodeOf(entry, lookups);
     if (node) nodes.set(nodeUuid(node), node);
+  }
+  for (const node of early.map(lookups.nodeByName)) if (node) nodes.set(nodeUuid(node), node);
+  for (const { node: name, formerNodes = [] } of application.status?.microservices ?? []) {
+    const former = formerNodes.map(({ uuid }) => (uuid === undefined ? undefined : lookups.nodeByUuid(uuid)));
+    for (const node of [name === undefined ? undefined : lookups.nodeByName(name), ...former])
+      if (node) nodes.set(nodeUuid(node), node);
   }
   for (const node of stores.nodes.byIndex('reports', v3Name(application))) nodes.set(nodeUuid(node), node);
   return new Set(nodes.values());

@@ -3,6 +3,7 @@
 export * from './actions.ts';
 export * from './application/entries.ts';
 export * from './application/lookups.ts';
+export * from './application/moves.ts';
 export * from './application/ports.ts';
 export * from './application/read.ts';
 export * from './application/status.ts';

@@ -23,6 +23,8 @@ export const applicationKind = defineKind<Application>()({
     node: nodeRefsOf,
     /** uuids of its microservices */
     microservice: entryUuidsOf,
+    /** uuids of nodes that microservices left and that may still have their containers */
+    left: formerNodeUuidsOf,
   },
 });
 
@@ -58,14 +60,19 @@ function referencesOf(application: Application): readonly Reference[] {
   return [...found.values()];
 }
 
-/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name. */
+/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name or left. */
 export function nodeRefsOf(application: Application): Iterable<string> {
-  const refs = new Set<string>();
+  const refs = new Set(formerNodeUuidsOf(application).map((uuid) => `uuid:${uuid}`));
   for (const { agent } of application.spec.microservices ?? []) {
     if (agent?.uuid) refs.add(`uuid:${agent.uuid}`);
     else if (agent?.name) refs.add(`name:${agent.name}`);
   }
   return refs;
+}
+
+/** uuids of the nodes that entries of an application left and that may still have their containers. */
+export function formerNodeUuidsOf({ status }: Application): readonly string[] {
+  return (status?.microservices ?? []).flatMap(({ formerNodes = [] }) => formerNodes.flatMap(({ uuid }) => uuid ?? []));
 }
 
 /** uuids of an application's microservices. */

@@ -8,7 +8,7 @@ export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   nodeUuid(a) === nodeUuid(b) &&
   isDeepStrictEqual(readFrom(a.status), readFrom(b.status));
 
-/** Whether statuses of applications may depend on what differs, which includes the silence of a node. */
+/** Whether statuses of all applications of a node may depend on what differs, which includes its silence. */
 export const isSeenAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.status?.daemonStatus === b.status?.daemonStatus && isWorkedFromAlike(a, b);
 
@@ -24,6 +24,7 @@ function readFrom(status: EdgeNodeStatus | undefined) {
     platformStatus: _p,
     models: _models,
     knowledge: _knowledge,
+    microserviceList: _list,
     ...read
   } = status;
   return read;

@@ -335,6 +335,8 @@ export const statusReportSchema = z.object({
   systemKernelVersion: text(256).optional(),
   /** all microservices of the node: present means the whole list, never a part of it */
   microserviceStatus: jsonArray(microserviceStatusSchema, BOUNDS.report),
+  /** ours: digest of the microserviceList by which `microserviceStatus` was made; empty without one, or while the engine cannot be read */
+  microserviceList: text(64).optional(),
   repositoryCount: numeric.optional(),
   repositoryStatus: jsonArray(repositoryStatusSchema, BOUNDS.report),
   /** the agent's clock, Unix ms */

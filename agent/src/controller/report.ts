@@ -14,6 +14,8 @@ export interface ReportFacts {
   engineProblem?: string;
   /** undefined until the engine has been read once */
   microservices?: MicroserviceStatus[];
+  /** digest of the list of the controller that they follow */
+  microserviceList?: string;
   registryCount: number;
   volumeMounts: { active: number; changedAt: number | undefined };
   address?: string;
@@ -46,6 +48,9 @@ export function statusReport(facts: ReportFacts): StatusReport {
     ...(measured && { daemonOperatingDuration: measured.duration }),
     // They are left out until the engine was read once.
     microserviceStatus: withinReport(facts.microservices),
+    ...(facts.microservices && {
+      microserviceList: facts.engineProblem === undefined ? (facts.microserviceList ?? '') : '',
+    }),
     repositoryCount: facts.registryCount,
     activeVolumeMounts: facts.volumeMounts.active,
     volumeMountLastUpdate: facts.volumeMounts.changedAt,

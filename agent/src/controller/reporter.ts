@@ -22,7 +22,7 @@ export interface ReporterDependencies {
   startedAt: number;
   machine: Pick<Machine, 'measure' | 'addresses'>;
   identity: OwnIdentity;
-  responses: Pick<SavedResponses, 'registries' | 'runtimeClasses'>;
+  responses: Pick<SavedResponses, 'digests' | 'registries' | 'runtimeClasses'>;
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
   supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
@@ -72,6 +72,7 @@ export class Reporter {
       problems: this.problems,
       engineProblem: supervisor.engineProblem,
       microservices: inventory.microservices(),
+      microserviceList: responses.digests.microserviceList,
       registryCount: responses.registries.size,
       volumeMounts: this.#deps.content.status,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,

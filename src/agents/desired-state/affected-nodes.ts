@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { Application } from '../../api/v3/index.ts';
+import { replaced } from '../../domain/application/moves.ts';
 import { textNameOf } from '../../domain/core-objects/form.ts';
 import type { Lookups } from '../../domain/inputs.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
@@ -35,8 +36,14 @@ export function subscribeAffectedNodes(
       onAffected(nodes);
     }),
     stores.applications.subscribe((change) => {
-      if (change.initial || !matters(change, sameApplication)) return;
+      if (change.initial) return;
       const nodes = new Set<string>();
+      if (!matters(change, sameApplication)) {
+        for (const name of change.previous ? replaced(change.object, change.previous) : []) {
+          for (const node of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(node));
+        }
+        return onAffected(nodes);
+      }
       for (const application of bothOf(change)) {
         add(nodes, nodesOf(stores, application));
         // The verdicts of applications with the same name or a common uuid may change.

@@ -13,7 +13,7 @@ import {
   type ResourceDefinition,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
-import { integer, mapList, object, text } from '../schema.ts';
+import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
 import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
 
 const identity = IDENTITIES.uuidAndId;
@@ -50,6 +50,19 @@ export const applicationStatusSchema = object({
       ready: z.boolean().describe('Whether it runs as asked.'),
       rebuildCount: integer(0, Number.MAX_SAFE_INTEGER).optional().describe('Rebuilds ever requested.'),
       message: text({ max: BOUNDS.message }).optional().describe('One line: what it does, or why it does not run.'),
+      formerNodes: atomicList(
+        object({
+          node: text({ max: BOUNDS.anyName }).describe('Name of the node.'),
+          uuid: text({ max: 64 }).optional().describe('Its uuid, when it existed.'),
+          since: text({ max: 64 }).describe('When the move was recorded (RFC 3339).'),
+          state: oneOf('Stopping', 'Removing', 'Unreachable', 'Gone').describe(
+            'Stopping: its new node waits. Otherwise it does not: the node is silent (Unreachable), was deleted (Gone), or is heard again (Removing).',
+          ),
+        }),
+        BOUNDS.formerNodes,
+      )
+        .optional()
+        .describe('Nodes that it was moved from and that may still have its container.'),
     }),
     ['name'],
     BOUNDS.report,
@@ -67,7 +80,7 @@ export const applicationResource = {
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'ActionIgnored', 'NotSupportedYet'],
+  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'MayRunElsewhere', 'ActionIgnored', 'NotSupportedYet'],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name'],
   printerColumns: [
     READY_COLUMN,

@@ -259,6 +259,9 @@ export const edgeNodeStatusSchema = object({
   microservices: mapList(observedMicroserviceSchema, ['uuid'], BOUNDS.report)
     .optional()
     .describe('What the node observed of its microservices.'),
+  microserviceList: text({ max: 64 })
+    .optional()
+    .describe('Digest of the list of microservices that the last report follows; agents that do not say it have none.'),
   models: observedArtifacts().describe('What the node observed of its models.'),
   knowledge: observedArtifacts().describe('What the node observed of its knowledge.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),

@@ -20,6 +20,8 @@ export interface EntryFacts {
   item?: ObservedMicroservice;
   /** warning of the node, which may be the reason why the entry does not run */
   warning: string;
+  /** what the nodes that must stop it first report, as the end of a message */
+  stopping: string;
 }
 
 /** Rules about one entry, in the order in which they apply; the first result counts. */
@@ -51,13 +53,13 @@ function shouldNotRun({ wanted, item, liveness, nodeName }: EntryFacts): Progres
   return { is: 'working', reason: 'Stopping', message: 'is being stopped' };
 }
 
-function isRefused({ verdict, item, liveness, nodeName }: EntryFacts): Progress | undefined {
+function isRefused({ verdict, item, liveness, nodeName, stopping }: EntryFacts): Progress | undefined {
   if (!verdict) return undefined;
   const rest = !item || !hasContainer(item) ? '' : `; ${whatRan(verdict, liveness, nodeName)}`;
   return {
     is: verdict.passes ? 'working' : 'stalled',
     reason: verdict.reason,
-    message: `${verdict.message}${rest}`,
+    message: `${verdict.message}${verdict.reason === 'MovingFromNode' ? stopping : ''}${rest}`,
   };
 }
 

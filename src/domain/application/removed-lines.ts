@@ -4,19 +4,31 @@ import { hasContainer } from '../deletion.ts';
 import { removedState } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { entriesOn } from './entries.ts';
+import { isNode } from './moves.ts';
 import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
 
 /** Microservices that a node still reports although no entry places them there any more. */
-export function removedLines({ application, identity, nodes, verdicts }: ApplicationStatusInputs): StatusLine[] {
+export function removedLines(
+  { application, identity, nodes, verdicts }: ApplicationStatusInputs,
+  entries: readonly StatusLine[],
+): StatusLine[] {
   // Items under the name of another application with this v3 name belong to the owner of the name.
   if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
   const name = v3Name(application);
   const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
   return nodes.flatMap(({ node, liveness }) => {
     if (liveness === 'never') return [];
+    // The line of a microservice that moved and is to run says itself where it may still run.
+    const moved = new Set(
+      entries
+        .filter(({ wanted, formerNodes = [] }) => wanted && formerNodes.some((former) => isNode(former, node)))
+        .map(({ uuid }) => uuid),
+    );
     const here = new Set(entriesOn(application, node).map((entry) => entryUuid(application, entry)));
     return (node.status?.microservices ?? [])
-      .filter((item) => item.application === name && !here.has(item.uuid) && hasContainer(item))
+      .filter(
+        (item) => item.application === name && !here.has(item.uuid) && !moved.has(item.uuid) && hasContainer(item),
+      )
       .map((item): StatusLine => {
         const shown = item.name ?? item.uuid;
         // The list is a map by name: the API server refuses a status with two equal names.

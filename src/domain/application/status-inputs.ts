@@ -1,6 +1,7 @@
 import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { Progress } from '../conditions.ts';
 import type { DesiredState, Liveness, Verdict } from '../inputs.ts';
+import type { FormerNode, FormerNodeFacts, PlacementInputs } from './moves.ts';
 
 /** The inputs of the status of an application. */
 export interface ApplicationStatusInputs {
@@ -9,8 +10,10 @@ export interface ApplicationStatusInputs {
   identity?: Verdict;
   /** negative verdicts by entry name, as `verdicts` gives them */
   verdicts: ReadonlyMap<string, Verdict>;
-  /** every node that an entry names or that still reports one of the application's microservices */
+  /** every node that an entry names or left, or that still reports one of the application's microservices */
   nodes: readonly NodeFacts[];
+  /** names of nodes that an entry left before its first line was written, by its uuid */
+  leftEarly?: PlacementInputs['leftEarly'];
   /** RFC 3339 */
   now: string;
 }
@@ -18,7 +21,8 @@ export interface ApplicationStatusInputs {
 export interface NodeFacts {
   node: EdgeNode;
   liveness: Liveness;
-  desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries'>>;
+  desired: Pick<DesiredState, 'microservices'> & Partial<Pick<DesiredState, 'entries' | 'digests'>>;
+  observation?: FormerNodeFacts['observation'];
 }
 
 /** One line of the status: an entry, or a removed entry that a node still reports. */
@@ -32,5 +36,6 @@ export interface StatusLine {
   /** number of rebuilds requested so far */
   rebuildCount?: number;
   progress: Progress;
+  formerNodes?: readonly FormerNode[];
   item?: ObservedMicroservice;
 }

@@ -10,6 +10,7 @@ import { stateOf } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
 import { entriesOn, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
+import { type FormerNode, formerNodeText, isNode, placements } from './moves.ts';
 import { notActing } from './not-acting.ts';
 import { removedLines } from './removed-lines.ts';
 import type { ApplicationStatusInputs, NodeFacts, StatusLine } from './status-inputs.ts';
@@ -17,10 +18,9 @@ import type { ApplicationStatusInputs, NodeFacts, StatusLine } from './status-in
 /** Status of an application. Until `readyAt` the same inputs give the same status, transition times included. */
 export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationStatus {
   const { application, now } = inputs;
-  const lines = [
-    ...(application.spec.microservices ?? []).map((entry) => entryLine(entry, inputs)),
-    ...removedLines(inputs),
-  ];
+  const places = placementsIn(inputs);
+  const entries = (application.spec.microservices ?? []).map((entry) => entryLine(entry, inputs, places));
+  const lines = [...entries, ...removedLines(inputs, entries)];
   lines.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   const total = lines.filter(({ wanted }) => wanted).length;
   const ready = lines.filter(({ wanted, progress }) => wanted && progress.is === 'done').length;
@@ -32,6 +32,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
       {
         ...overall(inputs, lines, `${ready}/${total} ready`),
         Admitted: admitted(inputs),
+        MayRunElsewhere: mayRunElsewhere(lines),
         ActionIgnored: actionIgnored(application),
         NotSupportedYet: notSupportedYet(inputs, lines),
       },
@@ -40,22 +41,43 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     ready: `${ready}/${total}`,
     readyCount: Math.min(ready, BOUNDS.report),
     totalCount: Math.min(total, BOUNDS.report),
-    microservices: lines.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuildCount = 0, progress }) => ({
+    microservices: lines.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuildCount = 0, ...line }) => ({
       name,
       uuid,
       ...(node !== undefined && { node }),
       state,
-      ready: progress.is === 'done',
+      ready: line.progress.is === 'done',
       ...(rebuildCount > 0 && { rebuildCount }),
-      ...(progress.message && { message: cut(progress.message, BOUNDS.message) }),
+      ...(line.progress.message && { message: cut(line.progress.message, BOUNDS.message) }),
+      ...(line.formerNodes?.length && { formerNodes: [...line.formerNodes] }),
     })),
   };
+}
+
+/** Where each entry may have a container, by entry name. */
+export function placementsIn({ application, nodes, leftEarly, now }: ApplicationStatusInputs) {
+  return placements({
+    application,
+    nodeOf: (entry) => nodes.find(({ node }) => entriesOn(application, node).includes(entry))?.node,
+    factsOf(former) {
+      const found = nodes.find(({ node }) => isNode(former, node));
+      return {
+        node: found?.node,
+        due: found?.desired.digests?.microserviceList,
+        observation: found?.observation,
+      };
+    },
+    ...(leftEarly && { leftEarly }),
+    now,
+  });
 }
 
 function entryLine(
   entry: MicroserviceEntry,
   { application, nodes, verdicts, now }: ApplicationStatusInputs,
+  places: ReturnType<typeof placementsIn>,
 ): StatusLine {
+  const { node: placed, formerNodes = [] } = places.get(entry.name) ?? {};
   const uuid = entryUuid(application, entry);
   const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
   const item = at && observedOf(application, uuid, at);
@@ -70,12 +92,14 @@ function entryLine(
     view: at?.desired.microservices.find((one): one is MicroserviceView => one.uuid === uuid && !isHold(one)),
     item,
     warning: at ? warningOf(at) : '',
+    stopping: stoppingTexts(uuid, formerNodes, nodes),
   };
   const progress = progressOf(facts);
   return {
     name: entry.name,
     uuid,
-    ...(at && { node: v3Name(at.node) }),
+    ...(placed !== undefined && { node: placed }),
+    ...(formerNodes.length > 0 && { formerNodes }),
     state: stateOf({
       reported: item?.state,
       liveness: at?.liveness,
@@ -88,6 +112,18 @@ function entryLine(
     ...(item && { item }),
   };
 }
+
+/** What former nodes that are waited for report of a microservice. */
+const stoppingTexts = (uuid: string, former: readonly FormerNode[], nodes: readonly NodeFacts[]): string =>
+  former
+    .filter(({ state }) => state === 'Stopping')
+    .flatMap((one) => {
+      const { node } = nodes.find(({ node: other }) => isNode(one, other)) ?? {};
+      const item = node?.status?.microservices?.find((other) => other.uuid === uuid);
+      if (!item) return [];
+      return `; ${one.node} reports ${item.state}${item.errorMessage ? ` (${item.errorMessage})` : ''}`;
+    })
+    .join('');
 
 /** The reported item of an entry. When two applications claim its uuid, only the entry of the owner gets the item. */
 function observedOf({ metadata }: Application, uuid: string, at: NodeFacts): ObservedMicroservice | undefined {
@@ -175,6 +211,25 @@ function admitted({ application, verdicts }: ApplicationStatusInputs): Finding {
     message: joined(refused.slice(0, NAMED).map(([name, { message }]) => `${name}: ${message}`)),
   };
 }
+
+/** Microservices that may still run on nodes that are not waited for. */
+function mayRunElsewhere(lines: readonly StatusLine[]): Finding | undefined {
+  const said = lines.flatMap(({ name, formerNodes = [] }) =>
+    formerNodes.flatMap((one) => (one.state === 'Stopping' ? [] : [{ name, ...one }])),
+  );
+  const worst = ELSEWHERE.find(({ state }) => said.some((one) => one.state === state));
+  if (!worst) return undefined;
+  const texts = said.slice(0, NAMED).map((one) => `${one.name}: ${formerNodeText(one)}`);
+  const more = said.length > NAMED ? ` and ${said.length - NAMED} more` : '';
+  return { status: 'True', reason: worst.reason, message: `${joined(texts)}${more}` };
+}
+
+/** The worst first. */
+const ELSEWHERE: readonly { state: FormerNode['state']; reason: Finding['reason'] }[] = [
+  { state: 'Unreachable', reason: 'NodeUnreachable' },
+  { state: 'Gone', reason: 'FormerNodeGone' },
+  { state: 'Removing', reason: 'Removing' },
+];
 
 /** Fields that are stored and have no effect, in the controller or on the node. */
 function notSupportedYet({ application }: ApplicationStatusInputs, lines: readonly StatusLine[]): Finding | undefined {

@@ -676,6 +676,8 @@ describe('verdict', () => {
     const tried = new Set(Object.values(REFUSED).map(([, reason]) => reason));
     // are no entry's: see identity.test.ts and kinds/service-account.test.ts
     tried.add('IdTaken').add('ApplicationNotFound');
+    // is a move's: see moves.test.ts
+    tried.add('MovingFromNode');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
     // is no entry's: see catalog-item.test.ts
@@ -715,6 +717,7 @@ describe('verdict', () => {
         "volumeMountsResolve",
         "extraHostsResolve",
         "catalogsResolve",
+        "formerNodesHaveStopped",
         "portsAreFree",
       ]
     `);

@@ -16,7 +16,7 @@ import {
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
 import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './verdicts/image.ts';
 import { mountsAreApart } from './verdicts/mounts.ts';
-import { crowdOn, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
+import { crowdOn, formerNodesHaveStopped, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
@@ -53,6 +53,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   volumeMountsResolve,
   extraHostsResolve,
   catalogsResolve,
+  formerNodesHaveStopped,
   // The last rule depends on whether other entries may run, which all rules before it decide.
   portsAreFree,
 ];

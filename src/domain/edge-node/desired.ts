@@ -5,6 +5,7 @@ import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, Registry
 import { isDue, requestedAction } from '../actions.ts';
 import { entriesPlacedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
+import { digestWithMoves } from '../application/moves.ts';
 import { createJudge } from '../application/verdict.ts';
 import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
 import { imageSourceOf } from '../catalog-item/images.ts';
@@ -93,7 +94,9 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     held,
     entries,
   };
-  return { ...desired, digests: digestsOf(node, desired, mounts) };
+  const digests = digestsOf(node, desired, mounts);
+  const microserviceList = digestWithMoves(digests.microserviceList ?? '', applications, node);
+  return { ...desired, digests: { ...digests, microserviceList } };
 }
 
 /**

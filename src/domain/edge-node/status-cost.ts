@@ -1,4 +1,5 @@
 import type { EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
+import { moveTimeIn } from '../application/moves.ts';
 
 /** The cost of writing a status that a report causes, and whether the write can wait and be merged with later ones. */
 export interface StatusCost {
@@ -46,9 +47,15 @@ const actedOn = ({ state, reason, revision, imageId, rebuildCount, healthStatus,
     ports?.map(({ internal, external, protocol = 'tcp' }) => [internal, external, protocol]),
   ]);
 
-const ofNode = ({ daemonStatus, provisionedTime, actions, conditions }: Partial<EdgeNodeStatus> = {}) =>
+const ofNode = ({
+  daemonStatus,
+  provisionedTime,
+  actions,
+  conditions,
+  microserviceList,
+}: Partial<EdgeNodeStatus> = {}) =>
   JSON.stringify([
-    [daemonStatus, provisionedTime],
+    [daemonStatus, provisionedTime, moveTimeIn(microserviceList)],
     [actions?.reboot, actions?.prune, actions?.version, actions?.reconcile],
     conditions?.map(({ type, status, reason }) => [type, status, reason]),
   ]);

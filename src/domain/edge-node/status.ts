@@ -90,6 +90,8 @@ function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
   const { config } = report;
   return withoutAbsent({
     version: report.version,
+    // A list without what it led to says nothing.
+    microserviceList: report.microserviceStatus && report.microserviceList,
     ipAddress: report.ipAddress,
     ipAddressExternal: report.ipAddressExternal,
     warningMessage: report.warningMessage === undefined ? undefined : cut(report.warningMessage, BOUNDS.message),

@@ -3,6 +3,7 @@ import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } f
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import { rebuildCountOf } from '../actions.ts';
 import { shouldRun } from '../application/entries.ts';
+import { formerNodesOf, formerNodeText } from '../application/moves.ts';
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
 import { resolveHost } from './extra-hosts.ts';
@@ -67,6 +68,8 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
   const { application, entry, node, observed, live, registryId, catalogItem } = facts;
   const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId, catalogItem });
   const isCatalog = flat.catalogItemId !== undefined;
+  const status = statusRead(microserviceState(facts), observed, live, facts.now);
+  const former = formerNodesOf(application, entry).map(formerNodeText).join('; ');
   return {
     ...DEFAULTS,
     ...(!isCatalog && entry.images?.registry === undefined && { registryId: 1 }),
@@ -83,7 +86,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     rebuild: isRebuildDue(facts),
     delete: false,
     deleteWithCleanup: false,
-    status: statusRead(microserviceState(facts), observed, live, facts.now),
+    status: { ...status, errorMessage: status.errorMessage || former },
     execStatus: { status: 'INACTIVE', execSessionId: '' },
   };
 }

@@ -4,6 +4,7 @@ import type { Verdict } from '../../inputs.ts';
 import { entryUuid, v3Name } from '../../names.ts';
 import { byAge } from '../age.ts';
 import { entriesOn } from '../entries.ts';
+import { waitsFor } from '../moves.ts';
 import type { VerdictInput } from './rule.ts';
 
 export function nodeIsSet({ entry }: VerdictInput): Verdict | undefined {
@@ -45,6 +46,20 @@ export function nodeStays({ node }: VerdictInput): Verdict | undefined {
     code: 'NODE_DELETING',
     field: 'agent',
     message: `the node "${v3Name(node)}" is being deleted`,
+  };
+}
+
+/** A microservice runs on one node at a time. A write is never refused for that: the move itself is one. */
+export function formerNodesHaveStopped({ application, entry, uuid, node, writing }: VerdictInput): Verdict | undefined {
+  const names = node && !writing ? waitsFor(application, entry.name, uuid, node) : [];
+  if (names.length === 0) return undefined;
+  return {
+    reason: 'MovingFromNode',
+    status: 409,
+    code: 'MOVING_FROM_NODE',
+    field: 'agent',
+    message: `waits until ${names.map((name) => `the node "${name}"`).join(' and ')} has stopped it`,
+    passes: true,
   };
 }
 

@@ -1,0 +1,42 @@
+import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import { entryUuid, v3Name } from '../domain/index.ts';
+import type { Change } from '../kube/mod.ts';
+
+/**
+ * Nodes that entries left before a status had a line about them: an edit may follow the creation of an Application at once.
+ * In the memory of the leader; whoever leads next knows of such a node only what it reports.
+ */
+export interface EarlyMoves {
+  /** An Application was changed. */
+  note(change: Change<Application>): void;
+  /** Names of the nodes that an entry of an Application left, by its uuid. */
+  of(key: string): (uuid: string) => Iterable<string>;
+  /** The status has a line for each entry now, or the Application is gone. */
+  forget(key: string): void;
+}
+
+/** `nodeOf` finds the node that an entry names. */
+export function createEarlyMoves(nodeOf: (entry: MicroserviceEntry) => EdgeNode | undefined): EarlyMoves {
+  const known = new Map<string, Map<string, Set<string>>>();
+
+  function leave(key: string, uuid: string, node: EdgeNode) {
+    const entries = known.get(key) ?? new Map<string, Set<string>>();
+    known.set(key, entries);
+    entries.set(uuid, (entries.get(uuid) ?? new Set()).add(v3Name(node)));
+  }
+
+  return {
+    note({ key, type, object, previous }) {
+      if (type === 'delete' || !previous || previous.metadata.generation === object.metadata.generation) return;
+      const lines = new Set((object.status?.microservices ?? []).map(({ name }) => name));
+      const now = new Map((object.spec.microservices ?? []).map((entry) => [entry.name, entry]));
+      for (const before of previous.spec.microservices ?? []) {
+        const entry = now.get(before.name);
+        const node = lines.has(before.name) || !entry ? undefined : nodeOf(before);
+        if (entry && node && nodeOf(entry) !== node) leave(key, entryUuid(object, entry), node);
+      }
+    },
+    of: (key) => (uuid) => known.get(key)?.get(uuid) ?? [],
+    forget: (key) => void known.delete(key),
+  };
+}

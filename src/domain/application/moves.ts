@@ -1,0 +1,244 @@
+import { isDeepStrictEqual } from 'node:util';
+import { BOUNDS } from '../../api/bounds.ts';
+import type { Application, ApplicationStatus, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import { hasStopped } from '../deletion.ts';
+import type { Observation } from '../inputs.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+
+/**
+ * A microservice runs on one node at a time. Where it may have a container is in the status of its Application, which the
+ * leader alone writes: the node of its line, and its former nodes. A node runs an entry only when the line names it, and no
+ * former node is waited for; an entry without a line has not been anywhere. So every replica decides the same, from what the
+ * API server has. A former node that is silent or gone is not waited for, and stays in the status until it is heard.
+ */
+type StatusLine = NonNullable<ApplicationStatus['microservices']>[number];
+export type FormerNode = NonNullable<StatusLine['formerNodes']>[number];
+
+/** Where a microservice may have a container. */
+export interface Placement {
+  node?: string;
+  formerNodes: readonly FormerNode[];
+}
+
+const linesOf = new WeakMap<readonly StatusLine[], ReadonlyMap<string, StatusLine>>();
+
+/** The line of the stored status about an entry. */
+function lineOf({ status }: Application, name: string, uuid: string): StatusLine | undefined {
+  if (!status?.microservices) return undefined;
+  let lines = linesOf.get(status.microservices);
+  if (!lines) {
+    lines = new Map(status.microservices.map((line) => [line.name, line]));
+    linesOf.set(status.microservices, lines);
+  }
+  const line = lines.get(name);
+  return line?.uuid === uuid ? line : undefined;
+}
+
+/** The nodes that an entry left and that may still have its container, as the status says. */
+export const formerNodesOf = (application: Application, entry: MicroserviceEntry): readonly FormerNode[] =>
+  lineOf(application, entry.name, entryUuid(application, entry))?.formerNodes ?? [];
+
+/** Names of the nodes that must stop a microservice before this node may start it. */
+export function waitsFor(application: Application, name: string, uuid: string, node: EdgeNode): readonly string[] {
+  const line = lineOf(application, name, uuid);
+  if (!line) return [];
+  const former = (line.formerNodes ?? []).filter((one) => one.state === 'Stopping' && !isNode(one, node));
+  // Until the leader has recorded the move, the line names the former node.
+  const unrecorded = line.node === undefined || line.node === v3Name(node) ? [] : [line.node];
+  return [...new Set([...unrecorded, ...former.map((one) => one.node)])];
+}
+
+/** When the last of the moves was recorded (Unix ms) because of which this node is to report; undefined without one. */
+function lastMoveFrom(applications: readonly Application[], node: EdgeNode): number | undefined {
+  const times = applications
+    .flatMap(({ status }) => status?.microservices ?? [])
+    .flatMap(({ formerNodes = [] }) => formerNodes.filter((one) => isNode(one, node)))
+    .map(({ since }) => Date.parse(since));
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+const TIME_DIGITS = 12;
+const PLAIN_DIGITS = 16;
+
+/**
+ * The digest of the list of a node, with the time of the last move from it. A report that follows a list with a time was made
+ * after all moves until then, also when the list names the same microservices as it did before they came to the node.
+ */
+export function digestWithMoves(digest: string, applications: readonly Application[], node: EdgeNode): string {
+  const time = lastMoveFrom(applications, node);
+  return time === undefined
+    ? digest
+    : `${digest.slice(0, PLAIN_DIGITS)}${time.toString(16).padStart(TIME_DIGITS, '0')}`;
+}
+
+/** The time in such a digest; 0 without one. */
+export const moveTimeIn = (digest = ''): number =>
+  digest.length === PLAIN_DIGITS + TIME_DIGITS ? Number.parseInt(digest.slice(PLAIN_DIGITS), 16) : 0;
+
+/** What a former node means for its microservice. */
+export function formerNodeText({ state, node }: Pick<FormerNode, 'state' | 'node'>): string {
+  switch (state) {
+    case 'Stopping':
+      return `waits until the node "${node}" has stopped it`;
+    case 'Removing':
+      return `the node "${node}" is heard again and removes its container`;
+    case 'Unreachable':
+      return `its container may still run on the node "${node}", of which nothing is heard`;
+    case 'Gone':
+      return `its container may still run on the machine of the node "${node}", which was deleted before it reported`;
+  }
+}
+
+/** Whether a record is about this node; one without a uuid was made when the node was gone already. */
+export const isNode = ({ uuid, node }: Pick<FormerNode, 'uuid' | 'node'>, other: EdgeNode) =>
+  uuid === undefined ? node === v3Name(other) : uuid === nodeUuid(other);
+
+/** A former node as far as it is known now. */
+export type Sighting = 'Live' | 'Stopped' | 'Silent' | 'Absent';
+
+/** What the leader knows of a former node. */
+export interface FormerNodeFacts {
+  node: EdgeNode | undefined;
+  /** digest of the list that is due for it */
+  due?: string | undefined;
+  observation?: Pick<Observation, 'agent' | 'reportedAt' | 'sentRevisions'> | undefined;
+}
+
+/** What a former node is to a microservice, by its last report. `since` is absent while the move is not recorded. */
+export function sightingOf(uuid: string, since: string | undefined, facts: FormerNodeFacts): Sighting {
+  const { node } = facts;
+  if (!node) return 'Absent';
+  const { microservices = [], daemonStatus } = node.status ?? {};
+  const item = microservices.find((one) => one.uuid === uuid);
+  const isWithout = item === undefined || hasStopped(item);
+  if (isWithout && since !== undefined && knowsMove(uuid, since, node, facts)) return 'Stopped';
+  if (daemonStatus === 'UNKNOWN') return 'Silent';
+  // Without an agent a node starts nothing; one that was deprovisioned may have kept what it last reported.
+  if (daemonStatus === 'NOT_PROVISIONED' || daemonStatus === 'DEPROVISIONED') return isWithout ? 'Stopped' : 'Silent';
+  return 'Live';
+}
+
+/**
+ * Whether the last report of a node follows a list that was made after a move was recorded. An agent that does not say which
+ * list its report follows knows the move when it was last sent a list without the microservice, and reported later.
+ */
+function knowsMove(uuid: string, since: string, { status }: EdgeNode, { observation }: FormerNodeFacts): boolean {
+  const isThirdParty = observation !== undefined && observation.agent === undefined;
+  if (!isThirdParty && status?.microserviceList !== undefined)
+    return moveTimeIn(status.microserviceList) >= Date.parse(since);
+  return (
+    observation !== undefined && !observation.sentRevisions[uuid] && (observation.reportedAt ?? 0) > Date.parse(since)
+  );
+}
+
+/** The record of a former node after a sighting; undefined when it has no container any more. */
+export function afterSighting(state: FormerNode['state'], sighting: Sighting): FormerNode['state'] | undefined {
+  return NEXT[sighting][state];
+}
+
+type Next = Readonly<Record<FormerNode['state'], FormerNode['state'] | undefined>>;
+
+/** By sighting and state. What the new node no longer waits for, it never waits for again: its container may run. */
+const NEXT: Readonly<Record<Sighting, Next>> = {
+  Live: { Stopping: 'Stopping', Unreachable: 'Removing', Removing: 'Removing', Gone: 'Removing' },
+  Stopped: { Stopping: undefined, Unreachable: undefined, Removing: undefined, Gone: undefined },
+  Silent: { Stopping: 'Unreachable', Unreachable: 'Unreachable', Removing: 'Unreachable', Gone: 'Unreachable' },
+  Absent: { Stopping: 'Gone', Unreachable: 'Gone', Removing: 'Gone', Gone: 'Gone' },
+};
+
+export interface PlacementInputs {
+  application: Application;
+  /** the node that an entry names, when it exists */
+  nodeOf: (entry: MicroserviceEntry) => EdgeNode | undefined;
+  factsOf: (former: Pick<FormerNode, 'node' | 'uuid'>) => FormerNodeFacts;
+  /** names of nodes that the entry left before its first line was written */
+  leftEarly?: (uuid: string) => Iterable<string>;
+  /** RFC 3339 */
+  now: string;
+}
+
+/** Where each entry may have a container, by entry name: what the leader records. */
+export function placements(inputs: PlacementInputs): ReadonlyMap<string, Placement> {
+  const { microservices = [] } = inputs.application.spec;
+  return new Map(microservices.map((entry) => [entry.name, placementOf(entry, inputs)]));
+}
+
+function placementOf(entry: MicroserviceEntry, inputs: PlacementInputs): Placement {
+  const { application, nodeOf, factsOf, leftEarly, now } = inputs;
+  const uuid = entryUuid(application, entry);
+  const line = lineOf(application, entry.name, uuid);
+  const node = nodeOf(entry);
+  const here = node && v3Name(node);
+  const isEdited = application.metadata.generation !== application.status?.observedGeneration;
+  const known = (line?.formerNodes ?? [])
+    .filter((one) => !(node && isNode(one, node)))
+    // That a node was deleted is said until the next edit.
+    .filter(({ state }) => !(state === 'Gone' && isEdited && line?.node === here))
+    .flatMap((one) => {
+      // A record without a uuid is about a node that was gone; another one of its name has nothing to do with it.
+      const facts = one.uuid === undefined ? { node: undefined } : factsOf(one);
+      const state = afterSighting(one.state, sightingOf(uuid, one.since, facts));
+      return state ? [{ ...one, state }] : [];
+    });
+  const left = new Set([...(line?.node === undefined ? [] : [line.node]), ...(leftEarly?.(uuid) ?? [])]);
+  if (here !== undefined) left.delete(here);
+  for (const { node: name } of known) left.delete(name);
+  const added = [...left].flatMap((name): FormerNode[] => {
+    const facts = factsOf({ node: name });
+    const state = afterSighting('Stopping', sightingOf(uuid, undefined, facts));
+    const since = laterThan(facts, now);
+    return state ? [{ node: name, ...(facts.node && { uuid: nodeUuid(facts.node) }), since, state }] : [];
+  });
+  return {
+    ...(here !== undefined && !isEmptied(node, uuid, factsOf) && { node: here }),
+    formerNodes: bounded([...known, ...added]),
+  };
+}
+
+/** Now, or later than all moves that the node has been told, whichever clock they were recorded by. */
+function laterThan({ node, due }: FormerNodeFacts, now: string): string {
+  const told = Math.max(moveTimeIn(due), moveTimeIn(node?.status?.microserviceList));
+  return new Date(Math.max(Date.parse(now), told + 1)).toISOString();
+}
+
+/** Whether a node that is being deleted has reported that it stopped everything: then nothing of a microservice remains there. */
+function isEmptied(node: EdgeNode | undefined, uuid: string, factsOf: PlacementInputs['factsOf']): boolean {
+  if (!node?.metadata.deletionTimestamp) return false;
+  const { microservices = [], microserviceList } = node.status ?? {};
+  const item = microservices.find((one) => one.uuid === uuid);
+  const { due } = factsOf({ node: v3Name(node), uuid: nodeUuid(node) });
+  return (item === undefined || hasStopped(item)) && microserviceList !== undefined && microserviceList === due;
+}
+
+/** At most as many as a line may have; those that are waited for come first. */
+const bounded = (all: readonly FormerNode[]): readonly FormerNode[] =>
+  all.toSorted((a, b) => Number(b.state === 'Stopping') - Number(a.state === 'Stopping')).slice(0, BOUNDS.formerNodes);
+
+/** The application with these placements in its status, for verdicts. */
+export function withPlacements(application: Application, found: ReadonlyMap<string, Placement>): Application {
+  const { status } = application;
+  const stored = new Map((status?.microservices ?? []).map((line) => [line.name, line]));
+  const lines = (application.spec.microservices ?? []).map(({ name, uuid: own }): StatusLine => {
+    const uuid = entryUuid(application, { name, ...(own !== undefined && { uuid: own }) });
+    const { node, formerNodes = [] } = found.get(name) ?? {};
+    const { state, ready } = stored.get(name) ?? { state: 'QUEUED', ready: false };
+    return { name, uuid, state, ready, ...(node !== undefined && { node }), formerNodes: [...formerNodes] };
+  });
+  return { ...application, status: { observedGeneration: -1, ...status, microservices: lines } };
+}
+
+/** Names of the nodes whose desired state depends on placements that differ between two statuses with one spec. */
+export function replaced(now: Application, before: Application): ReadonlySet<string> {
+  const names = new Set<string>();
+  const stored = new Map((before.status?.microservices ?? []).map((line) => [line.name, line]));
+  for (const line of now.status?.microservices ?? []) {
+    const old = stored.get(line.name);
+    // A first line without former nodes holds nothing.
+    if (!old && !line.formerNodes) continue;
+    if ((!old || old.node === line.node) && isDeepStrictEqual(old?.formerNodes, line.formerNodes)) continue;
+    const places = [line, ...(old ? [old] : [])];
+    for (const { node, formerNodes = [] } of places)
+      for (const name of [node, ...formerNodes.map((one) => one.node)]) if (name !== undefined) names.add(name);
+  }
+  return names;
+}
