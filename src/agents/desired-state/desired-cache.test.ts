@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { desiredState } from '../../domain/index.ts';
+import { desiredState, entryUuid } from '../../domain/index.ts';
 import { contentSource, countedVersion } from '../../domain/volume-mount/volume-mount.ts';
 import { silentLog } from '../../kube/mod.ts';
 import { createLookups } from '../../stores/lookups.ts';
@@ -80,6 +80,27 @@ test('a desired state is cached until something that it was made from changes', 
   expect(touchedBy(() => stores.applications.set(renewed))).toEqual(['n0', 'n2']);
 
   expect(cache.digests(uuids[0] ?? '')).toBe(cache.digests(uuids[0] ?? ''));
+});
+
+test('the end of a wait for a former node affects that node and the new one, and no other node of the application', () => {
+  const { stores, uuids, cache, touchedBy } = setUp();
+  const application = makeApplication('shop', [entry('a', 'n1'), entry('b', 'n2')]);
+  const line = { name: 'a', uuid: entryUuid(application, { name: 'a' }), node: 'n1', state: 'QUEUED', ready: false };
+  const since = '2026-01-01T00:00:00.000Z';
+  const formerNodes = [{ node: 'n0', uuid: uuids[0] ?? '', since, state: 'Stopping' as const }];
+  const said = (lines: object[], resourceVersion: string) =>
+    ({
+      ...application,
+      metadata: { ...application.metadata, resourceVersion },
+      status: { observedGeneration: 1, microservices: lines },
+    }) as typeof application;
+  stores.applications.set(said([{ ...line, formerNodes }], '1000000'));
+  expect(cache.state(uuids[1] ?? '')?.microservices).toMatchObject([{ reason: 'MovingFromNode' }]);
+  expect(
+    touchedBy(() => stores.applications.set(said([{ ...line, state: 'PULLING', formerNodes }], '1000001'))),
+  ).toEqual([]);
+  expect(touchedBy(() => stores.applications.set(said([line], '1000002')))).toEqual(['n0', 'n1']);
+  expect(cache.state(uuids[1] ?? '')?.microservices).toMatchObject([{ name: 'a' }]);
 });
 
 test('a node is computed again for what its entries refer to, found or not, and for nothing else', () => {
