@@ -12,7 +12,6 @@ async function setUp(options: Parameters<typeof startInMemoryController>[1] = {}
   const ready = (i = 0) => application(i).status?.conditions?.find(({ type }) => type === 'Ready');
   const elsewhere = () => application().status?.conditions?.find(({ type }) => type === 'MayRunElsewhere');
   const uuids = (application().spec.microservices ?? []).map(({ uuid = '' }) => uuid);
-  const asked = async (of: EdgeNode) => (await fleet.settle(), desired(of)?.microservices ?? []);
   return {
     ...fleet,
     application,
@@ -33,7 +32,8 @@ async function setUp(options: Parameters<typeof startInMemoryController>[1] = {}
       ),
     /** What the node is to do about the microservices of the first application: the reason of each hold, or run. */
     async does(of: EdgeNode) {
-      const own = (await asked(of)).filter(({ uuid }) => uuids.includes(uuid));
+      await fleet.settle();
+      const own = (desired(of)?.microservices ?? []).filter(({ uuid }) => uuids.includes(uuid));
       return [...new Set(own.map((one) => ('hold' in one ? one.reason : 'run')))].join();
     },
     listOf: (of: EdgeNode) => desired(of)?.digests.microserviceList ?? '',
