@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { BOUNDS } from '../../api/bounds.ts';
 import type { Application, ApplicationStatus, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import { hasStopped } from '../deletion.ts';
@@ -235,10 +234,14 @@ export function replaced(now: Application, before: Application): ReadonlySet<str
     const old = stored.get(line.name);
     // A first line without former nodes holds nothing.
     if (!old && !line.formerNodes) continue;
-    if ((!old || old.node === line.node) && isDeepStrictEqual(old?.formerNodes, line.formerNodes)) continue;
+    if (old && placeText(old) === placeText(line)) continue;
     const places = [line, ...(old ? [old] : [])];
     for (const { node, formerNodes = [] } of places)
       for (const name of [node, ...formerNodes.map((one) => one.node)]) if (name !== undefined) names.add(name);
   }
   return names;
 }
+
+// The members have a fixed order here, since the API server returns them in another one.
+const placeText = ({ node, formerNodes = [] }: StatusLine) =>
+  JSON.stringify([node, formerNodes.map((one) => [one.node, one.uuid, one.since, one.state])]);
