@@ -277,7 +277,6 @@ export async function startInMemoryController(
     time,
     node,
     spare,
-    desired,
     report,
     reportModels,
     poll,

@@ -229,7 +229,7 @@ const STEPS: Record<string, Step> = {
   'a microservice moves to another node': async ({ rest, node, spare, microservice, settle, desired }) => {
     expect(await rest('PATCH', `/microservices/${microservice(5)}`, { nodeUuid: nodeUuid(spare) })).toBe(204);
     await settle();
-    expect(desired(node(5))?.microservices).toHaveLength(1);
+    expect(desired(nodeUuid(node(5)))?.microservices).toHaveLength(1);
   },
   'the former node of a microservice reports that it stopped': ({ report, node }) => report(node(5)),
   'a microservice moves back': async ({ rest, node, microservice }) => {

@@ -7,13 +7,15 @@ import type { MicroserviceStatus } from './wire/index.ts';
 /** Two nodes with an application of two microservices each, and a spare node; the first application moves. */
 async function setUp(options: Parameters<typeof startInMemoryController>[1] = {}) {
   const fleet = await startInMemoryController(2, options);
-  const { stores, cluster, desired, report, node } = fleet;
+  const { stores, cluster, report, node } = fleet;
+  const desired = (of: EdgeNode) => fleet.desired(nodeUuid(of));
   const application = (i = 0) => stores.applications.get(NAMESPACE, `line-${i}`) as Application;
   const ready = (i = 0) => application(i).status?.conditions?.find(({ type }) => type === 'Ready');
   const elsewhere = () => application().status?.conditions?.find(({ type }) => type === 'MayRunElsewhere');
   const uuids = (application().spec.microservices ?? []).map(({ uuid = '' }) => uuid);
   return {
     ...fleet,
+    desired,
     application,
     ready,
     elsewhere,
