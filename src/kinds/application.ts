@@ -71,7 +71,7 @@ export function nodeRefsOf(application: Application): Iterable<string> {
 }
 
 /** uuids of the nodes that entries of an application left and that may still have their containers. */
-export function formerNodeUuidsOf({ status }: Application): readonly string[] {
+function formerNodeUuidsOf({ status }: Application): readonly string[] {
   return (status?.microservices ?? []).flatMap(({ formerNodes = [] }) => formerNodes.flatMap(({ uuid }) => uuid ?? []));
 }
 
