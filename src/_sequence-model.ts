@@ -2,21 +2,11 @@
  * The rules of docs/spec as far as sequences of operations need them: what exists, what uses what, what is refused. Pure,
  * and without code of the product. The rules of a kind are one row of a table.
  */
+import type { CORE_KINDS } from './kinds/core-objects.ts';
+import type { KindKey } from './kinds/index.ts';
 
-export type Kind =
-  | 'nodes'
-  | 'registries'
-  | 'runtimeClasses'
-  | 'catalogItems'
-  | 'models'
-  | 'knowledge'
-  | 'volumeMounts'
-  | 'secrets'
-  | 'configMaps'
-  | 'serviceAccounts'
-  | 'applicationTemplates'
-  | 'microserviceTemplates'
-  | 'applications';
+/** A kind without a row in a table of the sequences does not compile. */
+export type Kind = KindKey | keyof typeof CORE_KINDS;
 
 /** A number is an id, a text a name. */
 export interface Ref {

@@ -48,7 +48,7 @@ function adapt(node: Structural, path: string): Structural {
   return {
     ...(isIntOrText ? { anyOf: [{ type: 'integer' }, { type: 'string' }] } : type && { type }),
     ...rest,
-    ...(type === 'integer' && integerBounds(rest)),
+    ...(type === 'integer' && integerFormat(rest)),
     ...(rules && { 'x-kubernetes-validations': rules.map((rule) => ({ rule: toCel(rule), message: rule.message })) }),
     ...(properties && {
       properties: Object.fromEntries(
@@ -61,15 +61,14 @@ function adapt(node: Structural, path: string): Structural {
   };
 }
 
-/** zod bounds every integer by the safe integers of JavaScript; the API server has 64 bits and needs a format instead. */
-function integerBounds({ minimum, maximum }: Structural) {
+/**
+ * The format of an integer. One without bounds of its own keeps those of zod, the safe integers of JavaScript: the API server
+ * has 64 bits, and would store a number that reads as another one here.
+ */
+function integerFormat({ minimum, maximum }: Structural) {
   const small =
     typeof maximum === 'number' && maximum < 2 ** 31 && typeof minimum === 'number' && minimum >= -(2 ** 31);
-  return {
-    minimum: minimum === Number.MIN_SAFE_INTEGER ? undefined : minimum,
-    maximum: maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum,
-    format: small ? 'int32' : 'int64',
-  };
+  return { format: small ? 'int32' : 'int64' };
 }
 
 /**

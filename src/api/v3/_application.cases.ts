@@ -237,6 +237,7 @@ export const cases: AgreementCase[] = [
   refuses('IPC sysctls with ipcMode host', container({ ipcMode: 'host', sysctls: { 'kernel.shm_rmid_forced': 1 } })),
   refuses('an unknown ulimit', container({ ulimits: { files: { soft: 1, hard: 1 } } })),
   refuses('a ulimit without hard', container({ ulimits: { nofile: { soft: 1 } } })),
+  refuses('a limit that is no safe integer', container({ ulimits: { nofile: { soft: 1, hard: 2 ** 53 } } })),
   refuses('a soft limit above the hard one', container({ ulimits: { nofile: { soft: 2, hard: 1 } } })),
   refuses('a soft limit unlimited below a hard one', container({ ulimits: { nofile: { soft: -1, hard: 1 } } })),
   accepts('a hard limit unlimited', container({ ulimits: { nofile: { soft: 5, hard: -1 } } })),
