@@ -1,8 +1,16 @@
 import type { ParseArgsConfig } from 'node:util';
 import { customResource } from '../../src/api/resources.ts';
-import { type Application, applicationResource, type EdgeNode, edgeNodeResource } from '../../src/api/v3/index.ts';
+import {
+  type Application,
+  applicationResource,
+  type CatalogItem,
+  catalogItemResource,
+  type EdgeNode,
+  edgeNodeResource,
+} from '../../src/api/v3/index.ts';
+import { catalogItemRefsOf } from '../../src/domain/catalog-item/index.ts';
 import { objectName, v3Name } from '../../src/domain/names.ts';
-import type { KubeObject, Resource } from '../../src/kube/mod.ts';
+import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml'] as const;
@@ -58,6 +66,7 @@ export const FIELD_MANAGER = 'kubectl-skerry';
 
 export const NODES = customResource<EdgeNode>(edgeNodeResource);
 export const APPLICATIONS = customResource<Application>(applicationResource);
+const CATALOG_ITEMS = customResource<CatalogItem>(catalogItemResource);
 
 export async function listNodes({ cluster: { client, namespace }, signal }: CommandContext): Promise<EdgeNode[]> {
   return (await client.list(NODES, { namespace, signal })).items;
@@ -68,6 +77,23 @@ export async function listApplications({
   signal,
 }: CommandContext): Promise<Application[]> {
   return (await client.list(APPLICATIONS, { namespace, signal })).items;
+}
+
+/** The catalog, when an entry names an item of it. Without the permission to list it, images of items are not shown. */
+export async function catalogItemsFor(
+  { cluster: { client, namespace }, signal }: CommandContext,
+  applications: readonly Application[],
+): Promise<CatalogItem[]> {
+  const isUsed = applications.some(({ spec }) =>
+    spec.microservices?.some((entry) => catalogItemRefsOf(entry).length > 0),
+  );
+  if (!isUsed) return [];
+  try {
+    return (await client.list(CATALOG_ITEMS, { namespace, signal })).items;
+  } catch (error) {
+    if (isForbidden(error)) return [];
+    throw error;
+  }
 }
 
 /** The node with this v3 name, object name or uuid. */

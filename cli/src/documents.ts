@@ -7,6 +7,7 @@ import {
   coreSecret,
   type SecretForm,
 } from '../../src/domain/core-objects/form.ts';
+import { isEmpty } from '../../src/domain/microservice/body-values.ts';
 import { objectName } from '../../src/domain/names.ts';
 import { isObject, quoted, readDocument } from '../../src/domain/upload/document.ts';
 import { readApplicationUpload, readMicroserviceUpload, validateSpec } from '../../src/domain/upload/index.ts';
@@ -18,7 +19,13 @@ import { CommandError } from './command.ts';
 
 /** What a document asks for: an object to apply, or an entry of an application. */
 export type Wanted =
-  | { resource: Resource; object: KubeObject; rebuild: readonly string[] }
+  | {
+      resource: Resource;
+      object: KubeObject;
+      /** in the v3 API, among the objects of its kind */
+      name: string;
+      rebuild: readonly string[];
+    }
   | { application: string; entry: MicroserviceEntry; rebuild: readonly string[] };
 
 type Fields = Record<string, unknown>;
@@ -55,19 +62,32 @@ function microservice(document: Fields): Wanted {
 
 function application(document: Fields): Wanted {
   const { name, spec, rebuild } = readApplicationUpload(document);
-  return { ...wanted(KINDS.applications as Kind, document, name, spec), rebuild };
+  return { ...wanted(KINDS.applications as Kind, document, name, membersOf(spec, document.spec)), rebuild };
 }
 
 function ofKind(kind: Kind, document: Fields): Wanted {
-  const { crud } = kind.rest;
-  if (crud?.upload) {
-    const write = crud.fromBody(uploadBody(kind, crud.upload, document));
-    return wanted(kind, document, write.name ?? nameOf(document), write.spec);
+  const { definition, rest } = kind;
+  const check = (spec: object) => validateSpec(definition.spec, spec, { path: 'spec' }) as Fields;
+  if (rest.crud?.upload) {
+    const body = uploadBody(kind, rest.crud.upload, document);
+    const { name = nameOf(document), spec } = rest.crud.fromBody(body);
+    return wanted(kind, document, name, check({ ...spec, ...askedIdentity(kind, body) }));
   }
-  const { metadata, spec } = readDocument(document, kind.definition.kind);
-  const checked = validateSpec(kind.definition.spec, spec, { path: 'spec' }) as Fields;
-  return wanted(kind, document, typeof checked.name === 'string' ? checked.name : metadata.name, checked);
+  const { metadata, spec } = readDocument(document, definition.kind);
+  const checked = check(spec);
+  const name = typeof checked.name === 'string' ? checked.name : metadata.name;
+  return wanted(kind, document, name, membersOf(checked, spec));
 }
+
+/** The identity to take over. REST leaves it out: there the controller gives it. */
+const askedIdentity = ({ definition }: Kind, body: Fields): Fields =>
+  Object.fromEntries(
+    Object.keys(definition.identity.has).flatMap((member) => (isEmpty(body[member]) ? [] : [[member, body[member]]])),
+  );
+
+/** The members that a document names. A default that was filled in would become a field of this owner. */
+const membersOf = (spec: object, given: unknown): Fields =>
+  Object.fromEntries(Object.entries(spec).filter(([member]) => isObject(given) && Object.hasOwn(given, member)));
 
 /** Secrets and config maps of v3 are core objects with a label. */
 function coreObject(kind: Kind, document: Fields): Wanted {
@@ -81,22 +101,24 @@ function coreObject(kind: Kind, document: Fields): Wanted {
     spec: { ...spec, name },
   };
   const object = kind.key === 'secrets' ? coreSecret(form as SecretForm) : coreConfigMap(form as ConfigMapForm);
-  return { resource: kind.resource as Resource, object: object as KubeObject, rebuild: [] };
+  return { resource: kind.resource as Resource, object: object as KubeObject, name, rebuild: [] };
 }
 
-function wanted({ definition, resource }: Kind, document: Fields, name: string, spec: object) {
+function wanted({ definition, resource, rest }: Kind, document: Fields, name: string, spec: object) {
   const { metadata } = document as { metadata: Fields };
   const called = objectName(name);
-  const { name: _name, ...rest } = spec as Fields;
+  const { name: ownName, ...fields } = spec as Fields;
+  // The name of an object within another one is a part of its whole name.
+  const v3 = rest.crud?.scope ? ownName : name;
   const texts = (member: 'labels' | 'annotations') =>
     isObject(metadata[member]) ? { [member]: metadata[member] as Record<string, string> } : {};
   const object: KubeObject = {
     apiVersion: API_VERSION,
     kind: definition.kind,
     metadata: { name: called, ...texts('labels'), ...texts('annotations') },
-    spec: { ...rest, ...(called !== name && { name }) },
+    spec: { ...fields, ...(called !== v3 && { name: v3 }) },
   };
-  return { resource: resource as Resource, object, rebuild: [] as readonly string[] };
+  return { resource: resource as Resource, object, name, rebuild: [] as readonly string[] };
 }
 
 const nameOf = (document: Fields) => String((document.metadata as Fields).name);

@@ -4,12 +4,19 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import type {} from '../../hack/testing/provided.ts';
+import { agreementTables } from '../../src/api/_agreement.ts';
+import { readSpec } from '../../src/api/normal-form.ts';
 import type { Secret } from '../../src/api/resources.ts';
-import type { Application } from '../../src/api/v3/index.ts';
+import { fullEntry } from '../../src/api/v3/_application.cases.ts';
+import { type Application, applicationResource } from '../../src/api/v3/index.ts';
+import { normalEntry } from '../../src/domain/microservice/normal-form.ts';
 import { RESOURCES } from '../../src/kinds/index.ts';
+import type { KubeObject } from '../../src/kube/mod.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
+
+const tables = await agreementTables();
 
 /** The plugin against a real API server; no controller runs, so that tests write the statuses that they need. */
 let cluster: TestCluster;
@@ -144,10 +151,68 @@ describe('apply', () => {
 
   test('takes every kind that has files', async () => {
     const ran = await apply(
-      `kind: RuntimeClass\nmetadata: {name: ${name}}\nhandler: crun\n---\nkind: EdgeNode\nmetadata: {name: ${name}}\nspec: {description: shop}\n---\nkind: Registry\nmetadata: {name: ${name}}\nspec: {url: r.example}\n`,
+      `kind: RuntimeClass\nmetadata: {name: ${name}}\nhandler: crun\n---\nkind: EdgeNode\nmetadata: {name: ${name}}\nspec: {description: shop}\n---\nkind: Registry\nmetadata: {name: ${name}}\nspec: {url: r.example}\n---\nkind: ServiceAccount\nmetadata: {name: reader, applicationName: ${name}}\nroleRef: {kind: Role, name: microservice}\n`,
     );
     expect(ran.err).toBe('');
-    expect(ran.out).toBe(`runtimeclass/${name} created\nedgenode/${name} created\nregistry/${name} created\n`);
+    expect(ran.out).toBe(
+      `runtimeclass/${name} created\nedgenode/${name} created\nregistry/${name} created\nserviceaccount/${name}/reader created\n`,
+    );
+  });
+
+  /** The object that the API server made of a document, which it judged and did not store. */
+  async function judged(document: object): Promise<KubeObject & { spec: Record<string, unknown> }> {
+    const objects: KubeObject[] = [];
+    const { kube } = cluster;
+    const watched: typeof kube = {
+      ...kube,
+      async patch(resource, ref, patch, options) {
+        const object = await kube.patch(resource, ref, patch, options);
+        objects.push(object);
+        return object;
+      },
+    };
+    const path = file(JSON.stringify({ apiVersion: 'skerry.dev/v3', ...document }));
+    const ran = await createPlugin(watched, cluster.namespace)('apply', '-f', path, '--dry-run');
+    expect(ran).toMatchObject({ code: 0, err: '' });
+    return objects[0] as KubeObject & { spec: Record<string, unknown> };
+  }
+
+  /** Files give each volume its scope; the normal form of an entry has it anyway. */
+  const inNormalForm = ({ microservices, ...spec }: Record<string, unknown>) => ({
+    ...spec,
+    ...(Array.isArray(microservices) && { microservices: microservices.map(normalEntry) }),
+  });
+
+  test.each(tables)('$kind: every field of a document reaches the API server', async (kind, cases) => {
+    const spec = cases.find((one) => one.name === 'every field')?.spec;
+    const { name: named = name, ...want } = readSpec(kind, spec).data as Record<string, unknown>;
+    const object = await judged({ kind: kind.kind, metadata: { name }, spec });
+    const { name: own = object.metadata.name, ...got } = object.spec;
+    expect(inNormalForm(got)).toEqual(inNormalForm(want));
+    expect(own).toBe(named);
+  });
+
+  test('every field of a Microservice reaches the API server', async () => {
+    await apply(`kind: Application\nmetadata: {name: ${name}}\nspec: {}\n`);
+    const { name: called, ...spec } = fullEntry;
+    const object = await judged({ kind: 'Microservice', metadata: { name: `${name}/${called}` }, spec });
+    const want = readSpec(applicationResource, { microservices: [fullEntry] }).data;
+    expect(inNormalForm(object.spec)).toEqual(inNormalForm({ ...want }));
+  });
+
+  test('leaves the template of an application to the controller, and refuses one that is no reference', async () => {
+    const template = { name: 'line', variables: { rate: 5 } };
+    const document = { kind: 'Application', metadata: { name }, spec: { template } };
+    expect((await judged(document)).spec).toEqual({ isActivated: true, template });
+    const refused = await apply(`kind: Application\nmetadata: {name: ${name}}\nspec: {template: {variables: {}}}\n`);
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('spec.template.name: is required') });
+  });
+
+  test('a stopped application stays stopped when its file does not say isActivated', async () => {
+    await apply(plant());
+    await skerry('stop', name);
+    expect(await apply(plant('x:2'))).toMatchObject({ code: 0, err: '' });
+    expect((await application()).spec.isActivated).toBe(false);
   });
 });
 
@@ -232,6 +297,14 @@ describe('get', () => {
     expect(out.split('\n')[0]).toMatch(/^APPLICATION +NAME +NODE +READY +STATE +RESTARTS +UP$/);
     expect(out).toMatch(new RegExp(`${name} +reader +gw +Unknown`));
     expect((await skerry('get', 'ms', '--app', name, '-o', 'wide')).out).toContain('x:1');
+  });
+
+  test('shows the image of the catalog item that a microservice names', async () => {
+    await apply(
+      `kind: CatalogItem\nmetadata: {name: ${name}-item}\nspec: {registryId: 1, images: [{archId: 1, containerImage: "item:1"}]}\n---\n${plant().replace('{amd64: y}', `{catalogId: ${name}-item}`).replaceAll('{name: gw}', '{name: far}')}`,
+    );
+    expect((await skerry('get', 'ms', '--app', name, '-o', 'wide')).out).toMatch(/writer .* item:1 /);
+    expect((await skerry('describe', 'ms', `${name}/writer`)).out).toMatch(/Image: +item:1\n/);
   });
 
   test('shows one object as YAML or JSON', async () => {

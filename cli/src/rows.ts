@@ -1,8 +1,17 @@
 import { ARCHITECTURES } from '../../src/api/names.ts';
-import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../src/api/v3/index.ts';
+import type {
+  Application,
+  CatalogItem,
+  EdgeNode,
+  MicroserviceEntry,
+  ObservedMicroservice,
+} from '../../src/api/v3/index.ts';
+import { imageSourceOf } from '../../src/domain/catalog-item/index.ts';
 import { archOf } from '../../src/domain/edge-node/settings.ts';
 import { imageFor, normalEntry } from '../../src/domain/microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
+import { KINDS, refsTo } from '../../src/kinds/index.ts';
+import { oldest } from '../../src/stores/oldest.ts';
 import { duration } from '../../src/terminal/output.ts';
 
 /** The columns of `get`: from objects to texts. */
@@ -80,6 +89,8 @@ export interface MicroserviceRow {
   application: Application;
   entry: MicroserviceEntry;
   uuid: string;
+  /** absent when there is none for its node */
+  image?: string;
   node?: EdgeNode;
   line?: NonNullable<NonNullable<Application['status']>['microservices']>[number];
   observed?: ObservedMicroservice;
@@ -90,10 +101,13 @@ export interface MicroserviceRow {
 export function microserviceRows(
   applications: readonly Application[],
   nodes: readonly EdgeNode[],
+  catalogItems: readonly CatalogItem[],
   now: number,
 ): MicroserviceRow[] {
   const byName = new Map(nodes.map((node) => [v3Name(node), node]));
   const byUuid = new Map(nodes.map((node) => [nodeUuid(node), node]));
+  const itemOf = (_: 'catalogItems', ref: number | string) =>
+    oldest(catalogItems.filter((item) => refsTo(KINDS.catalogItems, item).includes(ref)));
   return applications.flatMap((application) => {
     const lines = new Map(application.status?.microservices?.map((line) => [line.name, line]));
     return (application.spec.microservices ?? []).map((entry) => {
@@ -101,11 +115,13 @@ export function microserviceRows(
       const node = entry.agent?.uuid ? byUuid.get(entry.agent.uuid) : byName.get(entry.agent?.name ?? '');
       const observed = node?.status?.microservices?.find((item) => item.uuid === uuid);
       const line = lines.get(entry.name);
+      const image = imageFor(imageSourceOf(normalEntry(entry), itemOf), node ? archOf(node) : 0);
       return {
         application,
         entry,
         uuid,
         now,
+        ...(image !== undefined && { image }),
         ...(node && { node }),
         ...(line && { line }),
         ...(observed && { observed }),
@@ -122,7 +138,7 @@ export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'STATE', of: ({ line }) => line?.state ?? '' },
   { title: 'RESTARTS', of: ({ observed }) => String(observed?.restartCount ?? 0) },
   { title: 'UP', of: ({ observed, now }) => (observed?.state === 'RUNNING' ? since(observed.startTime, now) : '') },
-  { title: 'IMAGE', wide: true, of: ({ entry, node }) => imageFor(normalEntry(entry), node ? archOf(node) : 0) ?? '' },
+  { title: 'IMAGE', wide: true, of: ({ image }) => image ?? '' },
   { title: 'UUID', wide: true, of: ({ uuid }) => uuid },
   { title: 'MESSAGE', wide: true, of: ({ line }) => line?.message ?? '' },
 ];

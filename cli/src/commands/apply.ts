@@ -97,14 +97,14 @@ function applyOne(context: CommandContext, wanted: Wanted): Promise<string> {
 
 async function applyObject(
   context: CommandContext,
-  { resource, object, rebuild }: Exclude<Wanted, { entry: unknown }>,
+  { resource, object, name, rebuild }: Exclude<Wanted, { entry: unknown }>,
 ) {
   const { client, namespace } = context.cluster;
   const full = { ...object, metadata: { ...object.metadata, namespace } };
   const before = await client.find(resource, refOf(full), { signal: context.signal });
   const { after, done } = await applied(context, resource, before, full, FIELD_MANAGER);
   await rebuildEntries(context, after as Application, rebuild);
-  return `${resource.kind.toLowerCase()}/${nameOf(object)} ${done}`;
+  return `${resource.kind.toLowerCase()}/${name} ${done}`;
 }
 
 /** Applies one entry of an application with an owner of its own, so that several files can own separate entries. */
@@ -128,8 +128,6 @@ async function applyEntry(
 
 /** Secrets and ConfigMaps: microservices may use those that are labelled, and a file must not publish another one. */
 const isCore = ({ group }: Resource) => group === '';
-
-const nameOf = ({ metadata, spec }: KubeObject) => v3Name({ metadata, spec: spec as object });
 
 /** Applies an object, of which `before` was just read. */
 async function applied<T extends KubeObject>(

@@ -1,5 +1,5 @@
 import { ARCHITECTURES } from '../../../src/api/names.ts';
-import type { Application, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
+import type { Application, CatalogItem, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
 import { archOf } from '../../../src/domain/edge-node/settings.ts';
 import { nodeUuid, v3Name } from '../../../src/domain/names.ts';
 import { facts, table } from '../../../src/terminal/output.ts';
@@ -8,6 +8,7 @@ import {
   type Command,
   type CommandContext,
   CommandError,
+  catalogItemsFor,
   findNamed,
   findNodeByUuid,
   listApplications,
@@ -38,7 +39,7 @@ export const describe: Command = {
     if (what === 'node') return (await listNodes(context)).map(v3Name);
     const applications = await listApplications(context);
     if (what === 'app') return applications.map(v3Name);
-    return microserviceRows(applications, [], 0).map(
+    return microserviceRows(applications, [], [], 0).map(
       ({ application, entry }) => `${v3Name(application)}/${entry.name}`,
     );
   },
@@ -54,7 +55,11 @@ async function describeNode(context: CommandContext, name: string): Promise<stri
   const node = await nodeNamed(context, name);
   const { spec, status } = node;
   // The API server has no index of what runs on a node.
-  const rows = microserviceRows(await listApplications(context), [node], context.now()).filter((row) => row.node);
+  const applications = await listApplications(context);
+  const rowsWith = (catalogItems: readonly CatalogItem[]) =>
+    microserviceRows(applications, [node], catalogItems, context.now()).filter((row) => row.node);
+  const shown = rowsWith([]).map(({ application }) => application);
+  const rows = rowsWith(await catalogItemsFor(context, shown));
   return page(
     facts([
       ['Name', v3Name(node)],
@@ -111,7 +116,7 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
       ['Name', name],
       ['UUID', row.uuid],
       ['Node', entry.agent?.name ?? entry.agent?.uuid],
-      ['Image', MICROSERVICE_COLUMNS.find(({ title }) => title === 'IMAGE')?.of(row)],
+      ['Image', row.image],
       ['Ports', ports.join(', ')],
       ['Activated', entry.isActivated ?? true],
       ['State', line?.state],
@@ -141,7 +146,8 @@ async function rowsOf(
     ),
   );
   const found = nodes.filter((node) => node !== undefined);
-  return microserviceRows([application], found, context.now()).filter(({ entry }) => isMeant(entry));
+  const catalogItems = await catalogItemsFor(context, [application]);
+  return microserviceRows([application], found, catalogItems, context.now()).filter(({ entry }) => isMeant(entry));
 }
 
 function conditions({ status }: EdgeNode | Application): string {

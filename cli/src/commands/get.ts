@@ -5,6 +5,7 @@ import {
   type Command,
   type CommandContext,
   CommandError,
+  catalogItemsFor,
   listApplications,
   listNodes,
   UsageError,
@@ -54,8 +55,9 @@ const LISTINGS: readonly Listing<unknown>[] = [
     columns: MICROSERVICE_COLUMNS,
     async rows(context) {
       const [applications, nodes] = await Promise.all([listApplications(context), listNodes(context)]);
+      const catalogItems = context.format === 'wide' ? await catalogItemsFor(context, applications) : [];
       const { app, node } = context.flags;
-      return microserviceRows(applications, nodes, context.now()).filter(
+      return microserviceRows(applications, nodes, catalogItems, context.now()).filter(
         ({ application, entry }) =>
           (app === undefined || v3Name(application) === app) &&
           (node === undefined || entry.agent?.name === node || entry.agent?.uuid === node),

@@ -1,8 +1,10 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
+import { isEmpty } from '../microservice/body-values.ts';
 import { entryFromFlat, type FlatOptions } from '../microservice/flat.ts';
 import { readEntryOfAnyForm } from '../templates/overlay.ts';
+import { readTemplateRef } from '../templates/variables.ts';
 import { isObject, readDocument, requireName, requireUnchanged } from './document.ts';
 import { readEntry } from './microservice.ts';
 import { validateSpec } from './validate.ts';
@@ -68,7 +70,7 @@ const readOfAnyForm: ReadEntry = (entry, at) => ({
 type ReadEntry = (entry: unknown, at: string) => { entry: MicroserviceEntry; rebuild: boolean };
 
 function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefix: string): ApplicationUpload {
-  const { microservices, isSystem, template: _, ...rest } = fields;
+  const { microservices, isSystem, template, ...rest } = fields;
   const at = (field: string) => (prefix ? `${prefix}.${field}` : field);
   if (isSystem === true) throw systemRefused(at('isSystem'));
   const has = microservices !== undefined && microservices !== null;
@@ -77,10 +79,17 @@ function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefi
   const given = has ? (microservices as unknown[]) : [];
   if (given.length > BOUNDS.entries)
     throw invalid(`${at('microservices')}: must have at most ${BOUNDS.entries} items`, at('microservices'));
+  // REST replaces the reference by what the template adds before it reads; whatever is left is for the controller.
+  const isFromTemplate = !isEmpty(template);
+  if (isFromTemplate) readTemplateRef(template, at('template'));
   const entries = given.map((entry, index) => read(entry, `${at('microservices')}[${index}]`));
   const spec = validateSpec(
     applicationSpecSchema,
-    { ...withoutEmpty(rest), ...(has && { microservices: entries.map(({ entry }) => entry) }) },
+    {
+      ...withoutEmpty(rest),
+      ...(isFromTemplate && { template }),
+      ...(has && { microservices: entries.map(({ entry }) => entry) }),
+    },
     { tolerant: true, path: prefix },
   );
   const { name = '', ...kept } = spec;

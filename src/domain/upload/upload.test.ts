@@ -72,6 +72,19 @@ describe('readApplicationUpload', () => {
     expect(readApplicationBody({ name: 'a', routes: [] }).spec).toEqual({ isActivated: true });
   });
 
+  it('keeps the template that it names, and drops an empty one', () => {
+    const template = { name: 'line', variables: { rate: 5 } };
+    expect(readApplicationUpload(spec({ template })).spec).toEqual({ isActivated: true, template });
+    for (const empty of [null, '', {}])
+      expect(readApplicationUpload(spec({ template: empty })).spec).toEqual({ isActivated: true });
+  });
+
+  it('refuses a template that is no reference', () => {
+    const refused = (template: unknown) => failure(() => readApplicationUpload(spec({ template }))).message;
+    expect(refused({ variables: {} })).toBe('spec.template.name: is required');
+    expect(refused({ name: 'line', variables: 5 })).toBe('spec.template.variables: must be an object');
+  });
+
   it('takes a v3 name that is not a legal object name from spec.name', () => {
     const document = { kind: 'Application', metadata: { name: 'x-1' }, spec: { name: 'plant-b' } };
     expect(readApplicationUpload(document)).toMatchObject({ name: 'plant-b' });
