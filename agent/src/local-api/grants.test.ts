@@ -127,6 +127,12 @@ describe('the token of a microservice', () => {
     });
   });
 
+  test('reads the position of the machine with the role of every microservice, and cannot set it', async () => {
+    await grant([rule({ resources: ['system/gps'] })], '/v1/system/gps', 200);
+    expect((await ask('GET', '/v1/system/gps')).body).toMatchObject({ status: 'okay', lat: '0', lon: '0' });
+    expect((await ask('POST', '/v1/system/gps')).status).toBe(403);
+  });
+
   test('of a microservice that is gone is refused', async () => {
     const claims = {
       sub: 'system:serviceaccount:shop:gone',

@@ -114,6 +114,7 @@ describe('the local API', () => {
     'an unknown model': ['GET', '/v1/models/nobody', 404, 'NOT_FOUND'],
     'unknown knowledge': ['GET', '/v1/knowledge/nobody', 404, 'NOT_FOUND'],
     'a prune of knowledge': ['POST', '/v1/knowledge:prune', 200],
+    'setting the position, which is not implemented': ['POST', '/v1/system/gps', 501, 'NOT_IMPLEMENTED'],
     'a pull by hand, which is not implemented': ['POST', '/v1/models:pull', 501, 'NOT_IMPLEMENTED'],
     'the settings': ['GET', '/v1/system/config', 200],
   };
@@ -127,6 +128,24 @@ describe('the local API', () => {
   test('lists every supported engine in its version', async () => {
     const { body } = await ask('GET', '/v1/system/version');
     expect(body.allowedEngines).toEqual(['docker', 'podman']);
+  });
+
+  test('has the position that the controller gives the node', async () => {
+    const before = Date.now();
+    const { status, body } = await ask('GET', '/v1/system/gps');
+    expect([status, body.status, body.lat, body.lon]).toEqual([200, 'okay', '0', '0']);
+    expect(body.timestamp).toBeGreaterThanOrEqual(before);
+    controller.config = { gpsMode: 'manual', latitude: 47.5, longitude: -8.7 };
+    expect((await ask('POST', '/v1/system/provision', { provisioningKey: controller.joinString })).status).toBe(200);
+    await until('the position', async () => (await ask('GET', '/v1/system/gps')).body.lat === '47.5');
+    expect((await ask('GET', '/v1/system/gps')).body.lon).toBe('-8.7');
+  });
+
+  test('has no position in a mode that it does not support', async () => {
+    agent.config.gpsMode = 'dynamic';
+    const { status, body } = await ask('GET', '/v1/system/gps');
+    expect([status, body.error?.code]).toEqual([501, 'NOT_IMPLEMENTED']);
+    expect(body.error?.message).toMatch(/gpsMode dynamic; use manual/);
   });
 
   test('echoes the request id', async () => {

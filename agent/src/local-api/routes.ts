@@ -19,7 +19,7 @@ export const ROUTES: readonly Route[] = [
 /** Routes that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [RegExp, string][] = [
   [/^\/v1\/(images|volumes|deploy)(\/|:|$)|^\/v1\/(models|knowledge):/, 'this part of the local API'],
-  [/^\/v1\/system\/(controlplane|controller|gps|logs:stream|config\/switch)/, 'this part of the local API'],
+  [/^\/v1\/system\/(controlplane|controller|logs:stream|config\/switch)/, 'this part of the local API'],
   [/^\/v1\/(ms|microservices)\/[^/]+\/(exec|logs:stream)/, 'exec and log streams'],
   [/^\/v1\/auth\/tokens/, 'token management'],
 ];

@@ -1,4 +1,5 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
+import type { AgentConfig } from '../../../../src/wire/agent.ts';
 import { ENGINE_KINDS } from '../../domain/engine.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import type { Claims } from '../../state/token.ts';
@@ -147,12 +148,37 @@ export const SYSTEM_ROUTES: Route[] = [
   },
   {
     method: 'GET',
+    path: '/v1/system/gps',
+    access: 'admin',
+    grant: { resource: 'system/gps', verb: 'get' },
+    handler: (_request, { agent }) => bare(position(agent.effective())),
+  },
+  {
+    method: 'POST',
+    path: '/v1/system/gps',
+    access: 'admin',
+    handler: () => {
+      throw new ApiError(
+        'NOT_IMPLEMENTED',
+        'this version cannot set the position here; set latitude and longitude of the node, or gpsCoordinates of the machine',
+      );
+    },
+  },
+  {
+    method: 'GET',
     path: '/v1/auth/whoami',
     access: 'admin',
     grant: { resource: 'auth/whoami', verb: 'get' },
     handler: ({ claims }) => bare(claims && tokenIdentity(claims)),
   },
 ];
+
+/** The position that is in force, as text; 0 and 0 while GPS is off (docs/spec/agent-local-api.md#routes). */
+function position({ gpsMode = 'off', latitude = 0, longitude = 0 }: AgentConfig) {
+  if (gpsMode !== 'manual' && gpsMode !== 'off')
+    throw new ApiError('NOT_IMPLEMENTED', `this version cannot find the position with gpsMode ${gpsMode}; use manual`);
+  return { status: 'okay', timestamp: Date.now(), lat: String(latitude), lon: String(longitude) };
+}
 
 /** What a caller may know of its own token. */
 function tokenIdentity({ sub, iss, aud, exp, jti, tokenUse, ...claims }: Claims) {
