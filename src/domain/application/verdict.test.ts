@@ -562,9 +562,16 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
       others: [other({}, { entries: [makeEntry({ name: 'writer', agent: { name: 'gw-2' } })] })],
     },
     'HostNotFound',
+    400,
+    'NOT_FOUND_APPS_TEMPLATE',
+    /"plant-b\.writer" is not on the node "gw-1"/,
+  ],
+  'an extra host of a microservice that does not exist': [
+    { entry: host('${Apps.plant-b.gone.local}'), others: [other({})] },
+    'HostNotFound',
     404,
     'NOT_FOUND_APPS_TEMPLATE',
-    /plant-b\.writer.*gw-1/,
+    /no microservice "plant-b\.gone".*gw-1/,
   ],
 };
 

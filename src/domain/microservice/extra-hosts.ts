@@ -5,6 +5,9 @@ import { hostOf } from '../edge-node/settings.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
 
+/** A read, which shows the address alone, need not know the microservices of other nodes. */
+type HostLookups = Pick<Lookups, 'nodeByName' | 'applicationsOn'> & Partial<Pick<Lookups, 'applicationByName'>>;
+
 /**
  * The address of an extra host on a node, or why it has none (docs/spec/workloads.md#extra-hosts): an IP address,
  * `${Agents.<node>}`, or `${Apps.<application>.<microservice>.local}` of the same node. A plain name is not an address:
@@ -13,7 +16,7 @@ import { v3Name } from '../names.ts';
 export function resolveHost(
   host: { name: string; address: string },
   node: EdgeNode,
-  lookups: Pick<Lookups, 'nodeByName' | 'applicationsOn'>,
+  lookups: HostLookups,
 ): { address: string } | { verdict: Verdict } {
   const { address } = host;
   if (isAddress(address)) return { address };
@@ -43,11 +46,14 @@ export function resolveHost(
   const app = /^\$\{Apps\.(.+)\.local\}$/.exec(address)?.[1];
   if (app !== undefined) {
     if (namesMicroservice(app, node, lookups.applicationsOn(node))) return { address: app };
+    const isElsewhere = existsAnywhere(app, lookups);
     return refuse({
       reason: 'HostNotFound',
-      status: 404,
+      status: isElsewhere ? 400 : 404,
       code: 'NOT_FOUND_APPS_TEMPLATE',
-      message: `no microservice "${app}" (<application>.<microservice>) on the node "${v3Name(node)}"`,
+      message: isElsewhere
+        ? `the microservice "${app}" is not on the node "${v3Name(node)}"; only microservices of the same node have an address`
+        : `no microservice "${app}" (<application>.<microservice>) on the node "${v3Name(node)}"`,
     });
   }
   return refuse({
@@ -70,4 +76,11 @@ function namesMicroservice(text: string, node: EdgeNode, applications: readonly 
     const prefix = `${v3Name(application)}.`;
     return text.startsWith(prefix) && entriesOn(application, node).some((entry) => text === `${prefix}${entry.name}`);
   });
+}
+
+/** Whether a microservice has the name, on whatever node. */
+function existsAnywhere(text: string, { applicationByName }: HostLookups): boolean {
+  return [...text.matchAll(/\./g)].some(({ index }) =>
+    applicationByName?.(text.slice(0, index))?.spec.microservices?.some(({ name }) => name === text.slice(index + 1)),
+  );
 }
