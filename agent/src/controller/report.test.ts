@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import type { StatusReport } from '../../../src/wire/agent.ts';
 import { type ReportFacts, statusReport } from './report.ts';
 
 const facts: ReportFacts = {
@@ -23,4 +24,37 @@ test.each([
   ['says nothing of a list before the engine was read', { microservices: undefined }, undefined],
 ] as const)('a report %s', (_, change, list) => {
   expect(statusReport({ ...facts, ...change } as ReportFacts).microserviceList).toBe(list);
+});
+
+describe('limits of the machine', () => {
+  const settings = { memoryLimit: 4096, cpuLimit: 80, diskLimit: 10 };
+  const report = (figures: Partial<StatusReport>, limits: ReportFacts['settings'] = settings) =>
+    statusReport({ ...facts, settings: limits, measured: { figures, duration: 1 } });
+  const GIB = 1024 ** 3;
+
+  test.each([
+    ['memoryViolation', { memoryUsage: 4 * GIB + 1 }, { memoryUsage: 4 * GIB }],
+    ['cpuViolation', { cpuUsage: 80.5 }, { cpuUsage: 80 }],
+    ['diskViolation', { diskUsage: 10.5 }, { diskUsage: 10 }],
+  ] as const)('%s is true above its limit, and at no other', (member, above, at) => {
+    const none = { memoryViolation: false, cpuViolation: false, diskViolation: false };
+    expect(report(above)).toMatchObject({ ...none, [member]: true });
+    expect(report(at)).toMatchObject(none);
+    expect(report(above, {})).toMatchObject(none);
+  });
+
+  test('are not judged in a report of changes, which has no figures', () => {
+    const changes = statusReport({ ...facts, settings });
+    for (const member of ['memoryViolation', 'cpuViolation', 'diskViolation'])
+      expect(changes).not.toHaveProperty(member);
+  });
+});
+
+test.each([
+  [{ gpsMode: 'manual', latitude: 1, longitude: 2 }, 'HEALTHY'],
+  [{ gpsMode: 'off' }, 'OFF'],
+  [{ gpsMode: 'auto' }, 'OFF'],
+  [{}, 'OFF'],
+] as const)('with the settings %j the gpsStatus is %s', (settings, gpsStatus) => {
+  expect(statusReport({ ...facts, settings }).gpsStatus).toBe(gpsStatus);
 });
