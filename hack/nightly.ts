@@ -83,6 +83,11 @@ const RUNS: readonly Run[] = [
     command: tests('api', 'src/rest/fuzz.api.test.ts'),
   },
   {
+    name: 'agreement',
+    about: 'all documents made from the schemas through kubectl, files and JSON',
+    command: tests('api', 'src/rest/agreement.api.test.ts'),
+  },
+  {
     name: 'sequences',
     about: 'random sequences of operations over all kinds against a model of the rules, for ten minutes',
     command: tests('unit', 'src/sequences.test.ts'),

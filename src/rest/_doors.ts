@@ -189,6 +189,7 @@ export function readAs(kind: Kind, spec: unknown, door: Door): unknown {
   const read = Object.fromEntries(set);
   if (kind.key !== 'applications') return read;
   if (isEmpty(read.template)) delete read.template;
+  else if (isObject(read.template)) read.template = withoutEmpty(read.template);
   const { microservices } = read;
   if (!Array.isArray(microservices)) return read;
   return { ...read, microservices: microservices.map((entry) => (isObject(entry) ? entryAs(entry, door) : entry)) };
@@ -218,6 +219,7 @@ const ITEMS: readonly string[] = ['ports', 'volumes', 'extraHosts', 'devices', '
 const isPlain = (value: unknown) => typeof value === 'number' || typeof value === 'boolean';
 
 function valueAs(name: string, value: unknown): unknown {
+  if (name === 'annotations' && isEmpty(value)) return {};
   if (name === 'annotations' && isObject(value))
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, isPlain(one) ? String(one) : one]));
   if (name === 'healthCheck' && isObject(value))

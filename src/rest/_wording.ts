@@ -48,6 +48,8 @@ const REST: Words = [
   [/^duplicate: /, () => 'duplicate'],
   [/^unknown field /, () => 'unknown field'],
   [/^is required/, () => 'is required'],
+  // Of annotations, which existing clients may send as text.
+  [/^must be an object with text values, or its JSON text$/, () => 'must be an object'],
 ];
 
 const spoken = (text: string, words: Words): string => {
@@ -75,7 +77,7 @@ const afterValue = (text: string) =>
 
 /** `cpuLimit: 401 is not valid: must be at most 400`. */
 export function demandOfRest(message: string): Demand {
-  const [, field = '', text = message] = /^([A-Za-z0-9_.[\]]+): (.*)$/s.exec(message) ?? [];
+  const [, field = '', text = message] = /^([A-Za-z0-9_.[\]/-]+): (.*)$/s.exec(message) ?? [];
   const demand = text.replace(/^.*? is not valid: /s, '');
   return { field: inSpec(field), demand: spoken(demand, REST) };
 }

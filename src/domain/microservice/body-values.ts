@@ -23,8 +23,8 @@ export function listOf(value: unknown, field: string): unknown[] {
 }
 
 export function textOf(value: unknown, field: string): string {
-  if (typeof value !== 'string' || value === '')
-    throw invalid(`${field}: ${isEmpty(value) ? 'is required' : 'must be text'}`, field);
+  if (value === undefined || value === null || value === '') throw invalid(`${field}: is required`, field);
+  if (typeof value !== 'string') throw invalid(`${field}: must be text`, field);
   return value;
 }
 

@@ -74,13 +74,14 @@ export function readEntry(value: unknown, path: string): MicroserviceEntry {
  * container field, and what `readContainerValue` accepts.
  */
 function tidy(entry: Fields, path: string): Fields {
-  const { agent, images, container, ...rest } = entry;
+  const { agent, images, container, template, ...rest } = entry;
   const given = (key: string, value: unknown, tidied: (fields: Fields) => Fields): Fields =>
     value === undefined ? {} : { [key]: isObject(value) ? tidied(value) : value };
   return {
     ...rest,
     ...(isObject(agent) && isEmpty(withoutEmpty(agent)) ? {} : given('agent', agent, withoutEmpty)),
     ...given('images', images, withoutEmpty),
+    ...(isEmpty(template) ? {} : { template }),
     ...given('container', container, (fields) => tidyContainer(withoutEmpty(fields), path)),
   };
 }

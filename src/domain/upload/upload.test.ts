@@ -114,6 +114,7 @@ describe('readApplicationUpload', () => {
       },
       { agent: { name: 'gw' }, images: { amd64: 'a' }, container: {} },
     ],
+    'an empty template is absent': [{ template: [] }, { name: 'm' }],
     'an agent with an empty name is absent': [{ agent: { name: '' } }, { name: 'm' }],
     'a scope in capital letters': [
       {
