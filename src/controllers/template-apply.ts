@@ -67,7 +67,8 @@ export function createTemplateApply(deps: ControllerDependencies) {
         );
       spec = { microservices: [part] };
     }
-    const [bound] = newlyBound(spec.microservices, application.spec.microservices);
+    // Also one that the entry has: as a manager of the field the template would keep it when its giver takes it back.
+    const [bound] = newlyBound(spec.microservices);
     if (bound)
       throw new DomainError(
         400,

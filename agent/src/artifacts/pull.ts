@@ -150,11 +150,14 @@ async function fetchAll(
       },
       onBytes: (bytes: number) => onProgress(done + bytes, Math.max(total, done + bytes)),
     };
-    const found = await deps.exclusively(file.identity, () => download(file, bounds, signal));
-    done += found.size;
     const { path: name, archive: form } = file;
-    if (form) fetched.push(...(await unpack({ name, form, ...found }, bounds, signal)));
-    else fetched.push({ path: name, ...found });
+    // Two artifacts with one file would also write to one partial file for each file of an archive.
+    const contents = await deps.exclusively(file.identity, async () => {
+      const found = await download(file, bounds, signal);
+      done += found.size;
+      return form ? unpack({ name, form, ...found }, bounds, signal) : [{ path: name, ...found }];
+    });
+    fetched.push(...contents);
   }
   return fetched;
 }

@@ -3,6 +3,8 @@
 const BLOCK = 512;
 /** bytes of what says more of an entry: its long name, its pax records */
 const MAX_EXTENSION = 64 * 1024;
+/** Bytes of all extended headers of an archive: a small archive may unpack to any number of them. */
+const MAX_EXTENSIONS = 32 * 1024 * 1024;
 
 export interface TarEntry {
   path: string;
@@ -39,6 +41,7 @@ export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<Ta
 
 async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
   let extension: { path?: string; target?: string; size?: number } = {};
+  let extended = 0;
   for (;;) {
     const block = await reader.take(BLOCK);
     // Two blocks of zeros end an archive; some writers leave them out.
@@ -46,6 +49,8 @@ async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
     const { type, path, target, size } = parseHeader(block);
     if ('LKxg'.includes(type)) {
       if (size > MAX_EXTENSION) throw new TarError('it has an entry with too long a name');
+      extended += BLOCK + padded(size);
+      if (extended > MAX_EXTENSIONS) throw new TarError(`it has more than ${MAX_EXTENSIONS} bytes of extended headers`);
       const data = await reader.take(padded(size));
       if (!data) throw new TarError('it ends within an entry');
       const text = data.subarray(0, size);

@@ -52,6 +52,7 @@ test.each(['pax', 'gnu', 'ustar', 'v7'])(
 );
 
 const file = { path: 'a.txt', content: 'a' };
+const comments = Array.from({ length: 600 }, () => ({ path: 'g', type: 'g', content: 'c'.repeat(60_000) }));
 const HOSTILE: Record<string, [TarPart[] | Buffer, RegExp, ArchiveForm?]> = {
   'a path that leads out': [[{ path: '../../etc/cron.d/x', content: 'x' }], /no path below a directory/],
   'an absolute path': [[{ path: '/etc/passwd', content: 'x' }], /no path below a directory/],
@@ -75,6 +76,7 @@ const HOSTILE: Record<string, [TarPart[] | Buffer, RegExp, ArchiveForm?]> = {
     [{ path: 'l', type: '1', target: '/etc/shadow' }],
     /the link "l" to "\/etc\/shadow"/,
   ],
+  'extended headers alone, as many as fit': [comments, /bytes of extended headers/],
   'a character device': [[{ path: 'null', type: '3' }], /the special file "null"/],
   'a block device': [[{ path: 'sda', type: '4' }], /the special file "sda"/],
   'a pipe': [[{ path: 'p', type: '6' }], /the special file "p"/],
@@ -118,4 +120,13 @@ test('an archive that grows beyond the room on the disk ends with that, after 16
   await expect(unpacked(bomb, 'tar+gzip', { checkRoom })).rejects.toMatchObject({ code: 'DiskFull' });
   const [written = ''] = readdirSync(join(folder, 'artifacts/partial')).filter((name) => !name.includes('.'));
   expect(readFileSync(join(folder, 'artifacts/partial', written)).length).toBeLessThan(18 * 1024 ** 2);
+});
+
+test('an archive of extended headers is left as soon as it is no longer wanted', async () => {
+  const bytes = makeTar(...comments);
+  const archive = { name: 'a.tar', sha256: createHash('sha256').update(bytes).digest('hex'), size: bytes.length };
+  writeFileSync(store.blob(archive.sha256), bytes);
+  const deps = { store, owner: 'models/u', claim: () => {}, checkRoom: async () => {} };
+  const unwanted = AbortSignal.abort(new Error('unwanted'));
+  await expect(unpack({ ...archive, form: 'tar' }, deps, unwanted)).rejects.toThrow('unwanted');
 });

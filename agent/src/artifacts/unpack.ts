@@ -34,7 +34,7 @@ export async function unpack(
   const room = { left: 0 };
   try {
     let entries = 0;
-    for await (const entry of readTar(unpacked(archive, deps.store))) {
+    for await (const entry of readTar(unpacked(archive, deps.store, signal))) {
       if (++entries > LIMITS.files) throw new TarError(`it has more than ${LIMITS.files} entries`);
       const path = entry.path.replace(/^(\.\/)+/, '').replace(/\/+$/, '');
       if (path === '' || path === '.') continue;
@@ -92,9 +92,17 @@ export async function unpack(
   }
 }
 
-function unpacked({ sha256, size, form }: { sha256: string; size: number; form: ArchiveForm }, store: ArtifactStore) {
+async function* unpacked(
+  { sha256, size, form }: { sha256: string; size: number; form: ArchiveForm },
+  store: ArtifactStore,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
   const packed = readPieces(store.blob(sha256), size);
-  return form === 'tar' ? packed : gunzipped(packed);
+  // Also an archive of headers alone ends when it is no longer wanted.
+  for await (const piece of form === 'tar' ? packed : gunzipped(packed)) {
+    signal.throwIfAborted();
+    yield piece;
+  }
 }
 
 async function* gunzipped(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -105,7 +113,11 @@ async function* gunzipped(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
       // The pieces are parts of one buffer that is used again.
       if (gunzip.write(Buffer.from(piece))) continue;
       await new Promise<void>((resolve) => {
-        for (const event of ['drain', 'close']) gunzip.once(event, () => resolve());
+        const done = () => {
+          gunzip.off('drain', done).off('close', done);
+          resolve();
+        };
+        gunzip.on('drain', done).on('close', done);
       });
     }
     gunzip.end();
