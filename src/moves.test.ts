@@ -125,6 +125,20 @@ describe('a microservice that moves', () => {
     expect(desired(c())?.microservices).toMatchObject([{ reason: 'MovingFromNode' }]);
   });
 
+  test('that is renamed and moved in one edit is not started twice', async () => {
+    await using fleet = await setUp();
+    const { a, c, cluster, application, does, report } = fleet;
+    cluster.edit(application(), ({ spec }) => {
+      for (const entry of spec.microservices ?? []) {
+        entry.name = `new-${entry.name}`;
+        entry.agent = { name: v3Name(c()) };
+      }
+    });
+    expect(await does(c())).toBe('MovingFromNode');
+    report(a());
+    expect(await does(c())).toBe('run');
+  });
+
   test('exchanges its node with another one that has the same ports', async () => {
     await using fleet = await setUp();
     const { a, node, move, has, report, ready, desired } = fleet;

@@ -28,12 +28,13 @@ export function createEarlyMoves(nodeOf: (entry: MicroserviceEntry) => EdgeNode 
   return {
     note({ key, type, object, previous }) {
       if (type === 'delete' || !previous || previous.metadata.generation === object.metadata.generation) return;
-      const lines = new Set((object.status?.microservices ?? []).map(({ name }) => name));
-      const now = new Map((object.spec.microservices ?? []).map((entry) => [entry.name, entry]));
+      const lines = new Set((object.status?.microservices ?? []).map(({ uuid }) => uuid));
+      const now = new Map((object.spec.microservices ?? []).map((entry) => [entryUuid(object, entry), entry]));
       for (const before of previous.spec.microservices ?? []) {
-        const entry = now.get(before.name);
-        const node = lines.has(before.name) || !entry ? undefined : nodeOf(before);
-        if (entry && node && nodeOf(entry) !== node) leave(key, entryUuid(object, entry), node);
+        const uuid = entryUuid(previous, before);
+        const entry = now.get(uuid);
+        const node = lines.has(uuid) || !entry ? undefined : nodeOf(before);
+        if (entry && node && nodeOf(entry) !== node) leave(key, uuid, node);
       }
     },
     of: (key) => (uuid) => known.get(key)?.get(uuid) ?? [],

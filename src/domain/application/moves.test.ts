@@ -53,6 +53,11 @@ function moved(
   return { ...application, status: { observedGeneration: 1, microservices: lines } };
 }
 const uuid = entryUuid(makeApplication(), { name: 'reader' });
+/** What is heard of a node whose stored state is up to date. */
+const livenessOf = (node: EdgeNode | undefined) =>
+  (({ UNKNOWN: 'silent', NOT_PROVISIONED: 'never', DEPROVISIONED: 'never' }) as const)[
+    node?.status?.daemonStatus ?? ''
+  ] ?? 'live';
 const item = (state: string) => makeObserved({ uuid, state });
 
 describe('what a node waits for', () => {
@@ -146,11 +151,20 @@ describe('what a former node is', () => {
     ],
   };
   it.each(Object.entries(cases))('%s', (_, [node, observation, sighting]) =>
-    expect(sightingOf(uuid, SINCE, { node, observation })).toBe(sighting),
+    expect(sightingOf(uuid, SINCE, { node, liveness: livenessOf(node), observation }, NOW)).toBe(sighting),
+  );
+
+  it.each(['UNKNOWN', 'NOT_PROVISIONED', 'DEPROVISIONED'])('that is heard is live while %s is stored', (daemonStatus) =>
+    expect(sightingOf(uuid, SINCE, { node: a({ status: { daemonStatus } }), liveness: 'live' }, NOW)).toBe('Live'),
+  );
+
+  it.each(['0123456789abcdefzzzzzzzzzzzz', '0123456789abcdefffffffffffff', '0123456789abcdef000000000NaN'])(
+    'that says the list %s knows no move by it',
+    (list) => expect(sightingOf(uuid, SINCE, { node: live(list), liveness: 'live' }, NOW)).toBe('Live'),
   );
 
   it('is never one that has stopped it while the move is not recorded', () =>
-    expect(sightingOf(uuid, undefined, { node: live(after), observation: ours })).toBe('Live'));
+    expect(sightingOf(uuid, undefined, { node: live(after), liveness: 'live', observation: ours }, NOW)).toBe('Live'));
 
   it.each([
     ['Live', ['Stopping', 'Removing', 'Removing', 'Removing']],
@@ -174,7 +188,10 @@ describe('what the leader records', () => {
     placements({
       application,
       nodeOf: ({ agent }) => nodes.find((node) => v3Name(node) === agent?.name),
-      factsOf: (one) => ({ node: nodes.find((node) => isNode(one, node)) }),
+      factsOf(one) {
+        const node = nodes.find((other) => isNode(one, other));
+        return { node, liveness: livenessOf(node) };
+      },
       ...(leftEarly && { leftEarly }),
       now: NOW,
     }).get('reader');
@@ -230,9 +247,42 @@ describe('what the leader records', () => {
     );
   });
   it('a time that is later than what the node was told before, whatever the clock says', () => {
-    const ahead = '2027-01-01T00:00:00.000Z';
+    const ahead = '2026-01-02T12:00:00.000Z';
     const told = a({ status: { daemonStatus: 'RUNNING', microserviceList: digestSince(ahead) } });
-    expect(record(moved({ node: 'gw-1' }), [told, b()])?.formerNodes[0]?.since).toBe('2027-01-01T00:00:00.001Z');
+    expect(record(moved({ node: 'gw-1' }), [told, b()])?.formerNodes[0]?.since).toBe('2026-01-02T12:00:00.001Z');
+  });
+  it.each(['0123456789abcdefzzzzzzzzzzzz', '0123456789abcdefffffffffffff', digestSince('2027-01-01T00:00:00.000Z')])(
+    'the time of now, whatever list the former node says: %s',
+    (microserviceList) => {
+      const odd = a({ status: { daemonStatus: 'RUNNING', microserviceList } });
+      expect(record(moved({ node: 'gw-1' }), [odd, b()])?.formerNodes).toEqual([added]);
+    },
+  );
+  it.each(['', 'soon', '2027-01-01T00:00:00.000Z', '+012000-01-01T00:00:00.000Z'])(
+    'again a move whose recorded time is "%s"',
+    (since) => {
+      const heard = a({ status: { daemonStatus: 'RUNNING', microserviceList: digestSince(SINCE) } });
+      const seen = moved({ node: 'gw-2', formerNodes: [former('Stopping', { since })] });
+      expect(digestWithMoves('0123456789abcdef', [seen], a())).toMatch(/^[0-9a-f]{28}$/);
+      expect(record(seen, [heard, b()])?.formerNodes).toEqual([added]);
+    },
+  );
+  it('the former node of an entry that is renamed and moved in one edit', () => {
+    const own = '33333333-3333-4333-8333-333333333333';
+    const application = makeApplication({
+      generation: 2,
+      entries: [makeEntry({ uuid: own, name: 'reader', agent: { name: 'gw-2' } })],
+    });
+    const line = { name: 'old', uuid: own, state: 'RUNNING', ready: true, node: 'gw-1' };
+    const renamed = { ...application, status: { observedGeneration: 1, microservices: [line] } };
+    expect(waitsFor(renamed, 'reader', own, b())).toEqual(['gw-1']);
+    expect(record(renamed)).toEqual({ node: 'gw-2', formerNodes: [added] });
+    const recorded = withPlacements(renamed, new Map([['reader', { node: 'gw-2', formerNodes: [] }]]));
+    expect([...replaced(recorded, renamed)].sort()).toEqual(['gw-1', 'gw-2']);
+  });
+  it('nothing of a node that never had an agent before it was deleted', () => {
+    const never = a({ deletionTimestamp: NOW, status: { daemonStatus: 'NOT_PROVISIONED' } });
+    expect(record(moved({ node: 'gw-1' }, { to: 'gw-1', generation: 1 }), [never])).toEqual({ formerNodes: [] });
   });
 });
 

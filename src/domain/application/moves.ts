@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import type { Application, ApplicationStatus, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import { hasStopped } from '../deletion.ts';
-import type { Observation } from '../inputs.ts';
+import type { Liveness, Observation } from '../inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 
 /**
@@ -19,18 +19,18 @@ export interface Placement {
   formerNodes: readonly FormerNode[];
 }
 
-const linesOf = new WeakMap<readonly StatusLine[], ReadonlyMap<string, StatusLine>>();
+const linesOf = new WeakMap<readonly StatusLine[], ReadonlyMap<string, readonly StatusLine[]>>();
 
-/** The line of the stored status about an entry. */
+/** The line of the stored status about an entry, by its uuid: an edit may rename the entry. */
 function lineOf({ status }: Application, name: string, uuid: string): StatusLine | undefined {
   if (!status?.microservices) return undefined;
   let lines = linesOf.get(status.microservices);
   if (!lines) {
-    lines = new Map(status.microservices.map((line) => [line.name, line]));
+    lines = Map.groupBy(status.microservices, (line) => line.uuid ?? '');
     linesOf.set(status.microservices, lines);
   }
-  const line = lines.get(name);
-  return line?.uuid === uuid ? line : undefined;
+  const own = lines.get(uuid) ?? [];
+  return own.find((line) => line.name === name) ?? own[0];
 }
 
 /** The nodes that an entry left and that may still have its container, as the status says. */
@@ -52,12 +52,24 @@ function lastMoveFrom(applications: readonly Application[], node: EdgeNode): num
   const times = applications
     .flatMap(({ status }) => status?.microservices ?? [])
     .flatMap(({ formerNodes = [] }) => formerNodes.filter((one) => isNode(one, node)))
-    .map(({ since }) => Date.parse(since));
+    .map(({ since }) => timeOf(since));
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
 const TIME_DIGITS = 12;
 const PLAIN_DIGITS = 16;
+const WITH_TIME = /^[0-9a-f]{28}$/;
+
+/** How far ahead of the clock a recorded time may be; beyond it was written by hand, or a node made it up. */
+const AHEAD_MS = 24 * 60 * 60_000;
+
+/** The Unix ms of a recorded time; 0 when it is none, or has more digits than a digest has room for. */
+function timeOf(since: string): number {
+  const time = Date.parse(since);
+  return time > 0 && time < 16 ** TIME_DIGITS ? time : 0;
+}
+
+const isCredible = (time: number, now: string) => time > 0 && time <= Date.parse(now) + AHEAD_MS;
 
 /**
  * The digest of the list of a node, with the time of the last move from it. A report that follows a list with a time was made
@@ -70,9 +82,15 @@ export function digestWithMoves(digest: string, applications: readonly Applicati
     : `${digest.slice(0, PLAIN_DIGITS)}${time.toString(16).padStart(TIME_DIGITS, '0')}`;
 }
 
-/** The time in such a digest; 0 without one. */
+/** The time in such a digest; 0 without one. A node may report any text. */
 export const moveTimeIn = (digest = ''): number =>
-  digest.length === PLAIN_DIGITS + TIME_DIGITS ? Number.parseInt(digest.slice(PLAIN_DIGITS), 16) : 0;
+  WITH_TIME.test(digest) ? Number.parseInt(digest.slice(PLAIN_DIGITS), 16) : 0;
+
+/** The time that a node was told; 0 without a credible one. */
+function toldTime(digest: string | undefined, now: string): number {
+  const time = moveTimeIn(digest);
+  return isCredible(time, now) ? time : 0;
+}
 
 /** What a former node means for its microservice. */
 export function formerNodeText({ state, node }: Pick<FormerNode, 'state' | 'node'>): string {
@@ -98,22 +116,25 @@ export type Sighting = 'Live' | 'Stopped' | 'Silent' | 'Absent';
 /** What the leader knows of a former node. */
 export interface FormerNodeFacts {
   node: EdgeNode | undefined;
+  /** whether it is heard; its stored state may be older than that */
+  liveness?: Liveness | undefined;
   /** digest of the list that is due for it */
   due?: string | undefined;
   observation?: Pick<Observation, 'agent' | 'reportedAt' | 'sentRevisions'> | undefined;
 }
 
 /** What a former node is to a microservice, by its last report. `since` is absent while the move is not recorded. */
-export function sightingOf(uuid: string, since: string | undefined, facts: FormerNodeFacts): Sighting {
-  const { node } = facts;
+export function sightingOf(uuid: string, since: string | undefined, facts: FormerNodeFacts, now: string): Sighting {
+  const { node, liveness } = facts;
   if (!node) return 'Absent';
   const { microservices = [], daemonStatus } = node.status ?? {};
   const item = microservices.find((one) => one.uuid === uuid);
   const isWithout = item === undefined || hasStopped(item);
-  if (isWithout && since !== undefined && knowsMove(uuid, since, node, facts)) return 'Stopped';
-  if (daemonStatus === 'UNKNOWN') return 'Silent';
+  if (isWithout && since !== undefined && knowsMove(uuid, since, node, facts, now)) return 'Stopped';
+  if (liveness === 'silent' && daemonStatus === 'UNKNOWN') return 'Silent';
   // Without an agent a node starts nothing; one that was deprovisioned may have kept what it last reported.
-  if (daemonStatus === 'NOT_PROVISIONED' || daemonStatus === 'DEPROVISIONED') return isWithout ? 'Stopped' : 'Silent';
+  const hasNoAgent = daemonStatus === 'NOT_PROVISIONED' || daemonStatus === 'DEPROVISIONED';
+  if (liveness === 'never' && hasNoAgent) return isWithout ? 'Stopped' : 'Silent';
   return 'Live';
 }
 
@@ -121,10 +142,16 @@ export function sightingOf(uuid: string, since: string | undefined, facts: Forme
  * Whether the last report of a node follows a list that was made after a move was recorded. An agent that does not say which
  * list its report follows knows the move when it was last sent a list without the microservice, and reported later.
  */
-function knowsMove(uuid: string, since: string, { status }: EdgeNode, { observation }: FormerNodeFacts): boolean {
+function knowsMove(
+  uuid: string,
+  since: string,
+  { status }: EdgeNode,
+  { observation }: FormerNodeFacts,
+  now: string,
+): boolean {
   const isThirdParty = observation !== undefined && observation.agent === undefined;
   if (!isThirdParty && status?.microserviceList !== undefined)
-    return moveTimeIn(status.microserviceList) >= Date.parse(since);
+    return toldTime(status.microserviceList, now) >= Date.parse(since);
   return (
     observation !== undefined && !observation.sentRevisions[uuid] && (observation.reportedAt ?? 0) > Date.parse(since)
   );
@@ -176,15 +203,17 @@ function placementOf(entry: MicroserviceEntry, inputs: PlacementInputs): Placeme
     .flatMap((one) => {
       // A record without a uuid is about a node that was gone; another one of its name has nothing to do with it.
       const facts = one.uuid === undefined ? { node: undefined } : factsOf(one);
-      const state = afterSighting(one.state, sightingOf(uuid, one.since, facts));
-      return state ? [{ ...one, state }] : [];
+      // A time that cannot be one of a move counts as a move that is not recorded yet.
+      const isRecorded = isCredible(timeOf(one.since), now);
+      const state = afterSighting(one.state, sightingOf(uuid, isRecorded ? one.since : undefined, facts, now));
+      return state ? [{ ...one, since: isRecorded ? one.since : laterThan(facts, now), state }] : [];
     });
   const left = new Set([...(line?.node === undefined ? [] : [line.node]), ...(leftEarly?.(uuid) ?? [])]);
   if (here !== undefined) left.delete(here);
   for (const { node: name } of known) left.delete(name);
   const added = [...left].flatMap((name): FormerNode[] => {
     const facts = factsOf({ node: name });
-    const state = afterSighting('Stopping', sightingOf(uuid, undefined, facts));
+    const state = afterSighting('Stopping', sightingOf(uuid, undefined, facts, now));
     const since = laterThan(facts, now);
     return state ? [{ node: name, ...(facts.node && { uuid: nodeUuid(facts.node) }), since, state }] : [];
   });
@@ -196,7 +225,7 @@ function placementOf(entry: MicroserviceEntry, inputs: PlacementInputs): Placeme
 
 /** Now, or later than all moves that the node has been told, whichever clock they were recorded by. */
 function laterThan({ node, due }: FormerNodeFacts, now: string): string {
-  const told = Math.max(moveTimeIn(due), moveTimeIn(node?.status?.microserviceList));
+  const told = Math.max(toldTime(due, now), toldTime(node?.status?.microserviceList, now));
   return new Date(Math.max(Date.parse(now), told + 1)).toISOString();
 }
 
@@ -205,8 +234,9 @@ function isEmptied(node: EdgeNode | undefined, uuid: string, factsOf: PlacementI
   if (!node?.metadata.deletionTimestamp) return false;
   const { microservices = [], microserviceList } = node.status ?? {};
   const item = microservices.find((one) => one.uuid === uuid);
-  const { due } = factsOf({ node: v3Name(node), uuid: nodeUuid(node) });
-  return (item === undefined || hasStopped(item)) && microserviceList !== undefined && microserviceList === due;
+  const { due, liveness } = factsOf({ node: v3Name(node), uuid: nodeUuid(node) });
+  const hasReported = microserviceList !== undefined && microserviceList === due;
+  return item === undefined && liveness === 'never' ? true : (item === undefined || hasStopped(item)) && hasReported;
 }
 
 /** At most as many as a line may have; those that are waited for come first. */
@@ -216,11 +246,10 @@ const bounded = (all: readonly FormerNode[]): readonly FormerNode[] =>
 /** The application with these placements in its status, for verdicts. */
 export function withPlacements(application: Application, found: ReadonlyMap<string, Placement>): Application {
   const { status } = application;
-  const stored = new Map((status?.microservices ?? []).map((line) => [line.name, line]));
   const lines = (application.spec.microservices ?? []).map(({ name, uuid: own }): StatusLine => {
     const uuid = entryUuid(application, { name, ...(own !== undefined && { uuid: own }) });
     const { node, formerNodes = [] } = found.get(name) ?? {};
-    const { state, ready } = stored.get(name) ?? { state: 'QUEUED', ready: false };
+    const { state, ready } = lineOf(application, name, uuid) ?? { state: 'QUEUED', ready: false };
     return { name, uuid, state, ready, ...(node !== undefined && { node }), formerNodes: [...formerNodes] };
   });
   return { ...application, status: { observedGeneration: -1, ...status, microservices: lines } };
@@ -229,9 +258,8 @@ export function withPlacements(application: Application, found: ReadonlyMap<stri
 /** Names of the nodes whose desired state depends on placements that differ between two statuses with one spec. */
 export function replaced(now: Application, before: Application): ReadonlySet<string> {
   const names = new Set<string>();
-  const stored = new Map((before.status?.microservices ?? []).map((line) => [line.name, line]));
   for (const line of now.status?.microservices ?? []) {
-    const old = stored.get(line.name);
+    const old = lineOf(before, line.name, line.uuid ?? '');
     // A first line without former nodes holds nothing.
     if (!old && !line.formerNodes) continue;
     if (old && placeText(old) === placeText(line)) continue;

@@ -484,6 +484,13 @@ describe('stability', () => {
     expect(status.microservices).toMatchObject([{ state: 'QUEUED', ready: false, message: 'the uuid is taken' }]);
   });
 
+  it('an entry keeps its line among as many removed microservices as a status has lines', () => {
+    const observed = Array.from({ length: 500 }, (_, i) => ({ uuid: `u-${i}`, name: `a-${i}` }));
+    const lines = applicationStatus(inputsOf({ observed })).microservices ?? [];
+    expect(lines).toHaveLength(500);
+    expect(lines.map(({ name }) => name)).toContain('reader');
+  });
+
   it('removed microservices of one name each get a line of their own', () => {
     const observed = ['1', '2', '3', '4'].map((uuid) => ({ uuid, name: 'old' }));
     const names = applicationStatus(inputsOf({ observed })).microservices?.map(({ name }) => name) ?? [];

@@ -20,8 +20,12 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
   const { application, now } = inputs;
   const places = placementsIn(inputs);
   const entries = (application.spec.microservices ?? []).map((entry) => entryLine(entry, inputs, places));
-  const lines = [...entries, ...removedLines(inputs, entries)];
-  lines.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  const removed = removedLines(inputs, entries);
+  const lines = [...entries, ...removed].sort(byName);
+  // Where an entry may have a container is in its line alone, so no removed one takes its room.
+  const shown = [...entries, ...removed.sort(byName).slice(0, Math.max(0, BOUNDS.report - entries.length))].sort(
+    byName,
+  );
   const total = lines.filter(({ wanted }) => wanted).length;
   const ready = lines.filter(({ wanted, progress }) => wanted && progress.is === 'done').length;
   return {
@@ -41,7 +45,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     ready: `${ready}/${total}`,
     readyCount: Math.min(ready, BOUNDS.report),
     totalCount: Math.min(total, BOUNDS.report),
-    microservices: lines.slice(0, BOUNDS.report).map(({ name, uuid, node, state, rebuildCount = 0, ...line }) => ({
+    microservices: shown.map(({ name, uuid, node, state, rebuildCount = 0, ...line }) => ({
       name,
       uuid,
       ...(node !== undefined && { node }),
@@ -54,6 +58,8 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
   };
 }
 
+const byName = (a: StatusLine, b: StatusLine) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+
 /** Where each entry may have a container, by entry name. */
 export function placementsIn({ application, nodes, leftEarly, now }: ApplicationStatusInputs) {
   return placements({
@@ -63,6 +69,7 @@ export function placementsIn({ application, nodes, leftEarly, now }: Application
       const found = nodes.find(({ node }) => isNode(former, node));
       return {
         node: found?.node,
+        liveness: found?.liveness,
         due: found?.desired.digests?.microserviceList,
         observation: found?.observation,
       };

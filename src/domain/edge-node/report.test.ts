@@ -35,6 +35,19 @@ describe('mergeReport', () => {
     expect(merged.microserviceStatus?.map((item) => item.errorMessage)).toEqual([want]);
   });
 
+  const listed: StatusReport = { ...known, daemonLastStart: 1, microserviceList: 'digest' };
+  test.each<[string, StatusReport, string | undefined, string[] | undefined]>([
+    ['keeps the list while the agent is the same', { version: '1', daemonLastStart: 1 }, 'digest', ['a', 'b']],
+    ['keeps the list in a delta of microservices', { microserviceStatus: [] }, 'digest', []],
+    ['takes the list that a started agent names', { daemonLastStart: 2, microserviceList: 'next' }, 'next', ['a', 'b']],
+    ['drops what was said by the list of another version', { version: '0' }, undefined, undefined],
+    ['drops what was said by a list before the start', { daemonLastStart: 2 }, undefined, undefined],
+    ['keeps what another version says without a list', { version: '0', microserviceStatus: [] }, undefined, []],
+  ])('%s', (_, delta, list, ids) => {
+    const { microserviceList, microserviceStatus } = mergeReport(listed, delta);
+    expect([microserviceList, microserviceStatus?.map(({ id }) => id)]).toEqual([list, ids]);
+  });
+
   it('does not change its arguments', () => {
     const before = structuredClone(known);
     mergeReport(known, { version: '2', actions: { reboot: 7 } });

@@ -12,7 +12,8 @@ import { stateInSilence } from '../microservice/state.ts';
 export function mergeReport(report: StatusReport, delta: StatusReport): StatusReport {
   const said = Object.fromEntries(Object.entries(delta).filter(([, value]) => value !== undefined)) as StatusReport;
   // A clock reading belongs to its own report and not to later ones.
-  const { systemTime: _, ...kept } = report;
+  const { systemTime: _, ...known } = report;
+  const kept = withoutFormerList(known, said);
   const before = new Map((report.microserviceStatus ?? []).map((item) => [item.id, item]));
   return {
     ...kept,
@@ -25,6 +26,19 @@ export function mergeReport(report: StatusReport, delta: StatusReport): StatusRe
     }),
     ...(said.actions && { actions: { ...report.actions, ...said.actions } }),
   };
+}
+
+/**
+ * What an agent said by a list is not what another version of it says, or the same after a start: until that one reports
+ * its microservices, nothing is known of them here, and if it names no list then, it is one that never does.
+ */
+function withoutFormerList(known: StatusReport, said: StatusReport): StatusReport {
+  const isSame = (['version', 'daemonLastStart'] as const).every(
+    (member) => said[member] === undefined || said[member] === known[member],
+  );
+  if (isSame || known.microserviceList === undefined || said.microserviceList !== undefined) return known;
+  const { microserviceList: _list, microserviceStatus: _status, ...kept } = known;
+  return kept;
 }
 
 /** Smaller differences are due to latency and coarse clocks. */

@@ -486,3 +486,17 @@ describe('actions', () => {
 it('observedGeneration is the generation of the node', () => {
   expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7);
 });
+
+describe('the list that the last report follows', () => {
+  const status = { ...seen, provisionedTime: at(T0 - MINUTE), microserviceList: 'digest' };
+  const provisioned = (provisionedAt: number) => ({ archId: 1, provisionedAt });
+  test.each<[sentence: string, given: Given, list: string | undefined]>([
+    ['stays without an observation', {}, 'digest'],
+    ['stays in a delta', { report: { microserviceStatus: [] } }, 'digest'],
+    ['stays until an agent has read its engine', { report: { version: '1' } }, 'digest'],
+    ['is the reported one', { report: { version: '1', microserviceStatus: [], microserviceList: 'next' } }, 'next'],
+    ['ends with an agent that names none', { report: { version: '1', microserviceStatus: [] } }, undefined],
+    ['stays for the agent that was provisioned', { provisioned: provisioned(T0 - MINUTE) }, 'digest'],
+    ['is unknown when the node was provisioned again', { provisioned: provisioned(T0) }, ''],
+  ])('%s', (_, given, list) => expect(statusOf({ status, ...given }).microserviceList).toBe(list));
+});

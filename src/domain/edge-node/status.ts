@@ -48,6 +48,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const facts: Partial<EdgeNodeStatus> = {
     ...previous,
     ...reportedFacts(report),
+    ...followedList(inputs),
     ...(observation?.agent && { agent: observation.agent }),
     ...(provisioned && {
       archId: provisioned.archId || previous?.archId,
@@ -90,8 +91,6 @@ function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
   const { config } = report;
   return withoutAbsent({
     version: report.version,
-    // A list without what it led to says nothing.
-    microserviceList: report.microserviceStatus && report.microserviceList,
     ipAddress: report.ipAddress,
     ipAddressExternal: report.ipAddressExternal,
     warningMessage: report.warningMessage === undefined ? undefined : cut(report.warningMessage, BOUNDS.message),
@@ -109,6 +108,21 @@ function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
     containerEngine: config?.containerEngine,
     refusedSettings: report.refusedSettings,
   });
+}
+
+/** The list that the last report follows. It is of the agent that reported it, and of no other one on the node. */
+function followedList({ node, observation, provisioned }: NodeStatusInputs): Pick<EdgeNodeStatus, 'microserviceList'> {
+  const { microserviceStatus, microserviceList, version } = observation?.report ?? {};
+  const before = node.status?.microserviceList;
+  const provisionedAt = provisioned?.provisionedAt ?? 0;
+  const isProvisionedAgain = provisionedAt > Date.parse(node.status?.provisionedTime ?? '');
+  if (isProvisionedAgain && before !== undefined && (observation?.reportedAt ?? 0) <= provisionedAt)
+    return { microserviceList: '' };
+  // A list without what it led to says nothing.
+  if (!microserviceStatus) return {};
+  // The version comes with whole reports alone: one without a list is from an agent that names none.
+  if (microserviceList === undefined && version !== undefined) return { microserviceList: undefined };
+  return microserviceList === undefined ? {} : { microserviceList };
 }
 
 /** The agent instance of the last request. */
