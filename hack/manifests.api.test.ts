@@ -55,6 +55,7 @@ const object = (kind: string, name: string, spec: object = {}, metadata: object 
   metadata: { name, ...metadata },
   spec,
 });
+const IMAGES = [{ archId: 1, containerImage: 'router:1' }];
 const MERGE = 'application/merge-patch+json';
 
 beforeAll(async () => {
@@ -74,15 +75,20 @@ beforeAll(async () => {
     for (const manifest of [...controllerRoles(namespace), ...peopleRoles(namespace, namespace)])
       await admin.apply(manifest as never);
     const create = (plural: string, body: object) => admin.request('POST', path(plural, namespace), body);
-    await create('registries', object('Registry', 'remote', { url: 'registry.hub.example', id: 1 }));
-    await create('applications', object('Application', 'used', {}, { labels: { [LABELS.inUse]: 'true' } }));
+    const inUse = { labels: { [LABELS.inUse]: 'true' } };
+    await create('registries', object('Registry', 'remote', { url: 'registry.hub.example', id: 1 }, inUse));
+    await create('catalogitems', object('CatalogItem', 'router', { id: 1, images: IMAGES, registryId: 1 }, inUse));
+    await create('applications', object('Application', 'used', {}, inUse));
+    await create('applications', object('Application', 'of-the-system', { isSystem: true }));
     await create('applications', object('Application', 'free'));
   }
   for (const namespace of NAMESPACES) {
     for (const manifest of admissionPolicies(namespace)) await admin.apply(manifest as never);
     // Policies take effect some time after they are stored; the last one in the list is the last to do so.
-    const acts = async () => (await verdict(admin, 'DELETE', `${path('registries', namespace)}/remote`)) !== 'allowed';
-    await waitFor(acts, { what: 'the policies to act' });
+    const isRefused = async (plural: string, name: string) =>
+      (await verdict(admin, 'DELETE', `${path(plural, namespace)}/${name}`)) !== 'allowed';
+    const act = async () => (await isRefused('registries', 'remote')) && (await isRefused('catalogitems', 'router'));
+    await waitFor(act, { what: 'the policies to act' });
   }
 });
 afterAll(async () => {
@@ -165,10 +171,30 @@ test.each([
     'DELETE',
     `${path('registries', 'skerry')}/remote`,
     undefined,
-    /cannot be changed or deleted/,
+    /the built-in registries cannot be changed or deleted/,
+  ],
+  [
+    'a built-in catalog item cannot be deleted',
+    'DELETE',
+    `${path('catalogitems', 'skerry')}/router`,
+    undefined,
+    /the built-in catalogitems cannot be changed or deleted/,
   ],
 ])('%s', async (_, method, at, body, expected) => {
   expect(await verdict(admin, method, at, body)).toMatch(expected);
+});
+
+test.each([
+  ['changed', 'PATCH', { spec: { description: 'x' } }],
+  ['deleted', 'DELETE', undefined],
+])('a system application cannot be %s by a developer, who may do that to others', async (_, method, body) => {
+  const at = (name: string) => `${path('applications', 'skerry')}/${name}`;
+  const act = (kube: Kube, name: string) => verdict(kube, method, at(name), body, body && MERGE);
+  const dora = person('skerry', 'developer');
+  expect(await act(dora, 'of-the-system')).toContain('the application belongs to the system');
+  expect(await act(dora, 'free')).toBe('allowed');
+  for (const kube of [person('skerry', 'sre'), controllerOf('skerry')])
+    expect(await act(kube, 'of-the-system')).toBe('allowed');
 });
 
 test('a built-in registry cannot be changed, but its labels can', async () => {

@@ -156,16 +156,30 @@ const SHOWN = 500;
 const listing = (before: string, each: string, after: string, of = 'true') =>
   `'${before}' + [oldObject.status.microservices.filter(m, ${of}).map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
 
+/** CEL: a list of texts. */
+function listed(texts: readonly string[]): string {
+  return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
+}
+
 /** CEL: whether `object` has a label or an annotation. */
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
   `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
 
+/** CEL: whether the object that is deleted is a built-in one, which has a policy of its own. */
+const BUILT_IN = WITH_BUILT_INS.map(
+  ({ plural, names }) => `(request.resource.resource == '${plural}' && oldObject.metadata.name in ${listed(names)})`,
+).join(' || ');
+/** CEL: whether the object before the request belongs to the system. */
+const WAS_SYSTEM = 'has(oldObject.spec.isSystem) && oldObject.spec.isSystem';
+
 /** CEL: the roles of microservices that only those give who may bind them. */
-const BOUND = `[${BOUND_ROLES.map((role) => `'${role}'`).join(', ')}]`;
+const BOUND = listed(BOUND_ROLES);
 const UNBOUND = `${BOUND_ROLES.join(', ')}: only who may bind this role gives it to a microservice (verb bind of roles in ${GROUP})`;
+/** CEL: whether the user may do `verb` (CEL) to the object `name` (CEL) of a resource that only the roles know. */
+const may = (resource: string, name: string, verb: string) =>
+  `authorizer.group('${GROUP}').resource('${resource}').namespace(request.namespace).name(${name}).check(${verb}).allowed()`;
 /** CEL: whether the user may give a role to a microservice. */
-const mayBind = (role: string) =>
-  `authorizer.group('${GROUP}').resource('roles').namespace(request.namespace).name(${role}).check('bind').allowed()`;
+const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether an entry names the role `role`. */
 const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
 
@@ -187,7 +201,7 @@ function policies(namespace: string): Policy[] {
       operations: ['DELETE'],
       resources: PLURALS,
       core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
-      expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${controller} || ${COLLECTOR}`,
+      expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${BUILT_IN} || ${controller} || ${COLLECTOR}`,
       message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
     },
     {
@@ -250,15 +264,23 @@ function policies(namespace: string): Policy[] {
       name: 'system',
       operations: ['CREATE', 'UPDATE'],
       resources: WITH_SYSTEM,
-      expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && has(oldObject.spec.isSystem) && oldObject.spec.isSystem) || ${controller}`,
+      expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && ${WAS_SYSTEM}) || ${controller}`,
       message: 'isSystem is set and cleared by the controller alone',
+    },
+    {
+      // Over REST these are a resource of their own. An update and a patch are one operation here.
+      name: 'system-applications',
+      operations: ['UPDATE', 'DELETE'],
+      resources: ['applications'],
+      expression: `!(${WAS_SYSTEM}) || ${controller} || ${COLLECTOR} || ${may('systemapplications', 'oldObject.metadata.name', "request.operation == 'DELETE' ? 'delete' : 'update'")}`,
+      message: `the application belongs to the system: only who may update or delete systemapplications in ${GROUP} does that`,
     },
     ...WITH_BUILT_INS.map(
       ({ plural, names }): Policy => ({
         name: `built-in-${plural}`,
         operations: ['UPDATE', 'DELETE'],
         resources: [plural],
-        expression: `!(oldObject.metadata.name in [${names.map((name) => `'${name}'`).join(', ')}]) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
+        expression: `!(oldObject.metadata.name in ${listed(names)}) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
         message: `the built-in ${plural} cannot be changed or deleted`,
       }),
     ),
