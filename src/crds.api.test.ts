@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
 import { testConfig } from './_test-config.ts';
+import { CRD_VERSION } from './api/crd.ts';
 import { connect } from './connection.ts';
-import { applyCrds, CRD_VERSION, CRDS, type CustomResourceDefinition } from './crds.ts';
+import { applyCrds, CRDS, type CustomResourceDefinition } from './crds.ts';
 import { KINDS } from './kinds/index.ts';
 import type { KubeClient } from './kube/mod.ts';
 

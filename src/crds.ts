@@ -1,6 +1,5 @@
 import packageJson from '../package.json' with { type: 'json' };
-import { toCrd } from './api/crd.ts';
-import { GROUP } from './api/names.ts';
+import { CRD_VERSION, toCrd } from './api/crd.ts';
 import type { Kinds } from './kinds/index.ts';
 import { isAlreadyExists, isConflict, type KubeClient, type KubeObject, type Resource } from './kube/mod.ts';
 
@@ -22,8 +21,6 @@ export const CRDS: Resource<CustomResourceDefinition> = {
   namespaced: false,
 };
 
-/** The version that wrote a definition. */
-export const CRD_VERSION = `${GROUP}/crd-version`;
 const FIELD_MANAGER = 'skerry-crds';
 const ATTEMPTS = 5;
 const PATIENCE_MS = 60_000;
@@ -40,7 +37,7 @@ export async function applyCrds(
   const { version = packageJson.version, signal = AbortSignal.timeout(PATIENCE_MS) } = options;
   const outcomes = new Map<string, CrdOutcome>();
   for (const { definition } of Object.values(kinds)) {
-    const crd = toCrd(definition) as unknown as CustomResourceDefinition;
+    const crd = toCrd(definition, version) as unknown as CustomResourceDefinition;
     outcomes.set(crd.metadata.name ?? '', await applyCrd(client, crd, version, signal));
   }
   for (const name of outcomes.keys()) await established(client, name, signal);
@@ -49,12 +46,11 @@ export async function applyCrds(
 
 async function applyCrd(
   client: KubeClient,
-  { metadata: { name = '' }, ...crd }: CustomResourceDefinition,
+  { metadata: { name = '', annotations }, ...crd }: CustomResourceDefinition,
   version: string,
   signal: AbortSignal,
 ): Promise<CrdOutcome> {
   const options = { fieldManager: FIELD_MANAGER, signal };
-  const annotations = { [CRD_VERSION]: version };
   for (let attempt = 1; ; attempt++) {
     const before = await client.find(CRDS, { name }, { signal });
     try {

@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
 import packageJson from '../../package.json' with { type: 'json' };
+import { CRD_VERSION } from '../../src/api/crd.ts';
 import { ROOT } from '../paths.ts';
 import { chartArchive, krewManifest, pluginArchive } from './cluster.ts';
 
@@ -22,6 +23,10 @@ test('every part of a release has the version of package.json', () => {
   );
   const versions = [chart.version, chart.appVersion, AGENT_VERSION, ...own];
   expect(new Set(versions)).toEqual(new Set([packageJson.version]));
+  for (const file of globSync('{crds,charts/skerry/crds}/*.yaml', { cwd: ROOT }))
+    expect(parse(readFileSync(join(ROOT, file), 'utf8')).metadata.annotations).toEqual({
+      [CRD_VERSION]: packageJson.version,
+    });
   expect(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8')).toContain(`\n## ${packageJson.version}\n`);
 });
 

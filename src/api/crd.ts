@@ -4,12 +4,15 @@ import { toCel } from './rules.ts';
 import { CLOSED } from './schema.ts';
 import { type Structural, toStructural } from './structural.ts';
 
+/** The version that wrote a definition: an annotation of CRDs, so that an older version leaves a newer one's alone. */
+export const CRD_VERSION = `${GROUP}/crd-version`;
+
 /** The CustomResourceDefinition of a kind: structural schema, CEL rules, columns, selectable fields. */
-export function toCrd(kind: ResourceDefinition): Record<string, unknown> {
+export function toCrd(kind: ResourceDefinition, version?: string): Record<string, unknown> {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${kind.plural}.${GROUP}` },
+    metadata: { name: `${kind.plural}.${GROUP}`, ...(version && { annotations: { [CRD_VERSION]: version } }) },
     spec: {
       group: GROUP,
       scope: 'Namespaced',
