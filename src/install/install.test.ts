@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -130,6 +130,29 @@ test('a file of a release is sent from where an earlier download ended', async (
   expect((await fetch(`${url}/releases/1.2.3/agent.deb`, { method: 'DELETE' })).status).toBe(405);
 });
 
+test('a download goes on only where the file is still the same', async () => {
+  const folder = makeReleases();
+  const url = `${await serve({ releases: { folder } })}/releases/1.2.3/agent.deb`;
+  const etag = (await fetch(url)).headers.get('etag') ?? '';
+  const rest = { headers: { range: 'bytes=8-', 'if-range': etag } };
+  expect((await fetch(url, rest)).status).toBe(206);
+  writeFileSync(join(folder, '1.2.3/agent.deb'), `${PACKAGE} of another release`);
+  const whole = await fetch(url, rest);
+  expect([whole.status, await whole.text()]).toEqual([200, `${PACKAGE} of another release`]);
+});
+
+test('a file that becomes shorter while it is sent ends the connection', async () => {
+  const folder = makeReleases();
+  const large = join(folder, '1.2.3/large');
+  writeFileSync(large, '');
+  truncateSync(large, 64 * 2 ** 20);
+  const url = `${await serve({ releases: { folder } })}/releases/1.2.3/large`;
+  // Less than the five seconds after which a server closes an idle connection.
+  const response = await fetch(url, { signal: AbortSignal.timeout(4_000) });
+  truncateSync(large, 1);
+  await expect(response.arrayBuffer()).rejects.toThrow('terminated');
+});
+
 test('no path leads out of the folder of releases', async () => {
   const url = await serve({ releases: { folder: join(makeReleases(), '1.2.3') } });
   for (const path of [
@@ -157,6 +180,21 @@ test('one address fetches eight files at once, and others still fetch', async ()
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
   address = 'b';
   expect(await open()).toBe(200);
+});
+
+test('a connection that ends gives back the downloads that waited on it', async () => {
+  const folder = makeReleases();
+  writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));
+  const url = await serve({ releases: { folder } });
+  const status = async () => (await fetch(`${url}/releases/1.2.3/agent.deb`)).status;
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
+  socket.write('GET /releases/1.2.3/large HTTP/1.1\r\nHost: c\r\n\r\n'.repeat(8));
+  await expect.poll(status).toBe(503);
+  socket.resetAndDestroy();
+  await expect.poll(status).toBe(200);
+  // All of them, not one.
+  const open = async () => (await fetch(`${url}/releases/1.2.3/large`)).status;
+  expect(await Promise.all(Array.from({ length: 8 }, open))).toEqual(Array(8).fill(200));
 });
 
 test('a controller without releases has no way in', async () => {

@@ -1,12 +1,10 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import type { TLSSocket } from 'node:tls';
 import type { Log } from '../kube/dependencies.ts';
 import { createPackages, type Place } from './packages.ts';
 import { installScript } from './script.ts';
+import { sendFile } from './send-file.ts';
 
 /** The way in for machines that reach the controller alone: a program that installs the agent, and the packages. */
 
@@ -24,8 +22,6 @@ export interface InstallOptions {
 /** Files that are sent at once, to all clients and to one address; each costs a descriptor and a buffer. */
 const MOST_DOWNLOADS = 64;
 const MOST_OF_ADDRESS = 8;
-/** After which a client that takes nothing loses its connection. */
-const STALLED_MS = 30_000;
 const RETRY_SECONDS = 10;
 const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
 
@@ -62,23 +58,8 @@ export function createInstall({ releases, publicUrl, addressOf, now, log }: Inst
     }
     downloads++;
     byAddress.set(address, own + 1);
-    response.setTimeout(STALLED_MS, () => response.destroy());
     try {
-      const path = join(folder, name);
-      const { size } = await sizeOf(path);
-      if (size === undefined) return refuse(response, 404, 'there is no such file');
-      const from = Number(/^bytes=(\d{1,15})-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
-      if (from >= size && from > 0) {
-        response.setHeader('content-range', `bytes */${size}`);
-        return refuse(response, 416, 'the file is shorter');
-      }
-      const range = from > 0 ? { 'content-range': `bytes ${from}-${size - 1}/${size}` } : {};
-      response.writeHead(from > 0 ? 206 : 200, {
-        ...{ 'content-type': 'application/octet-stream', 'accept-ranges': 'bytes', ...range },
-        'content-length': size - from,
-      });
-      if (request.method === 'HEAD') response.end();
-      else await pipeline(createReadStream(path, { start: from }), response);
+      if (!(await sendFile(join(folder, name), request, response))) refuse(response, 404, 'there is no such file');
     } catch (err) {
       // Whoever fetches goes away often enough.
       log.debug({ err, name }, 'A file of a release was not sent to its end');
@@ -101,12 +82,6 @@ export function createInstall({ releases, publicUrl, addressOf, now, log }: Inst
     return true;
   };
 }
-
-const sizeOf = (path: string): Promise<{ size?: number }> =>
-  stat(path).then(
-    (found) => (found.isFile() ? { size: found.size } : {}),
-    () => ({}),
-  );
 
 /** The controller as the client named it; the text comes to stand in a program for the shell. */
 function ownUrl({ headers, socket }: IncomingMessage): string | undefined {
