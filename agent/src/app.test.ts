@@ -667,6 +667,37 @@ test('an image name of the relay that another pull restored is removed when the 
   expect([...engine.images.keys()]).toEqual(['registry.example/example/app:1']);
 });
 
+test('another registry, and another URL of a registry, lead to a new container; until it runs, the old revision is reported', async () => {
+  controller.registries = [7, 8].map((id) => ({ id, url: `http://${id}.example`, isPublic: true }));
+  await running([view({ registryId: 7 })]);
+  const status = () => controller.microservice(uuid);
+  const first = status()?.containerId;
+  engine.faults.before = (operation) => {
+    if (operation === 'pull') throw new EngineError('ImagePullFailed', '8.example is down');
+  };
+  controller.microservices = [view({ registryId: 8, revision: 'r2' })];
+  await until('the reason', () => status()?.errorMessage === '8.example is down');
+  expect(status()).toMatchObject({ status: 'RUNNING', containerId: first, revision: 'r1' });
+
+  engine.faults.before = undefined;
+  const isAt = (url: string) => {
+    controller.registries = [{ id: 8, url, isPublic: true }];
+  };
+  isAt('http://moved.example');
+  await until('the new revision', () => status()?.revision === 'r2' && status()?.status === 'RUNNING');
+  const second = status()?.containerId;
+  expect(second).not.toBe(first);
+  isAt('http://further.example');
+  await until('another container', () => status()?.containerId !== second && status()?.status === 'RUNNING');
+  expect([...engine.images.keys()]).toEqual(['7', 'moved', 'further'].map((host) => `${host}.example/example/app:1`));
+  const third = status()?.containerId;
+  engine.history.length = 0;
+  const again = await restart();
+  await until('a look', () => again.supervisor.hasLooked && again.connection.state === 'OK');
+  expect(again.supervisor.containers.map(({ id }) => id)).toEqual([third]);
+  expect(engine.history).toEqual([]);
+});
+
 describe('the end of the membership', () => {
   test('deleteNode is confirmed to the controller and removes the containers and the node from the identity', async () => {
     const agent = await running();

@@ -19,7 +19,7 @@ import type { Entry } from './domain/entry.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
 import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
-import { viewRefusal } from './domain/target.ts';
+import { pullReference, viewRefusal } from './domain/target.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
 import type { Database } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
@@ -303,6 +303,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     const desired = responses.desired({
       refusal: (view) => viewRefusal(view, responses.registries, policyContext),
       resolve: (view) => content.resolve(view),
+      pullReference: (view) => pullReference(view, responses.registries),
     });
     content.applyAccounts(desired);
     supervisor.setDesired(desired);

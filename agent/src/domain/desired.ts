@@ -49,6 +49,8 @@ export interface ViewRules {
   refusal(view: MicroserviceView): string | undefined;
   /** what its container binds of the agent's files, or why it has to wait for them; absent: the view as it is */
   resolve?(view: MicroserviceView): Resolution;
+  /** what its image is pulled by; undefined while its registry is not known */
+  pullReference?(view: MicroserviceView): string | undefined;
 }
 
 /**
@@ -98,7 +100,7 @@ export function unnamed(responses: Responses, known: Iterable<string>): string[]
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
-function entryOf(item: unknown, { refusal, resolve }: ViewRules): Entry | undefined {
+function entryOf(item: unknown, { refusal, resolve, pullReference }: ViewRules): Entry | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;
   // It becomes a part of names and paths, and a uuid of any other form is of no container here.
@@ -115,7 +117,8 @@ function entryOf(item: unknown, { refusal, resolve }: ViewRules): Entry | undefi
   if (refused) return { kind: 'hold', uuid, reason: POLICY_REFUSED, message: refused };
   const resolved = resolve?.(view.data) ?? { view: view.data };
   if (!('view' in resolved)) return { kind: 'hold', uuid, ...resolved };
-  return { kind: 'run', uuid, view: resolved.view, digest: containerDigest(resolved.view) };
+  const { view: wanted } = resolved;
+  return { kind: 'run', uuid, view: wanted, digest: containerDigest(wanted), pullReference: pullReference?.(wanted) };
 }
 
 /** The views as they were sent, by microservice: for the names of entries on hold, and for inspection. */

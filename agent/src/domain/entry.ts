@@ -7,6 +7,8 @@ export interface RunEntry {
   view: MicroserviceView;
   /** container digest of the view */
   digest: string;
+  /** what its image is pulled by; absent while its registry is not known */
+  pullReference?: string;
 }
 
 /** A microservice that may not be changed now: keep what runs, restart it when it dies, start nothing new. */

@@ -12,8 +12,8 @@ export interface MicroserviceRecord {
   name: string;
   isSystem: boolean;
   schedule: number;
-  /** the image of new containers, and the rebuild count that it was looked up for */
-  image?: { reference: string; id: string; rebuildCount: number };
+  /** the image of new containers, and what it was looked up for */
+  image?: KnownImage;
   /** the view of the last container that ran as it should */
   lastGood?: MicroserviceView;
   generation: number;
@@ -36,6 +36,18 @@ export interface MicroserviceRecord {
   gone?: boolean;
   /** not saved */
   live: Live;
+}
+
+interface KnownImage {
+  /** as the view names it */
+  reference: string;
+  /** empty: the engine lost the image, so it is looked up again */
+  id: string;
+  rebuildCount: number;
+  /** with the host of its registry; absent in records of agents that did not note it: the one that is asked for */
+  pullReference?: string;
+  /** the highest generation of the containers whose image came by another pull reference; absent: there are none */
+  outdatedGeneration?: number;
 }
 
 /** State that is lost when the process ends. */

@@ -10,7 +10,7 @@ import type { PullTarget } from './target.ts';
  * entry      the desired state of one microservice
  * container  what the engine shows of one container of this agent
  * record     what the agent knows of one microservice from observation to observation: saved, except for `live`
- * target     what a container must have to serve an entry: digest, image, rebuild count, network
+ * target     what a container must have to serve an entry: digest, image, registry, rebuild count, network
  * step       one thing to do; after each the agent reads the engine and plans again
  */
 
@@ -19,6 +19,7 @@ export const CREATE_REASONS = {
   New: 'there was none',
   SpecChanged: 'the desired view changed',
   ImageChanged: 'the image behind the reference changed',
+  RegistryChanged: 'the image comes from another registry',
   RebuildRequested: 'a rebuild was requested',
   NetworkChanged: 'it was not attached to the network',
   Vanished: 'the container was removed by someone else',

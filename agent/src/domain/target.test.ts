@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type RegistryView, registryViewSchema } from '../../../src/wire/agent.ts';
 import { makeView } from '../plan/_util.ts';
-import { pullTarget, registryNotHonoured } from './target.ts';
+import { pullReference, pullTarget, registryNotHonoured } from './target.ts';
 
 const HOST = 'registry.example.com:5000';
 const registry = (change: Partial<RegistryView> = {}) =>
@@ -25,6 +25,15 @@ describe('the reference of a pull', () => {
   };
   for (const [name, [reference, from, want]] of Object.entries(targets))
     test(name, () => expect(pullTarget(reference, from).reference).toBe(want));
+});
+
+test('what an image is pulled by is not known without its registry, unless it names a host or its registry is built in', () => {
+  const known = new Map([[7, registry({ id: 7 })]]);
+  const pulledBy = (imageId: string, registryId: number) => pullReference({ imageId, registryId }, known);
+  expect(pulledBy('a:1', 7)).toBe(`${HOST}/a:1`);
+  expect(pulledBy('a:1', 9)).toBeUndefined();
+  expect(pulledBy('other.example.com/a:1', 9)).toBe('other.example.com/a:1');
+  expect([1, 2].map((id) => pulledBy('a:1', id))).toEqual(['a:1', 'a:1']);
 });
 
 describe('a pull', () => {

@@ -47,6 +47,18 @@ export function pullTarget(reference: string, registry: RegistryView | undefined
   return { reference: full, credentials: credentials && { ...credentials, host: from.host } };
 }
 
+/** What the image of a view is pulled by; undefined while it depends on a registry that is not known. Pure. */
+export function pullReference(
+  { imageId, registryId }: Pick<MicroserviceView, 'imageId' | 'registryId'>,
+  registries: ReadonlyMap<number, RegistryView>,
+): string | undefined {
+  const registry = registries.get(registryId);
+  const isKnown = registry !== undefined || BUILT_IN_IDS.has(registryId) || parseReference(imageId).namesHost;
+  return isKnown ? pullTarget(imageId, registry).reference : undefined;
+}
+
+const BUILT_IN_IDS: ReadonlySet<number> = new Set(Object.values(BUILT_IN_REGISTRIES).map(({ id }) => id));
+
 /**
  * A registry as a source of artifacts, which the agent itself pulls; undefined where it is no host. As engines do, the
  * agent trusts the loopback interface.

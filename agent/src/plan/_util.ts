@@ -24,9 +24,9 @@ export function makeView(change: Partial<MicroserviceView> = {}): MicroserviceVi
   });
 }
 
-export function makeEntry(change: Partial<MicroserviceView> = {}): RunEntry {
+export function makeEntry(change: Partial<MicroserviceView> = {}, pullReference?: string): RunEntry {
   const view = makeView(change);
-  return { kind: 'run', uuid: view.uuid, view, digest: containerDigest(view) };
+  return { kind: 'run', uuid: view.uuid, view, digest: containerDigest(view), pullReference };
 }
 
 export function makeHold(uuid = UUID, reason = 'RegistryNotFound'): HoldEntry {
@@ -77,7 +77,7 @@ export function makeRecord(
     schedule,
     isSystem,
     generation: 1,
-    image: { reference: imageId, id: imageOf(imageId), rebuildCount },
+    image: { reference: imageId, id: imageOf(imageId), rebuildCount, pullReference: entry.pullReference },
     ...change,
   };
 }

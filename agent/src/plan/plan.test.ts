@@ -39,6 +39,10 @@ const failure = (entry: Entry, step: Failure['step'], notBefore: number, contain
   reason: 'X',
   message: 'x',
 });
+/** v1 from another registry: the same container digest, another pull reference. */
+const hub = makeEntry({}, 'example/app:1');
+const moved = makeEntry({ registryId: 7 }, 'mirror.example/example/app:1');
+const imageOfMoved = { ...makeRecord(moved).image, outdatedGeneration: 1 } as MicroserviceRecord['image'];
 const low = makeEntry({ uuid: '22222222-2222-4222-8222-222222222222', schedule: 1 });
 const high = makeEntry({ uuid: '33333333-3333-4333-8333-333333333333', schedule: 90 });
 
@@ -281,6 +285,49 @@ const cases: Record<string, Case> = {
     containers: [makeContainer(v1, { imageId: imageOf('other') })],
     records: [makeRecord()],
     want: [`create skerry-${UUID}-g2 ImageChanged`],
+  },
+  'an image whose registry is another one is pulled from there while the old container runs': {
+    desired: [moved],
+    containers: [old],
+    records: [makeRecord(hub)],
+    want: ['image example/app:1 preferFresh'],
+  },
+  'a failed pull from another registry leaves the old one running and is tried later': {
+    desired: [moved],
+    containers: [old],
+    records: [makeRecord(hub, { failure: failure(moved, 'image', 100) })],
+    want: ['wait RetryBackoff 100'],
+  },
+  'an image that was pulled from another registry replaces the container even when it is the same image': {
+    desired: [moved],
+    containers: [old],
+    records: [makeRecord(hub, { image: imageOfMoved })],
+    want: [`create skerry-${UUID}-g2 RegistryChanged`],
+  },
+  'a container that was made of the image from another registry is left alone': {
+    desired: [moved],
+    containers: [makeContainer(moved, { generation: 2 })],
+    records: [makeRecord(hub, { image: imageOfMoved, generation: 2 })],
+    want: [],
+  },
+  'an image that was lost after its pull from another registry is looked up again, and the old container does not stand for it':
+    {
+      desired: [moved],
+      containers: [old],
+      records: [makeRecord(hub, { image: imageOfMoved && { ...imageOfMoved, id: '' } })],
+      want: ['image example/app:1 preferFresh'],
+    },
+  'a registry that is not known replaces no container': {
+    desired: [makeEntry({ registryId: 7 })],
+    containers: [old],
+    records: [makeRecord(hub)],
+    want: [],
+  },
+  'a container without a generation is not replaced for its registry': {
+    desired: [hub],
+    containers: [makeContainer(hub, { generation: 0 })],
+    records: [makeRecord(hub)],
+    want: [],
   },
   'a rebuild pulls again': {
     desired: [makeEntry({ rebuildCount: 1 })],

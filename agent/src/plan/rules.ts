@@ -169,7 +169,7 @@ const HOLD: readonly Rule<HoldSubject>[] = [
     return kept && [startAgain(kept, record, HOLD_TARGET, context)];
   },
   // nothing is known to make a container from, or there is one that has not run
-  ({ record, containers }) => (!record.lastGood || !record.image || containers.length > 0) && [],
+  ({ record, containers }) => (!record.lastGood || !record.image?.id || containers.length > 0) && [],
   // the last attempt failed
   ({ record: { uuid, failure }, context }) =>
     failure && context.now < failure.notBefore && [{ uuid, why: 'RetryBackoff', until: failure.notBefore }],

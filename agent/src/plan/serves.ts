@@ -30,6 +30,7 @@ export function mismatch(
 ): keyof typeof CREATE_REASONS | undefined {
   if (container.digest !== entry.digest) return 'SpecChanged';
   if (container.rebuildCount < entry.view.rebuildCount) return 'RebuildRequested';
+  if (comesFromElsewhere(container, entry, record)) return 'RegistryChanged';
   if (isImageKnown(entry, record) && container.imageId !== record.image?.id) return 'ImageChanged';
   if (!isAttached(container, snapshot)) return 'NetworkChanged';
   return undefined;
@@ -42,7 +43,20 @@ function isAttached(container: Container, { networkId }: EngineSnapshot): boolea
   return container.networkId === '' && !isRunning(container);
 }
 
-/** Whether the image that the entry names has been looked up, for its present rebuild count. */
-export function isImageKnown({ view }: RunEntry, { image }: MicroserviceRecord): boolean {
-  return image !== undefined && image.reference === view.imageId && image.rebuildCount >= view.rebuildCount;
+/** Whether the image that the entry names has been looked up, where it is now, for its present rebuild count. */
+export function isImageKnown(entry: RunEntry, { image }: MicroserviceRecord): boolean {
+  if (image?.reference !== entry.view.imageId || image.id === '') return false;
+  return image.rebuildCount >= entry.view.rebuildCount && isPulledAs(image.pullReference, entry.pullReference);
+}
+
+/** Whether the image of a container of this digest came from another place than the entry's image comes from now. */
+export function comesFromElsewhere(container: Container, entry: RunEntry, { image }: MicroserviceRecord): boolean {
+  if (image?.reference !== entry.view.imageId) return false;
+  if (!isPulledAs(image.pullReference, entry.pullReference)) return true;
+  return image.outdatedGeneration !== undefined && container.generation <= image.outdatedGeneration;
+}
+
+/** What is not known of either counts as the same: neither an upgrade nor a list that is not here yet restarts anything. */
+export function isPulledAs(known: string | undefined, wanted: string | undefined): boolean {
+  return known === undefined || wanted === undefined || known === wanted;
 }

@@ -87,6 +87,12 @@ const cases: Record<string, Case> = {
     containers: [up],
     want: { revision: 'r-later' },
   },
+  'a container whose image came from another registry reports the revision that it was made for': {
+    entry: makeEntry({ registryId: 7, revision: 'r-7' }, 'mirror.example/example/app:1'),
+    containers: [up],
+    row: { image: makeRecord(makeEntry({}, 'example/app:1')).image, failure, lastGood: v1.view },
+    want: { status: 'RUNNING', reason: 'ImageNotFound', revision: 'r-1' },
+  },
   'an old container that still runs is RUNNING, with the reason why its successor does not': {
     entry: v2,
     containers: [up],

@@ -1,7 +1,8 @@
 import { jitter, type Random } from '../domain/clock.ts';
 import type { Failure, MicroserviceRecord } from '../domain/record.ts';
-import type { BareStep, BareStepOf } from '../domain/step.ts';
+import type { BareStep, BareStepOf, Step, StepOf } from '../domain/step.ts';
 import { backoff, TIMES } from './backoff.ts';
+import { isPulledAs } from './serves.ts';
 
 /** How a step ended. */
 export type StepResult = { ok: true; imageId?: string } | { ok: false; code: string; reason: string; message: string };
@@ -15,7 +16,7 @@ export function noteBegin(record: MicroserviceRecord, step: BareStep): Microserv
 /** A record when a step of its microservice has ended. Pure. */
 export function noteResult(
   record: MicroserviceRecord,
-  step: BareStep,
+  step: Step,
   result: StepResult,
   now: number,
   random: Random,
@@ -25,10 +26,7 @@ export function noteResult(
   const next = record.failure?.step === step.kind ? { ...record, failure: undefined } : record;
   switch (step.kind) {
     case 'image':
-      return {
-        ...next,
-        image: { reference: step.reference, id: result.imageId ?? '', rebuildCount: step.rebuildCount },
-      };
+      return { ...next, image: lookedUp(record, step, result.imageId ?? '') };
     case 'create':
       return noteCreate(next, step, result.imageId);
     case 'start':
@@ -44,6 +42,20 @@ export function noteResult(
   }
 }
 
+/** The image of a reference that now comes from another registry is another one, even with the same id. */
+function lookedUp(
+  { image: known, generation }: MicroserviceRecord,
+  { reference, rebuildCount, pull: { reference: pullReference } }: StepOf<'image'>,
+  id: string,
+): MicroserviceRecord['image'] {
+  const same = known?.reference === reference ? known : undefined;
+  const moved = same && !isPulledAs(same.pullReference, pullReference);
+  return {
+    ...{ reference, id, rebuildCount, pullReference },
+    outdatedGeneration: moved ? generation : same?.outdatedGeneration,
+  };
+}
+
 function noteCreate(
   record: MicroserviceRecord,
   step: BareStepOf<'create'>,
@@ -53,8 +65,9 @@ function noteCreate(
     ...record,
     generation: Math.max(record.generation, step.generation),
     restartCount: step.reason === 'RebuildRequested' ? 0 : record.restartCount,
-    // The image id that the engine reports for the container is authoritative.
-    image: record.image && imageId ? { ...record.image, id: imageId } : record.image,
+    // The image id that the engine reports is authoritative, unless the image was looked up again in the meantime.
+    image:
+      record.image && imageId && record.image.id === step.imageId ? { ...record.image, id: imageId } : record.image,
   };
 }
 
@@ -112,7 +125,7 @@ function noteFailure(
     ...record,
     failure,
     error: { message, at: now },
-    ...(lost && { image: undefined }),
+    ...(lost && record.image && { image: { ...record.image, id: '' } }),
     live,
   };
 }

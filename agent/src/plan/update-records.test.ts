@@ -190,6 +190,30 @@ describe('a container without a record', () => {
     }));
 });
 
+describe('the image of a record', () => {
+  const hub = makeEntry({}, 'example/app:1');
+  const moved = makeEntry({ registryId: 7 }, 'mirror.example/example/app:1');
+  const running = makeContainer(entry);
+
+  test('that was saved without a pull reference counts as pulled from where it comes from now', () =>
+    expect(look(makeRecord(entry), [running], { desired: [moved] })?.image).toEqual({
+      ...makeRecord(entry).image,
+      pullReference: moved.pullReference,
+    }));
+
+  test('keeps its pull reference until it was pulled by another one', () => {
+    const row = makeRecord(hub);
+    expect(look(row, [running], { desired: [moved] })?.image).toBe(row.image);
+  });
+
+  test('that was lost after its pull from another registry is not that of the old container', () => {
+    const image = { reference: 'example/app:1', id: '', rebuildCount: 0, pullReference: moved.pullReference };
+    const row = makeRecord(entry, { image: { ...image, outdatedGeneration: 1 } });
+    expect(look(row, [running], { desired: [moved] })?.image?.id).toBe('');
+    expect(look(row, [makeContainer(entry, { generation: 2 })], { desired: [moved] })?.image?.id).toBe(running.imageId);
+  });
+});
+
 describe('a microservice that is no longer wanted', () => {
   test('keeps its record until the controller has acknowledged it', () =>
     expect(look(makeRecord(entry), [], { desired: [] })).toMatchObject({ gone: true, image: undefined }));

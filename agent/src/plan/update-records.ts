@@ -3,7 +3,7 @@ import { type Container, type EngineSnapshot, runKey } from '../domain/container
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
-import { servesEntry, targetKey } from './serves.ts';
+import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';
 
 /** The engine snapshot, its time, and what is known of outages of the engine. */
 export interface UpdateInput {
@@ -63,6 +63,14 @@ function updateRecord(
   if (entry?.kind === 'run') {
     const adopted = adoptImage(next, entry, containers);
     if (adopted) set({ image: adopted });
+    // Saved by an agent that did not note it.
+    const { image } = next;
+    if (
+      image?.reference === entry.view.imageId &&
+      image.pullReference === undefined &&
+      entry.pullReference !== undefined
+    )
+      set({ image: { ...image, pullReference: entry.pullReference } });
   }
   if (input.first) next = withinReach(next, input.now);
   // A failure while the engine stops is not one of the microservice.
@@ -142,13 +150,18 @@ function isOver(stopped: MicroserviceRecord['stoppedLocally'], { view }: RunEntr
 /** The image of a container that already serves the entry, so that nothing is pulled for it. */
 function adoptImage(
   record: MicroserviceRecord,
-  { view, digest }: RunEntry,
+  entry: RunEntry,
   containers: readonly Container[],
 ): MicroserviceRecord['image'] {
-  const { image } = record;
-  if (image && image.reference === view.imageId && image.rebuildCount >= view.rebuildCount) return undefined;
-  const match = containers.find((c) => c.digest === digest && c.rebuildCount >= view.rebuildCount);
-  return match && { reference: view.imageId, id: match.imageId, rebuildCount: match.rebuildCount };
+  if (isImageKnown(entry, record)) return undefined;
+  const { view, digest, pullReference } = entry;
+  const match = containers.find(
+    (c) => c.digest === digest && c.rebuildCount >= view.rebuildCount && !comesFromElsewhere(c, entry, record),
+  );
+  if (!match) return undefined;
+  const outdatedGeneration = record.image?.reference === view.imageId ? record.image.outdatedGeneration : undefined;
+  const { imageId: id, rebuildCount } = match;
+  return { reference: view.imageId, id, rebuildCount, pullReference, outdatedGeneration };
 }
 
 function withRunning(
