@@ -103,6 +103,8 @@ export async function createApp(
     const secret = stores.secrets.get(namespace, nodeKeyName(uuid));
     return secret && readNodeKey(secret);
   };
+  const segments = createSegments({ client, namespace });
+  const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const agents = building.use(
     createAgents({
       client,
@@ -116,6 +118,7 @@ export async function createApp(
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
+      ...(audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } }),
       caCert: () => caCert(config),
       identity,
       log,
@@ -144,8 +147,6 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents });
 
-  const segments = createSegments({ client, namespace });
-  const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const deps = createClusterDependencies({
     client,
     namespace,

@@ -5,6 +5,7 @@ import type { DesiredState, Observation } from '../domain/inputs.ts';
 import { ESSENTIAL_KINDS, type ObjectOf } from '../kinds/index.ts';
 import type { Leadership as KubeLeadership, KubeObject, Store } from '../kube/mod.ts';
 import type { AgentConfig, StatusReport } from '../wire/index.ts';
+import type { RecordedEvent } from './audit.ts';
 
 /**
  * The dependencies of the agent routes, and what they provide. Begin with `createAgents` (agents.ts) and routes/table.ts.
@@ -124,6 +125,8 @@ export interface AgentOptions {
   revisionKey?: string;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
+  /** the audit log, and whether it has the addresses of clients; without it nothing is recorded */
+  audit?: { record(event: RecordedEvent): void; recordsAddresses: boolean };
   limits?: Partial<AgentLimits>;
 }
 

@@ -3,6 +3,7 @@ import { desiredState, nodeUuid } from '../domain/index.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, type KubeClient, type KubeObject, type Log, type Store, systemClock } from '../kube/mod.ts';
 import type { Epochs } from '../stores/epochs.ts';
+import { agentEvent } from './audit.ts';
 import { createHear, targetOf } from './call.ts';
 import {
   AGENT_LIMITS,
@@ -23,6 +24,7 @@ import { createSentResponses } from './long-polls/sent-responses.ts';
 import { createNodeDirectory } from './node-directory.ts';
 import { createAuthenticate } from './pipeline/authenticate.ts';
 import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
+import type { Exchange } from './pipeline/exchange.ts';
 import { createNotOlderThan } from './pipeline/not-older-than.ts';
 import { createOutgoing } from './pipeline/outgoing.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
@@ -106,10 +108,11 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),
   });
+  const addressOf = options.addressOf ?? ((req) => req.socket.remoteAddress ?? '');
   const pipeline = createPipeline({
     ...{ readiness, authenticate, guesses, checkEpoch, observe, metrics },
     match: createMatch(agentRoutes(handlers)),
-    addressOf: options.addressOf ?? ((req) => req.socket.remoteAddress ?? ''),
+    addressOf,
     receive: createReceive(limits, requests, clock),
     notOlderThan: createNotOlderThan({
       stores: required,
@@ -121,7 +124,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       clock,
     }),
   });
-  const serve = createServe({ pipeline, readiness, outgoing, metrics, log });
+  const serve = createServe({ pipeline, readiness, outgoing, audit: auditOf(options.audit, addressOf), metrics, log });
 
   const wakes = desired.subscribe(longPolls.wake);
   const gone = stores.nodes.subscribe((change) => {
@@ -159,6 +162,19 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       longPolls.drain();
       for (const one of [wakes, positions, gone, desired]) one[Symbol.dispose]();
     },
+  };
+}
+
+/** Records the requests that change something. */
+function auditOf(
+  audit: AgentOptions['audit'],
+  addressOf: (req: Exchange['req']) => string,
+): Parameters<typeof createServe>[0]['audit'] {
+  return (exchange, { status, code }) => {
+    if (!audit || !exchange.route?.isAudited) return;
+    const address = audit.recordsAddresses ? addressOf(exchange.req) : '';
+    const event = agentEvent(exchange, { status, address, ...(code !== undefined && { code }) });
+    if (event) audit.record(event);
   };
 }
 

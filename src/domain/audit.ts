@@ -7,7 +7,7 @@ export interface AuditEvent {
   timestamp: number;
   eventType: (typeof EVENT_TYPES)[number];
   endpointType: (typeof ENDPOINT_TYPES)[number];
-  /** user of the token; empty for a request without a valid one */
+  /** user of the token, or the uuid of the node; empty for a request without a valid token */
   actorId: string;
   method: string;
   resourceType: string;
@@ -38,10 +38,16 @@ export const AUDIT_BOUNDS = {
    * log keeps. Requests without a valid token are never recorded one by one.
    */
   perCaller: { burst: 2_000, perSecond: 1_000 / 86_400 },
+  /**
+   * The same of one node, and of all nodes together: in seven days less than a third of what the log keeps, so that no number
+   * of nodes pushes out what users did.
+   */
+  perNode: { burst: 20, perSecond: 20 / 86_400 },
+  ofAllNodes: { burst: 5_000, perSecond: 5_000 / 86_400 },
   /** characters that a request chose; an event with more counts as several, since the log is bounded in bytes, too */
   chosenText: 128,
-  /** events that wait for the next write, of all and of one caller; further ones are counted */
-  waiting: 500,
+  /** events that wait for the next write, of all users, of all nodes and of one caller; further ones are counted */
+  waiting: { user: 500, agent: 250 },
   waitingOfOne: 250,
   /** time that one summary of a caller covers */
   summaryMs: 600_000,
@@ -142,6 +148,7 @@ export const weightOf = ({ resourceId, endpointPath, requestId }: Omit<AuditEven
 /** Requests that were counted instead of recorded. */
 export interface Uncounted {
   id: number;
+  endpointType: AuditEvent['endpointType'];
   actorId: string;
   count: number;
   failed: number;
@@ -149,12 +156,12 @@ export interface Uncounted {
 }
 
 /** One event for the requests of a caller that exceeded a bound. */
-export function summaryEvent({ id, actorId, count, failed, since }: Uncounted): AuditEvent {
+export function summaryEvent({ id, endpointType, actorId, count, failed, since }: Uncounted): AuditEvent {
   return {
     id,
     timestamp: since,
     eventType: 'SUMMARY',
-    endpointType: 'user',
+    endpointType,
     actorId,
     method: '',
     resourceType: '',

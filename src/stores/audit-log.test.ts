@@ -77,7 +77,7 @@ describe('the audit log', () => {
 
   test('counts what exceeds its bounds for each caller, and one caller does not silence another', async () => {
     const { record, log, clock } = setUp();
-    for (let i = 0; i < 2 * AUDIT_BOUNDS.waiting; i++) record({ status: i % 2 ? 'FAILED' : 'SUCCESS' });
+    for (let i = 0; i < 2 * AUDIT_BOUNDS.waiting.user; i++) record({ status: i % 2 ? 'FAILED' : 'SUCCESS' });
     await clock.advance(11_000);
     record({ actorId: 'bob' });
     const { events, total } = await log.read(ALL, signal);
@@ -105,6 +105,43 @@ describe('the audit log', () => {
       expect(total).toBeGreaterThan(most / 3);
       expect(9_000).toBeLessThan((AUDIT_BOUNDS.segments * AUDIT_BOUNDS.segmentEvents) / 10);
     }
+  });
+
+  test('counts what exceeds the share of a node, and no number of nodes silences a user', async () => {
+    const { record, log, clock } = setUp();
+    const node = (actorId: string) => record({ endpointType: 'agent', actorId });
+    for (let i = 0; i < 100; i++) node('one');
+    for (let i = 0; i < 700; i++) node(`node-${i}`);
+    record({ actorId: 'bob', resourceId: 'his' });
+    await clock.advance(11_000);
+    const ofNodes = await log.read({ ...ALL, endpointType: 'agent', eventType: 'HTTP' }, signal);
+    expect(ofNodes.total).toBe(AUDIT_BOUNDS.waiting.agent);
+    expect(ofNodes.events.filter(({ actorId }) => actorId === 'one')).toHaveLength(AUDIT_BOUNDS.perNode.burst);
+    expect((await log.read({ ...ALL, endpointType: 'user' }, signal)).events).toMatchObject([{ resourceId: 'his' }]);
+    expect((await log.read({ ...ALL, eventType: 'SUMMARY' }, signal)).events).toMatchObject([
+      { endpointType: 'agent', actorId: '', statusMessage: expect.stringMatching(/^550 more requests/) },
+    ]);
+  });
+
+  test('keeps of all nodes in seven days less than a third of what it keeps', () => {
+    const { burst, perSecond } = AUDIT_BOUNDS.ofAllNodes;
+    const most = burst + (perSecond * AUDIT_BOUNDS.days * DAY_MS) / 1000;
+    expect(most).toBeLessThan((AUDIT_BOUNDS.segments * AUDIT_BOUNDS.segmentEvents) / 3);
+  });
+
+  test('keeps the events of users when those of nodes cannot be written either', async () => {
+    const memory = createMemorySegments();
+    const { clock } = setUp(memory);
+    const create = () => Promise.reject(new Error('down'));
+    const log = createAuditLog({ segments: { ...memory.segments, create }, clock });
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < AUDIT_BOUNDS.waiting.agent; i++)
+        log.record({ ...EVENT, endpointType: 'agent', actorId: `node-${round}-${i}` });
+      log.record({ ...EVENT, resourceId: `his-${round}` });
+      await clock.advance(12_000);
+    }
+    const { events } = await log.read({ ...ALL, endpointType: 'user', eventType: 'HTTP' }, signal);
+    expect(events.map(({ resourceId }) => resourceId)).toEqual(['his-2', 'his-1', 'his-0']);
   });
 
   test('only counts requests without a valid token, at most one event in ten minutes', async () => {

@@ -36,10 +36,17 @@ export interface AuditLogOptions {
 /** Callers whose requests are counted apart; the others share one count. */
 const MOST_CALLERS = 50;
 
+/** Key of the count of all nodes: no user has this name. */
+const NODES = ' nodes';
+
+type Counted = Pick<AuditEvent, 'endpointType' | 'actorId' | 'status'>;
+
 /** Longer than a hundred lines: all methods share what waits and the segment that this replica writes. */
 export function createAuditLog(options: AuditLogOptions): AuditLog {
   const { segments, log = silentLog, metrics = {}, clock = systemClock } = options;
   const budget = createTokenBuckets({ clock, ...AUDIT_BOUNDS.perCaller });
+  const ofNode = createTokenBuckets({ clock, ...AUDIT_BOUNDS.perNode });
+  const ofAllNodes = createTokenBuckets({ clock, ...AUDIT_BOUNDS.ofAllNodes });
   /** the last read: they take turns, since each keeps the compressed log in memory */
   let reading: Promise<unknown> = Promise.resolve();
   let waiting: AuditEvent[] = [];
@@ -64,11 +71,14 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     });
   }
 
-  function count({ actorId, status }: Pick<AuditEvent, 'actorId' | 'status'>, timestamp: number) {
-    const key = uncounted.has(actorId) || uncounted.size < MOST_CALLERS ? actorId : '';
+  function count({ endpointType, actorId: id, status }: Counted, timestamp: number) {
+    // Nodes share one count, so that they leave the room for users.
+    const actorId = endpointType === 'user' && (uncounted.has(id) || uncounted.size < MOST_CALLERS) ? id : '';
+    const key = endpointType === 'user' ? actorId : NODES;
     const known = uncounted.get(key) ?? {
       id: nextId(timestamp),
-      actorId: key,
+      endpointType,
+      actorId,
       count: 0,
       failed: 0,
       since: timestamp,
@@ -104,8 +114,10 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     } catch (error) {
       // They wait for the next write, as far as there is room.
       const all = [...batch, ...waiting];
-      waiting = all.slice(0, AUDIT_BOUNDS.waiting);
-      for (const event of all.slice(AUDIT_BOUNDS.waiting)) count(event, event.timestamp);
+      const room = { ...AUDIT_BOUNDS.waiting };
+      waiting = all.filter((event) => room[event.endpointType]-- > 0);
+      const kept = new Set(waiting);
+      for (const event of all) if (!kept.has(event)) count(event, event.timestamp);
       for (const [key, one] of summaries) {
         const later = uncounted.get(key);
         uncounted.set(key, {
@@ -135,11 +147,16 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     );
   }
 
-  /** Whether the event is recorded: a caller without a valid token has no share, every other one has its own. */
+  /**
+   * Whether the event is recorded: a caller without a valid token has no share, every other one has its own, and all nodes
+   * together have one.
+   */
   function hasRoom(event: AuditEvent): boolean {
-    const { actorId } = event;
-    if (actorId === '' || waiting.length >= AUDIT_BOUNDS.waiting) return false;
-    if (waiting.filter((other) => other.actorId === actorId).length >= AUDIT_BOUNDS.waitingOfOne) return false;
+    const { actorId, endpointType } = event;
+    const alike = waiting.filter((other) => other.endpointType === endpointType);
+    if (actorId === '' || alike.length >= AUDIT_BOUNDS.waiting[endpointType]) return false;
+    if (endpointType === 'agent') return ofNode.take(actorId) && ofAllNodes.take(NODES);
+    if (alike.filter((other) => other.actorId === actorId).length >= AUDIT_BOUNDS.waitingOfOne) return false;
     if (!budget.take(actorId)) return false;
     budget.charge(actorId, weightOf(event) - 1);
     return true;

@@ -10,6 +10,8 @@ interface RouteBase {
   method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
   /** below `/api/v3/agent`; the last segment may be a parameter in braces */
   path: string;
+  /** each request is an event of the audit log */
+  isAudited?: true;
   /** the body is read, as JSON, only for routes that have this */
   body?: BodyClass;
 }
@@ -32,7 +34,16 @@ export interface ProvisioningRoute extends RouteBase {
   metric?: undefined;
   notOlderThan?: undefined;
   epoch?: undefined;
-  handle(caller: { req: IncomingMessage; res: ServerResponse; address: string }, body: unknown): Promise<Reply>;
+  handle(caller: Newcomer, body: unknown): Promise<Reply>;
+}
+
+/** A caller that has no identity yet. */
+interface Newcomer {
+  req: IncomingMessage;
+  res: ServerResponse;
+  address: string;
+  /** Called with the uuid of the node that the caller has become. */
+  identified(uuid: string): void;
 }
 
 export type AgentRoute = NodeRoute | ProvisioningRoute;
@@ -50,6 +61,8 @@ export interface Exchange {
   /** of a caller without identity */
   address?: string;
   call?: Call;
+  /** uuid of the node that a caller without identity has become */
+  provisioned?: string;
   body?: unknown;
   reply?: Reply;
 }

@@ -93,9 +93,12 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const handled: Step = (exchange) => {
     const { route, call, req, res, address = '', body } = exchange;
     if (!route) return undefined;
+    const identified = (uuid: string) => {
+      exchange.provisioned = uuid;
+    };
     const reply =
       route.access === 'provisioning-key'
-        ? route.handle({ req, res, address }, body)
+        ? route.handle({ req, res, address, identified }, body)
         : route.handle(call as Call, body);
     if (reply instanceof Promise)
       return reply.then((settled) => {

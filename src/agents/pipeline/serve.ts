@@ -12,21 +12,24 @@ export interface ServeOptions {
   pipeline: Pick<Pipeline, 'run'>;
   readiness: Pick<Readiness, 'ready'>;
   outgoing: Pick<Outgoing, 'charge'>;
+  audit: (exchange: Exchange, result: { status: number; code?: string }) => void;
   metrics: AgentMetrics;
   log: Log;
 }
 
 /** Takes a request through the pipeline and sends its response, or the error that it ends with. Never rejects. */
-export function createServe({ pipeline, readiness, outgoing, metrics, log }: ServeOptions) {
+export function createServe({ pipeline, readiness, outgoing, audit, metrics, log }: ServeOptions) {
   return async (exchange: Exchange): Promise<void> => {
     const { req, res, path } = exchange;
     try {
       const reply = await pipeline.run(exchange);
+      audit(exchange, reply);
       const { call, address = '' } = exchange;
       const onReleased = outgoing.charge(call?.uuid ?? address, Buffer.byteLength(reply.body ?? ''));
       send(res, reply, { closing: !readiness.ready, compress: true, onReleased });
     } catch (error) {
       const failure = failureOf(error);
+      audit(exchange, failure);
       metrics.agent?.('refused', failure.code);
       if (failure.cause !== undefined) {
         const level = isTransient(failure.cause) ? 'warn' : 'error';

@@ -9,6 +9,7 @@ import { createProvisioningKeys } from '../../rest/adapters/secrets.ts';
 import { provisioningKeyName } from '../../stores/provisioning-key.ts';
 import { createStores, followStores } from '../../stores/stores.ts';
 import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
+import type { RecordedEvent } from '../audit.ts';
 import { readNodeKey } from '../node-key.ts';
 
 /** Two replicas over one API server, each with its own client and local views. */
@@ -103,6 +104,19 @@ test('an agent with a key pair of its own takes the identity, and every replica 
   const secret = await client.get(RESOURCES.secrets, { namespace, name: `node-key-${node.spec.uuid}` });
   expect(readNodeKey(secret)).toMatchObject({ archId: 1, containerEngine: 'docker', publicKey: agent.publicKey });
   expect(secret.metadata.ownerReferences).toMatchObject([{ kind: 'EdgeNode', uid: node.metadata.uid }]);
+});
+
+test('a provisioning is an event of the audit log that names the node and never the key', async () => {
+  const events: RecordedEvent[] = [];
+  const audit = { record: (event: RecordedEvent) => void events.push(event), recordsAddresses: false };
+  await using replica = await startReplica({ client, stores: replicas[0].stores as never, namespace, audit });
+  const node = await createNode();
+  const key = await issue(node);
+  expect((await provision(replica, key, makeKey())).status).toBe(200);
+  expect(events).toMatchObject([
+    { endpointType: 'agent', actorId: node.spec.uuid, resourceId: node.spec.uuid, method: 'POST', statusCode: 200 },
+  ]);
+  expect(JSON.stringify(events)).not.toContain(key);
 });
 
 test('of agents that race for one key at two replicas exactly one wins; the others are refused permanently', async () => {

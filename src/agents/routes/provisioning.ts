@@ -17,8 +17,9 @@ export interface ProvisioningOptions {
 /** `POST /agent/provision`: gives the identity of a node to an agent, whose first contact this is. */
 export function createProvisioning(options: ProvisioningOptions): ProvisioningRoute['handle'] {
   const { provision, sent, observe, metrics, log } = options;
-  return async ({ req, res, address }, body): Promise<Reply> => {
+  return async ({ req, res, address, identified }, body): Promise<Reply> => {
     const { node, key, reply, isNew } = await provision(body);
+    identified(key.nodeUuid);
     metrics.agent?.('provision', isNew ? 'new' : 'again');
     const call = createCall(req, res, '', { uuid: key.nodeUuid, node });
     if (isNew) sent.forget(key.nodeUuid);

@@ -17,11 +17,20 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     notOlderThan: true,
     handle: reads.sections(...args),
   });
+  const audited = { isAudited: true } as const;
+  const ends = { metric: 'provision', ...audited } as const;
   const list = { metric: 'read', notOlderThan: true, epoch: true, handle: reads.microservices } as const;
   return [
-    { method: 'POST', path: '/provision', access: 'provisioning-key', body: 'provisioning', handle: provisioning },
-    { method: 'POST', path: '/deprovision', metric: 'provision', body: 'message', handle: departure.deprovision },
-    { method: 'DELETE', path: '/delete-node', metric: 'provision', handle: departure.deleteNode },
+    {
+      method: 'POST',
+      path: '/provision',
+      access: 'provisioning-key',
+      body: 'provisioning',
+      handle: provisioning,
+      ...audited,
+    },
+    { method: 'POST', path: '/deprovision', body: 'message', handle: departure.deprovision, ...ends },
+    { method: 'DELETE', path: '/delete-node', handle: departure.deleteNode, ...ends },
 
     { method: 'GET', path: '/changes', ...poll },
     { method: 'PATCH', path: '/changes', ...acknowledge },
