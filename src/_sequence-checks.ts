@@ -16,6 +16,7 @@ import {
   refsOf,
   runs,
   usersOf,
+  wrongLinks,
   wrongWith,
   wrongWithItem,
 } from './_sequence-model.ts';
@@ -106,7 +107,7 @@ export function checkConditions(sequence: Sequence): void {
     const found =
       item.kind === 'applications'
         ? item.entries.filter((entry) => runs(item, entry)).flatMap((entry) => wrongWith(state, item, entry))
-        : wrongWithItem(state, item);
+        : [...wrongWithItem(state, item), ...wrongLinks(state, item)];
     if (found.length > 0)
       expect(ready, `${shown} says what is wrong`).toMatchObject({
         status: 'False',

@@ -239,6 +239,13 @@ export function wrongWithItem(state: State, item: Item): readonly Refusal[] {
   return RULES[item.kind].wrong?.(item, state) ?? [];
 }
 
+/** What is wrong with the links of an object, which REST says where a link is made. No node has reported a runtime. */
+export const wrongLinks = (state: State, { kind, nodes }: Item): readonly Refusal[] =>
+  nodes.flatMap((one) => {
+    if (!nodeNamed(state, one)) return [missing(404, 'NOT_FOUND_AGENT_NAME', 'NodeNotFound')];
+    return kind === 'runtimeClasses' ? [missing(400, 'RUNTIME_CLASS_LINK_NOT_AVAILABLE', 'RuntimeNotAvailable')] : [];
+  });
+
 export const nodeOf = (state: State, named: Entry['node']): Item | undefined =>
   'uuid' in named
     ? of(state, 'nodes').find(({ uuid }) => uuid === named.uuid)

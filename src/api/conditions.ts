@@ -31,7 +31,7 @@ export const VERDICT_REASONS = {
   UuidTaken: 'Another, older object has the same uuid; it wins.',
   IdTaken: 'The id that the spec asks for belongs to another object; this one was given another.',
   NodeNotSet: 'The microservice names no node.',
-  NodeNotFound: 'The node that the microservice names does not exist.',
+  NodeNotFound: 'The node that the microservice names, or a node that the object is linked to, does not exist.',
   NodeDeleting: 'The node that the microservice names is being deleted.',
   MovingFromNode: 'The node that the microservice was moved from has not reported yet that it stopped it.',
   NodeFull: 'The node has as many microservices as the desired state of a node can hold.',
@@ -51,7 +51,8 @@ export const VERDICT_REASONS = {
   BindPathInvalid: 'The path at which models or knowledge appear in the container has a wrong form.',
   SystemMicroservice: 'A microservice of a system application has something that only those of users may have.',
   RuntimeClassNotFound: 'The runtime class that the microservice names does not exist.',
-  RuntimeNotAvailable: 'The runtime that the runtime class of the microservice means is not on its node.',
+  RuntimeNotAvailable:
+    'The runtime that a runtime class means is not on the node of the microservice, or not on a node that the class is linked to.',
   TemplateNotFound: 'The template that the object names does not exist.',
   TemplateInvalid:
     'The template that the object names cannot be rendered: a variable without a value, an expression that fails, or a result that is not valid.',

@@ -25,6 +25,7 @@ import { createReferences, createUse, referrersOf } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';
+import { createLinks } from './links.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 
@@ -53,6 +54,7 @@ export function createKindController<T extends KindObject>(
   const statuses = createStatusWriter(deps, kind);
   const use = createUse(stores, kinds, kind);
   const references = createReferences(stores, kinds);
+  const links = createLinks(deps, kind);
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const ref = parseKey(key);
@@ -118,7 +120,7 @@ export function createKindController<T extends KindObject>(
 
   function obstacleOf(object: T): Progress | undefined {
     const verdict = kind.verdict?.(object, references.find);
-    return verdict ? stalledBy(verdict) : extension.obstacle?.(object);
+    return verdict ? stalledBy(verdict) : (extension.obstacle?.(object) ?? links.obstacle(object));
   }
 
   /** Sets the label by which the admission policy refuses the deletion of an object in use. */
@@ -149,6 +151,7 @@ export function createKindController<T extends KindObject>(
     watches: [
       ...(builtIns.length > 0 ? [watchBuiltIns] : []),
       ...(extension.watches ?? []),
+      ...links.watches,
       // An older object may have had the name or id.
       watching(store, (change) =>
         changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],

@@ -1,4 +1,6 @@
+import type { VerdictReason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
 import { conditionsOf, joined, kstatus, type Progress } from './conditions.ts';
 import type { Verdict } from './inputs.ts';
 
@@ -26,8 +28,8 @@ export const kindStatus = (inputs: KindStatusInputs): { observedGeneration: numb
   conditions: conditionsOf(inputs.definition, inputs.object, kstatus(progress(inputs)), inputs.now),
 });
 
-/** Greatest number of users that one message names. */
-const NAMED_USERS = 20;
+/** Greatest number of users or nodes that one message names. */
+const NAMED = 20;
 
 function progress({ definition, noun, object, identity, id, users, obstacle }: KindStatusInputs): Progress {
   if (object.metadata.deletionTimestamp !== undefined) {
@@ -50,8 +52,28 @@ export const stalledBy = ({ reason, message }: Pick<Verdict, 'reason' | 'message
   message,
 });
 
-function named(users: readonly string[]): string {
-  const first = [...new Set(users)].sort();
-  const more = first.length - NAMED_USERS;
-  return joined(first.slice(0, NAMED_USERS)) + (more > 0 ? ` and ${more} more` : '');
+/** What is wrong with the links of an object to nodes, by their names or uuids: some do not exist, or `refusal` is of them. */
+export function linkObstacle(
+  links: readonly string[],
+  nodeOf: (link: string) => EdgeNode | undefined,
+  refusal?: { reason: VerdictReason; nodes: string; of(node: EdgeNode): boolean },
+): Progress | undefined {
+  const missing = links.filter((link) => !nodeOf(link));
+  const refused = links.filter((link) => {
+    const node = nodeOf(link);
+    return node && refusal?.of(node);
+  });
+  const wrong: Pick<Verdict, 'reason' | 'message'>[] = [];
+  if (missing.length > 0)
+    wrong.push({ reason: 'NodeNotFound', message: `linked to nodes that do not exist: ${named(missing)}` });
+  if (refusal && refused.length > 0)
+    wrong.push({ reason: refusal.reason, message: `linked to ${refusal.nodes}: ${named(refused)}` });
+  const [first] = wrong;
+  return first && stalledBy({ ...first, message: wrong.map(({ message }) => message).join('; ') });
+}
+
+function named(names: readonly string[]): string {
+  const first = [...new Set(names)].sort();
+  const more = first.length - NAMED;
+  return joined(first.slice(0, NAMED)) + (more > 0 ? ` and ${more} more` : '');
 }

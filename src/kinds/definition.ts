@@ -1,3 +1,4 @@
+import type { VerdictReason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
@@ -64,8 +65,14 @@ export interface KindLinks<T> {
   reply: 'object' | 'nodes';
   /** code of the refusal to unlink what an entry on the node uses */
   inUse: string;
-  /** why the object cannot be linked to a node */
-  refusal?: { of(object: T, node: EdgeNode): DomainError | undefined }['of'];
+  refusal?: {
+    /** why the object cannot be linked to a node */
+    of(object: T, node: EdgeNode): DomainError | undefined;
+    /** reason of the condition Ready of an object with such a link */
+    reason: VerdictReason;
+    /** such nodes in messages */
+    nodes: string;
+  };
 }
 
 /** A reference to an object: the key of its kind, and its number or its v3 name. */

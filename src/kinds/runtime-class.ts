@@ -11,7 +11,11 @@ export const runtimeClassKind = defineKind<RuntimeClass>()({
   noun: 'runtime class',
   access: 'workloads',
   inUse: { status: 409, code: 'RUNTIME_CLASS_IN_USE' },
-  links: { reply: 'nodes', inUse: 'RUNTIME_CLASS_UNLINK_IN_USE', refusal: runtimeClassRefusal },
+  links: {
+    reply: 'nodes',
+    inUse: 'RUNTIME_CLASS_UNLINK_IN_USE',
+    refusal: { of: runtimeClassRefusal, reason: 'RuntimeNotAvailable', nodes: 'nodes without its runtime' },
+  },
   rest: {
     tag: 'Runtime classes',
     key: 'name',

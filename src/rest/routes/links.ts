@@ -92,7 +92,7 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
           const linked = object.spec.nodes ?? [];
           const added = nodes.filter((node) => !namesOf(node).some((name) => linked.includes(name)));
           for (const node of added) {
-            const refused = refusal?.(object, node);
+            const refused = refusal?.of(object, node);
             if (refused) throw refused;
           }
           return [...linked, ...added.map(nodeUuid)];
@@ -152,7 +152,7 @@ export async function requireLinkable<T extends KindObject>(
   const added = (after.spec.nodes ?? []).filter((name) => !before?.spec.nodes?.includes(name));
   if (!links || added.length === 0) return;
   for (const node of await nodesNamed(deps, added, signal, 'nodes')) {
-    const refused = links.refusal?.(after, node);
+    const refused = links.refusal?.of(after, node);
     if (refused) throw refused;
   }
 }

@@ -1,0 +1,42 @@
+import type { EdgeNode } from '../api/v3/index.ts';
+import { linkObstacle, nodeUuid, type Progress, v3Name } from '../domain/index.ts';
+import type { Kind, KindObject } from '../kinds/index.ts';
+import { type Change, keyOf, type Watch, watching } from '../kube/mod.ts';
+import { storeOf } from '../stores/stores.ts';
+import type { ControllerDependencies } from './dependencies.ts';
+
+/** The links of the objects of a kind to nodes. */
+interface Links<T> {
+  /** Why a node does not get an object although it is linked to it. The other nodes get it all the same. */
+  obstacle(object: T): Progress | undefined;
+  watches: readonly Watch[];
+}
+
+/** Judges links as REST does. A change of a node concerns the objects that are linked to it, and no others. */
+export function createLinks<T extends KindObject>(
+  { stores, lookups }: Pick<ControllerDependencies, 'stores' | 'lookups'>,
+  kind: Kind<T>,
+): Links<T> {
+  const { links } = kind;
+  if (!links) return { obstacle: () => undefined, watches: [] };
+  const { refusal } = links;
+  const store = storeOf(stores, kind);
+  const nodeOf = (name: string) => lookups.nodeByUuid(name) ?? lookups.nodeByName(name);
+  const isRefused = (object: T, node: EdgeNode) => refusal?.of(object, node) !== undefined;
+  const linkedTo = (node: EdgeNode) => [nodeUuid(node), v3Name(node)].flatMap((name) => store.byIndex('linked', name));
+
+  function concerned({ type, object, previous }: Change<EdgeNode>): readonly T[] {
+    const isKnown = type === 'set' && previous && isNamedAlike(object, previous);
+    if (!isKnown) return [object, ...(previous ? [previous] : [])].flatMap(linkedTo);
+    return refusal ? linkedTo(object).filter((one) => isRefused(one, object) !== isRefused(one, previous)) : [];
+  }
+
+  return {
+    obstacle: (object) =>
+      linkObstacle(object.spec.nodes ?? [], nodeOf, refusal && { ...refusal, of: (node) => isRefused(object, node) }),
+    // Objects that exist at the start are reconciled anyway.
+    watches: [watching(stores.nodes, (change) => (change.initial ? [] : concerned(change).map(keyOf)))],
+  };
+}
+
+const isNamedAlike = (a: EdgeNode, b: EdgeNode) => nodeUuid(a) === nodeUuid(b) && v3Name(a) === v3Name(b);
