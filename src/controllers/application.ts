@@ -13,6 +13,7 @@ import {
   type Identity,
   identityLabels,
   type NodeFacts,
+  type NodeId,
   nodeOf,
   nodeUuid,
   placementsIn,
@@ -270,22 +271,24 @@ const isMoving = ({ microservices = [] }: ApplicationStatus) =>
 function nodesOf(
   { stores, lookups }: ControllerDependencies,
   application: Application,
-  early: readonly string[] = [],
+  early: readonly Pick<NodeId, 'uuid'>[] = [],
 ): Set<EdgeNode> {
   const nodes = new Map<string, EdgeNode>();
-  for (const entry of application.spec.microservices ?? []) {
-    const node = nodeOf(entry, lookups);
-    if (node) nodes.set(nodeUuid(node), node);
-  }
-  for (const node of early.map(lookups.nodeByName)) if (node) nodes.set(nodeUuid(node), node);
-  for (const { node: name, formerNodes = [] } of application.status?.microservices ?? []) {
-    const former = formerNodes.map(({ uuid }) => (uuid === undefined ? undefined : lookups.nodeByUuid(uuid)));
-    for (const node of [name === undefined ? undefined : lookups.nodeByName(name), ...former])
-      if (node) nodes.set(nodeUuid(node), node);
-  }
-  for (const node of stores.nodes.byIndex('reports', v3Name(application))) nodes.set(nodeUuid(node), node);
+  const add = (node: EdgeNode | undefined) => void (node && nodes.set(nodeUuid(node), node));
+  for (const entry of application.spec.microservices ?? []) add(nodeOf(entry, lookups));
+  const lines = application.status?.microservices ?? [];
+  for (const { uuid } of [...early, ...lines.flatMap(placesOf)]) if (uuid !== undefined) add(lookups.nodeByUuid(uuid));
+  // Lines of before the uuid of their node was recorded have its name alone.
+  for (const { node, nodeUuid: uuid } of lines)
+    if (uuid === undefined && node !== undefined) add(lookups.nodeByName(node));
+  for (const node of stores.nodes.byIndex('reports', v3Name(application))) add(node);
   return new Set(nodes.values());
 }
+
+const placesOf = ({ nodeUuid: uuid, formerNodes = [] }: NonNullable<ApplicationStatus['microservices']>[number]) => [
+  { uuid },
+  ...formerNodes,
+];
 
 const isReady = ({ conditions = [] }: { conditions?: readonly { type: string; status: string }[] }) =>
   conditions.some(({ type, status }) => type === 'Ready' && status === 'True');

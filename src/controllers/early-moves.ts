@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
-import { entryUuid, v3Name } from '../domain/index.ts';
+import { entryUuid, type NodeId, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
 
 /**
@@ -9,20 +9,21 @@ import type { Change } from '../kube/mod.ts';
 export interface EarlyMoves {
   /** An Application was changed. */
   note(change: Change<Application>): void;
-  /** Names of the nodes that an entry of an Application left, by its uuid. */
-  of(key: string): (uuid: string) => Iterable<string>;
+  /** The nodes that an entry of an Application left, by its uuid. */
+  of(key: string): (uuid: string) => Iterable<NodeId>;
   /** The status has a line for each entry now, or the Application is gone. */
   forget(key: string): void;
 }
 
 /** `nodeOf` finds the node that an entry names. */
 export function createEarlyMoves(nodeOf: (entry: MicroserviceEntry) => EdgeNode | undefined): EarlyMoves {
-  const known = new Map<string, Map<string, Set<string>>>();
+  const known = new Map<string, Map<string, Map<string, NodeId>>>();
 
   function leave(key: string, uuid: string, node: EdgeNode) {
-    const entries = known.get(key) ?? new Map<string, Set<string>>();
+    const entries = known.get(key) ?? new Map<string, Map<string, NodeId>>();
     known.set(key, entries);
-    entries.set(uuid, (entries.get(uuid) ?? new Set()).add(v3Name(node)));
+    const nodes = entries.get(uuid) ?? new Map<string, NodeId>();
+    entries.set(uuid, nodes.set(nodeUuid(node), { node: v3Name(node), uuid: nodeUuid(node) }));
   }
 
   return {
@@ -37,7 +38,7 @@ export function createEarlyMoves(nodeOf: (entry: MicroserviceEntry) => EdgeNode 
         if (entry && node && nodeOf(entry) !== node) leave(key, uuid, node);
       }
     },
-    of: (key) => (uuid) => known.get(key)?.get(uuid) ?? [],
+    of: (key) => (uuid) => known.get(key)?.get(uuid)?.values() ?? [],
     forget: (key) => void known.delete(key),
   };
 }

@@ -46,6 +46,7 @@ export const applicationStatusSchema = object({
       name: text({ min: 1, max: BOUNDS.name }).describe('Name of the microservice.'),
       uuid: text({ max: 64 }).optional().describe('Its uuid.'),
       node: text({ max: BOUNDS.anyName }).optional().describe('Name of its node.'),
+      nodeUuid: text({ max: 64 }).optional().describe('The uuid of that node: another one may have its name.'),
       state: text({ max: 32 }).describe('State as the node last reported it.'),
       ready: z.boolean().describe('Whether it runs as asked.'),
       rebuildCount: integer(0, Number.MAX_SAFE_INTEGER).optional().describe('Rebuilds ever requested.'),

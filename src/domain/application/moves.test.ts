@@ -11,13 +11,14 @@ import {
   NOW,
 } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
-import { entryUuid, v3Name } from '../names.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 import {
   afterSighting,
   digestWithMoves,
   type FormerNode,
   type FormerNodeFacts,
   isNode,
+  type NodeId,
   placements,
   replaced,
   type Sighting,
@@ -44,7 +45,7 @@ const digestSince = (since: string) =>
 
 /** An application whose microservice names `gw-2` now, with this line in its status. */
 function moved(
-  line: { node?: string; formerNodes?: FormerNode[] } | undefined,
+  line: { node?: string; nodeUuid?: string; formerNodes?: FormerNode[] } | undefined,
   { to = 'gw-2', generation = 2 }: { to?: string; generation?: number } = {},
 ): Application {
   const application = makeApplication({ generation, entries: [makeEntry({ agent: { name: to } })] });
@@ -184,7 +185,7 @@ describe('what the leader records', () => {
     b(),
     makeNode({ name: 'gw-3', uuid: '77777777-7777-4777-8777-777777777777', status: { daemonStatus: 'RUNNING' } }),
   ];
-  const record = (application: Application, nodes: readonly EdgeNode[] = all, leftEarly?: () => Iterable<string>) =>
+  const record = (application: Application, nodes: readonly EdgeNode[] = all, leftEarly?: () => Iterable<NodeId>) =>
     placements({
       application,
       nodeOf: ({ agent }) => nodes.find((node) => v3Name(node) === agent?.name),
@@ -196,15 +197,19 @@ describe('what the leader records', () => {
       now: NOW,
     }).get('reader');
   const added = former('Stopping', { since: NOW });
+  const atB = { node: 'gw-2', nodeUuid: B_UUID };
 
   it('nothing for an entry that stays', () => {
-    expect(record(moved({ node: 'gw-2' }))).toEqual({ node: 'gw-2', formerNodes: [] });
-    expect(record(moved(undefined))).toEqual({ node: 'gw-2', formerNodes: [] });
+    expect(record(moved({ node: 'gw-2' }))).toEqual({ ...atB, formerNodes: [] });
+    expect(record(moved(undefined))).toEqual({ ...atB, formerNodes: [] });
   });
   it('the node of the line when the entry names another one', () =>
-    expect(record(moved({ node: 'gw-1' }))).toEqual({ node: 'gw-2', formerNodes: [added] }));
+    expect(record(moved({ node: 'gw-1' }))).toEqual({ ...atB, formerNodes: [added] }));
   it('the node that an entry left before it had a line', () =>
-    expect(record(moved(undefined), all, () => ['gw-1'])).toEqual({ node: 'gw-2', formerNodes: [added] }));
+    expect(record(moved(undefined), all, () => [{ node: 'gw-1', uuid: NODE_UUID }])).toEqual({
+      ...atB,
+      formerNodes: [added],
+    }));
   it('each node of a chain', () =>
     expect(record(moved({ node: 'gw-3', formerNodes: [former()] }))?.formerNodes.map(({ node }) => node)).toEqual([
       'gw-1',
@@ -227,7 +232,7 @@ describe('what the leader records', () => {
     // deleted first, then moved
     const orphaned = moved({ node: 'gw-1' }, { to: 'gw-1', generation: 1 });
     expect(record(orphaned, [b()])).toEqual({ formerNodes: [gone] });
-    expect(record(moved({ formerNodes: [gone] }), [b()])).toEqual({ node: 'gw-2', formerNodes: [gone] });
+    expect(record(moved({ formerNodes: [gone] }), [b()])).toEqual({ ...atB, formerNodes: [gone] });
     expect(record(moved({ node: 'gw-2', formerNodes: [gone] }, { generation: 1 }), [b()])?.formerNodes).toEqual([gone]);
     expect(record(moved({ node: 'gw-2', formerNodes: [gone] }), [b()])?.formerNodes).toEqual([]);
     // another node of that name has nothing to do with it
@@ -276,9 +281,28 @@ describe('what the leader records', () => {
     const line = { name: 'old', uuid: own, state: 'RUNNING', ready: true, node: 'gw-1' };
     const renamed = { ...application, status: { observedGeneration: 1, microservices: [line] } };
     expect(waitsFor(renamed, 'reader', own, b())).toEqual(['gw-1']);
-    expect(record(renamed)).toEqual({ node: 'gw-2', formerNodes: [added] });
+    expect(record(renamed)).toEqual({ ...atB, formerNodes: [added] });
     const recorded = withPlacements(renamed, new Map([['reader', { node: 'gw-2', formerNodes: [] }]]));
     expect([...replaced(recorded, renamed)].sort()).toEqual(['gw-1', 'gw-2']);
+  });
+  it('the machine that was replaced under the name of its node', () => {
+    const old = '88888888-8888-4888-8888-888888888888';
+    const application = moved({ node: 'gw-2', nodeUuid: old });
+    expect(waitsFor(application, 'reader', uuid, b())).toEqual(['gw-2']);
+    const gone: FormerNode = { node: 'gw-2', uuid: old, since: NOW, state: 'Gone' };
+    expect(record(application)).toEqual({ ...atB, formerNodes: [gone] });
+    const nameOnly: FormerNode = { node: 'gw-2', since: NOW, state: 'Gone' };
+    expect(record(moved({ formerNodes: [nameOnly] }))?.formerNodes).toEqual([nameOnly]);
+  });
+  it('the other node of the same name, when an entry moves between the two', () => {
+    const twin = b({ uuid: '88888888-8888-4888-8888-888888888888' });
+    const application = moved({ node: 'gw-2', nodeUuid: nodeUuid(twin) });
+    expect(record(application, [b(), twin])?.formerNodes).toEqual([
+      { node: 'gw-2', uuid: nodeUuid(twin), since: NOW, state: 'Stopping' },
+    ]);
+    const placed = withPlacements(application, new Map([['reader', { ...atB, formerNodes: [] }]]));
+    expect([...replaced(placed, application)]).toEqual(['gw-2']);
+    expect([...replaced(placed, moved({ node: 'gw-2' }))]).toEqual([]);
   });
   it('nothing of a node that never had an agent before it was deleted', () => {
     const never = a({ deletionTimestamp: NOW, status: { daemonStatus: 'NOT_PROVISIONED' } });

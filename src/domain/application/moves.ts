@@ -12,10 +12,13 @@ import { entryUuid, nodeUuid, v3Name } from '../names.ts';
  */
 type StatusLine = NonNullable<ApplicationStatus['microservices']>[number];
 export type FormerNode = NonNullable<StatusLine['formerNodes']>[number];
+/** A node by its uuid; without one, by its name. */
+export type NodeId = Pick<FormerNode, 'node' | 'uuid'>;
 
 /** Where a microservice may have a container. */
 export interface Placement {
   node?: string;
+  nodeUuid?: string;
   formerNodes: readonly FormerNode[];
 }
 
@@ -37,14 +40,18 @@ function lineOf({ status }: Application, name: string, uuid: string): StatusLine
 export const formerNodesOf = (application: Application, entry: MicroserviceEntry): readonly FormerNode[] =>
   lineOf(application, entry.name, entryUuid(application, entry))?.formerNodes ?? [];
 
+/** The node that a line names; lines of before its uuid was recorded have the name alone. */
+const nodeIn = ({ node, nodeUuid: uuid }: StatusLine): readonly NodeId[] =>
+  node === undefined ? [] : [{ node, ...(uuid !== undefined && { uuid }) }];
+
 /** Names of the nodes that must stop a microservice before this node may start it. */
 export function waitsFor(application: Application, name: string, uuid: string, node: EdgeNode): readonly string[] {
   const line = lineOf(application, name, uuid);
   if (!line) return [];
   const former = (line.formerNodes ?? []).filter((one) => one.state === 'Stopping' && !isNode(one, node));
   // Until the leader has recorded the move, the line names the former node.
-  const unrecorded = line.node === undefined || line.node === v3Name(node) ? [] : [line.node];
-  return [...new Set([...unrecorded, ...former.map((one) => one.node)])];
+  const unrecorded = nodeIn(line).filter((one) => !isNode(one, node));
+  return [...new Set([...unrecorded, ...former].map((one) => one.node))];
 }
 
 /** When the last of the moves was recorded (Unix ms) because of which this node is to report; undefined without one. */
@@ -107,7 +114,7 @@ export function formerNodeText({ state, node }: Pick<FormerNode, 'state' | 'node
 }
 
 /** Whether a record is about this node; one without a uuid was made when the node was gone already. */
-export const isNode = ({ uuid, node }: Pick<FormerNode, 'uuid' | 'node'>, other: EdgeNode) =>
+export const isNode = ({ uuid, node }: NodeId, other: EdgeNode) =>
   uuid === undefined ? node === v3Name(other) : uuid === nodeUuid(other);
 
 /** A former node as far as it is known now. */
@@ -176,9 +183,9 @@ export interface PlacementInputs {
   application: Application;
   /** the node that an entry names, when it exists */
   nodeOf: (entry: MicroserviceEntry) => EdgeNode | undefined;
-  factsOf: (former: Pick<FormerNode, 'node' | 'uuid'>) => FormerNodeFacts;
-  /** names of nodes that the entry left before its first line was written */
-  leftEarly?: (uuid: string) => Iterable<string>;
+  factsOf: (former: NodeId) => FormerNodeFacts;
+  /** nodes that the entry left before its first line was written */
+  leftEarly?: (uuid: string) => Iterable<NodeId>;
   /** RFC 3339 */
   now: string;
 }
@@ -197,7 +204,7 @@ function placementOf(entry: MicroserviceEntry, inputs: PlacementInputs): Placeme
   const here = node && v3Name(node);
   const isEdited = application.metadata.generation !== application.status?.observedGeneration;
   const known = (line?.formerNodes ?? [])
-    .filter((one) => !(node && isNode(one, node)))
+    .filter((one) => !(node && one.uuid !== undefined && isNode(one, node)))
     // That a node was deleted is said until the next edit.
     .filter(({ state }) => !(state === 'Gone' && isEdited && line?.node === here))
     .flatMap((one) => {
@@ -208,20 +215,24 @@ function placementOf(entry: MicroserviceEntry, inputs: PlacementInputs): Placeme
       const state = afterSighting(one.state, sightingOf(uuid, isRecorded ? one.since : undefined, facts, now));
       return state ? [{ ...one, since: isRecorded ? one.since : laterThan(facts, now), state }] : [];
     });
-  const left = new Set([...(line?.node === undefined ? [] : [line.node]), ...(leftEarly?.(uuid) ?? [])]);
-  if (here !== undefined) left.delete(here);
-  for (const { node: name } of known) left.delete(name);
-  const added = [...left].flatMap((name): FormerNode[] => {
-    const facts = factsOf({ node: name });
+  const left = [...(line ? nodeIn(line) : []), ...(leftEarly?.(uuid) ?? [])]
+    .filter((one) => !(node && isNode(one, node)))
+    .filter((one, i, all) => ![...known, ...all.slice(0, i)].some((other) => isAlike(one, other)));
+  const added = left.flatMap((one): FormerNode[] => {
+    const facts = factsOf(one);
     const state = afterSighting('Stopping', sightingOf(uuid, undefined, facts, now));
     const since = laterThan(facts, now);
-    return state ? [{ node: name, ...(facts.node && { uuid: nodeUuid(facts.node) }), since, state }] : [];
+    return state ? [{ ...one, ...(facts.node && { uuid: nodeUuid(facts.node) }), since, state }] : [];
   });
   return {
-    ...(here !== undefined && !isEmptied(node, uuid, factsOf) && { node: here }),
+    ...(node && !isEmptied(node, uuid, factsOf) && { node: v3Name(node), nodeUuid: nodeUuid(node) }),
     formerNodes: bounded([...known, ...added]),
   };
 }
+
+/** Whether two are about one node; a name counts only where one of them has no uuid. */
+const isAlike = (a: NodeId, b: NodeId) =>
+  a.uuid === undefined || b.uuid === undefined ? a.node === b.node : a.uuid === b.uuid;
 
 /** Now, or later than all moves that the node has been told, whichever clock they were recorded by. */
 function laterThan({ node, due }: FormerNodeFacts, now: string): string {
@@ -230,8 +241,8 @@ function laterThan({ node, due }: FormerNodeFacts, now: string): string {
 }
 
 /** Whether a node that is being deleted has reported that it stopped everything: then nothing of a microservice remains there. */
-function isEmptied(node: EdgeNode | undefined, uuid: string, factsOf: PlacementInputs['factsOf']): boolean {
-  if (!node?.metadata.deletionTimestamp) return false;
+function isEmptied(node: EdgeNode, uuid: string, factsOf: PlacementInputs['factsOf']): boolean {
+  if (!node.metadata.deletionTimestamp) return false;
   const { microservices = [], microserviceList } = node.status ?? {};
   const item = microservices.find((one) => one.uuid === uuid);
   const { due, liveness } = factsOf({ node: v3Name(node), uuid: nodeUuid(node) });
@@ -248,9 +259,9 @@ export function withPlacements(application: Application, found: ReadonlyMap<stri
   const { status } = application;
   const lines = (application.spec.microservices ?? []).map(({ name, uuid: own }): StatusLine => {
     const uuid = entryUuid(application, { name, ...(own !== undefined && { uuid: own }) });
-    const { node, formerNodes = [] } = found.get(name) ?? {};
+    const { formerNodes = [], ...place } = found.get(name) ?? {};
     const { state, ready } = lineOf(application, name, uuid) ?? { state: 'QUEUED', ready: false };
-    return { name, uuid, state, ready, ...(node !== undefined && { node }), formerNodes: [...formerNodes] };
+    return { name, uuid, state, ready, ...place, formerNodes: [...formerNodes] };
   });
   return { ...application, status: { observedGeneration: -1, ...status, microservices: lines } };
 }
@@ -262,7 +273,7 @@ export function replaced(now: Application, before: Application): ReadonlySet<str
     const old = lineOf(before, line.name, line.uuid ?? '');
     // A first line without former nodes holds nothing.
     if (!old && !line.formerNodes) continue;
-    if (old && placeText(old) === placeText(line)) continue;
+    if (old && isOnSameNode(old, line) && formerText(old) === formerText(line)) continue;
     const places = [line, ...(old ? [old] : [])];
     for (const { node, formerNodes = [] } of places)
       for (const name of [node, ...formerNodes.map((one) => one.node)]) if (name !== undefined) names.add(name);
@@ -271,5 +282,9 @@ export function replaced(now: Application, before: Application): ReadonlySet<str
 }
 
 // The members have a fixed order here, since the API server returns them in another one.
-const placeText = ({ node, formerNodes = [] }: StatusLine) =>
-  JSON.stringify([node, formerNodes.map((one) => [one.node, one.uuid, one.since, one.state])]);
+const formerText = ({ formerNodes = [] }: StatusLine) =>
+  JSON.stringify(formerNodes.map((one) => [one.node, one.uuid, one.since, one.state]));
+
+/** The first record of the uuid of a node is no move. */
+const isOnSameNode = (a: StatusLine, b: StatusLine) =>
+  a.node === b.node && (a.nodeUuid === b.nodeUuid || a.nodeUuid === undefined || b.nodeUuid === undefined);

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { cut } from '../conditions.ts';
 import { hasContainer } from '../deletion.ts';
 import { removedState } from '../microservice/state.ts';
-import { entryUuid, v3Name } from '../names.ts';
+import { entryUuid, nodeUuid, v3Name } from '../names.ts';
 import { entriesOn } from './entries.ts';
 import { isNode } from './moves.ts';
 import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
@@ -39,6 +39,7 @@ export function removedLines(
           name,
           uuid: item.uuid,
           node: v3Name(node),
+          nodeUuid: nodeUuid(node),
           state: removedState(item.state, liveness),
           wanted: false,
           progress:

@@ -12,7 +12,7 @@ export interface ApplicationStatusInputs {
   verdicts: ReadonlyMap<string, Verdict>;
   /** every node that an entry names or left, or that still reports one of the application's microservices */
   nodes: readonly NodeFacts[];
-  /** names of nodes that an entry left before its first line was written, by its uuid */
+  /** nodes that an entry left before its first line was written, by its uuid */
   leftEarly?: PlacementInputs['leftEarly'];
   /** RFC 3339 */
   now: string;
@@ -30,6 +30,7 @@ export interface StatusLine {
   name: string;
   uuid: string;
   node?: string;
+  nodeUuid?: string;
   state: string;
   /** an entry that should run */
   wanted: boolean;

@@ -45,10 +45,11 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     ready: `${ready}/${total}`,
     readyCount: Math.min(ready, BOUNDS.report),
     totalCount: Math.min(total, BOUNDS.report),
-    microservices: shown.map(({ name, uuid, node, state, rebuildCount = 0, ...line }) => ({
+    microservices: shown.map(({ name, uuid, node, nodeUuid, state, rebuildCount = 0, ...line }) => ({
       name,
       uuid,
       ...(node !== undefined && { node }),
+      ...(nodeUuid !== undefined && { nodeUuid }),
       state,
       ready: line.progress.is === 'done',
       ...(rebuildCount > 0 && { rebuildCount }),
@@ -84,7 +85,7 @@ function entryLine(
   { application, nodes, verdicts, now }: ApplicationStatusInputs,
   places: ReturnType<typeof placementsIn>,
 ): StatusLine {
-  const { node: placed, formerNodes = [] } = places.get(entry.name) ?? {};
+  const { formerNodes = [], ...place } = places.get(entry.name) ?? {};
   const uuid = entryUuid(application, entry);
   const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
   const item = at && observedOf(application, uuid, at);
@@ -105,7 +106,7 @@ function entryLine(
   return {
     name: entry.name,
     uuid,
-    ...(placed !== undefined && { node: placed }),
+    ...place,
     ...(formerNodes.length > 0 && { formerNodes }),
     state: stateOf({
       reported: item?.state,
