@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
+import { LABELS } from '../api/names.ts';
+import { structuralOf } from '../api/normal-form.ts';
+import { CORE_RESOURCES } from '../api/resources.ts';
 import { isConflict, type KubeObject, type Resource } from '../kube/mod.ts';
 import type { Answer, TestClient } from './_client.ts';
 import { startTestCluster, type TestCluster } from './_cluster.ts';
@@ -45,6 +48,14 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
     expectDone(await client.request(edit.method?.(n) ?? 'PATCH', `${path}${edit.path ?? ''}`, { json: edit.body(n) }));
   const read = (ref: { namespace: string; name: string }) => cluster.kube.get<KubeObject>(resource, ref);
 
+  /** The status has the identity, as the leader writes it. */
+  async function record(ref: { namespace: string; name: string }) {
+    const { labels = {} } = (await read(ref)).metadata;
+    const { [LABELS.uuid]: uuid, [LABELS.id]: id } = labels;
+    const status = { ...(uuid && { uuid }), ...(id && { id: Number(id) }) };
+    await cluster.kube.patch(resource, ref, { type: 'merge', body: { status } }, { subresource: 'status' });
+  }
+
   test('edits of disjoint members by two replicas and kubectl at the same time all hold', async () => {
     const { path, ref } = await make();
     const rounds = Array.from({ length: ROUNDS }, (_, index) => index + 1);
@@ -83,4 +94,71 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
       ),
     ).toBe(true);
   });
+
+  test('another name, uuid or number is refused over REST and by kubectl', async () => {
+    const { path, ref } = await make();
+    const [edit] = edits.edits as [Edit];
+    const { properties = {} } = structuralOf(kind.definition.spec);
+    const { body: before } = await replica(0).get(path);
+    if (resource.group !== '') await record(ref);
+    for (const [member, value] of Object.entries(OTHERS)) {
+      if (before[member] === undefined && !(member in properties)) continue;
+      // A template can be renamed.
+      if (kind.key === 'applicationTemplates' && member === 'name') continue;
+      if (!IGNORED[kind.key]?.includes(member)) {
+        const { status, body } = await replica(0).patch(path, { json: { ...edit.body(1), [member]: value } });
+        expect([status, body?.message]).toEqual([400, expect.stringMatching(REFUSALS(member))]);
+      }
+      if (resource.group !== '' && member in properties)
+        await expect(
+          cluster.kube.patch(resource, ref, { type: 'merge', body: { spec: { [member]: value } } }),
+        ).rejects.toThrow(`${member} is immutable`);
+    }
+    const { body: after } = await replica(1).get(path);
+    for (const member of Object.keys(OTHERS)) expect(after[member]).toEqual(before[member]);
+  });
+});
+
+const OTHERS = { name: 'other', uuid: '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6', id: 4711 };
+/** What a PATCH of a kind does not read. */
+const IGNORED: Readonly<Record<string, readonly string[]>> = {
+  applications: ['uuid', 'id'],
+  applicationTemplates: ['id'],
+};
+const REFUSALS = (member: string) => new RegExp(`^(${member}: .* is immutable|unknown field "${member}")`);
+
+test('an immutable config map is changed neither over REST nor by kubectl', async () => {
+  const name = `fixed-${++count}`;
+  expectDone(await replica(0).post('/configmaps', { json: { name, data: { a: 'b' }, immutable: true } }));
+  for (const change of [{ data: { a: 'c' } }, { immutable: false }]) {
+    const { status, body } = await replica(1).patch(`/configmaps/${name}`, { json: change });
+    expect([status, body.code]).toEqual([400, 'CONFIGMAP_IMMUTABLE']);
+    await expect(
+      cluster.kube.patch(
+        CORE_RESOURCES.configMaps,
+        { namespace: cluster.namespace, name },
+        { type: 'merge', body: change },
+      ),
+    ).rejects.toThrow(/immutable/);
+  }
+});
+
+test('PATCHes of disjoint members of one microservice by two replicas at the same time all hold', async () => {
+  const images = [{ archId: 1, containerImage: 'a:1' }];
+  const microservice = { name: 'shared', application: 'shop', agentName: 'gw', images };
+  const made = await replica(0).post('/microservices', { json: microservice });
+  expectDone(made);
+  const path = `/microservices/${made.body.uuid}`;
+  const edits = [
+    (n: number) => ({ schedule: n }),
+    (n: number) => ({ memoryLimit: 64 * n }),
+    (n: number) => ({ env: [{ key: 'ROUND', value: `${n}` }] }),
+  ];
+  await Promise.all(
+    edits.map(async (bodyOf, index) => {
+      for (let n = 1; n <= ROUNDS; n++) expectDone(await replica(index).patch(path, { json: bodyOf(n) }));
+    }),
+  );
+  const { body } = await replica(1).get(path);
+  for (const bodyOf of edits) expect(body).toMatchObject(bodyOf(ROUNDS));
 });
