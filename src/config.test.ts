@@ -22,3 +22,14 @@ describe('the images of the system', () => {
     );
   });
 });
+
+describe('the place of releases', () => {
+  it('is reached over https, or on this machine', () => {
+    for (const url of ['https://releases.example/agent', 'http://127.0.0.1:8080', 'http://[::1]:8080'])
+      expect(readConfig({ SKERRY_RELEASES_URL: url }).releasesUrl).toBe(url);
+    for (const url of ['http://releases.example', 'http://127.0.0.1.example', 'http://localhost@releases.example'])
+      expect(() => readConfig({ SKERRY_RELEASES_URL: url })).toThrow(
+        `SKERRY_RELEASES_URL="${url}": has to begin with https://`,
+      );
+  });
+});

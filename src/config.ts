@@ -24,6 +24,9 @@ const flagOf = (fallback: 'true' | 'false') =>
     .transform((text) => text === 'true' || text === '1');
 const flag = flagOf('false');
 
+/** Whether nothing but this machine is between here and there. */
+const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
+
 /** Images of the items of the system: `ROUTER_IMAGE_1` for amd64 and so on, by the ids of architectures. */
 const SYSTEM_IMAGES = Object.values(BUILT_IN_CATALOG_ITEMS).flatMap(({ name }) =>
   ARCHITECTURES.slice(1).map((arch, index) => {
@@ -82,8 +85,10 @@ const environment = z.object({
   SKERRY_RELEASES_URL: z
     .url({ protocol: /^https?$/ })
     .max(BOUNDS.url)
+    // The list of packages there is not signed, and machines install what it names as root.
+    .refine((url) => url.startsWith('https:') || isLoopback(url), 'has to begin with https://')
     .optional()
-    .describe('URL below which agents find releases of themselves; without it no agent can be upgraded.'),
+    .describe('URL (https) below which agents find releases of themselves; without it no agent can be upgraded.'),
   SKERRY_RELEASES_DIR: z
     .string()
     .optional()

@@ -1,6 +1,16 @@
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -49,7 +59,16 @@ async function serve(options: Partial<InstallOptions>): Promise<string> {
 }
 
 /** Runs the script of a server on a machine whose programs note their arguments. */
-async function install(url: string, ...args: string[]): Promise<{ code: number; said: string[]; error: string }> {
+async function install(url: string, ...args: string[]) {
+  return installOn({}, url, ...args);
+}
+
+/** The same with other programs: what dpkg and uname say. */
+async function installOn(
+  programs: Record<string, string>,
+  url: string,
+  ...args: string[]
+): Promise<{ code: number; said: string[]; error: string }> {
   const machine = makeFolder();
   const noted = join(machine, 'noted');
   writeFileSync(noted, '');
@@ -59,6 +78,7 @@ async function install(url: string, ...args: string[]): Promise<{ code: number; 
   stub('systemctl', `echo systemctl "$@" >> ${noted}`);
   stub('skerry-agent', `echo skerry-agent "$@" >> ${noted}`);
   stub('apt-get', `for last; do :; done; echo "apt-get $(cat "$last")" >> ${noted}`);
+  for (const [name, text] of Object.entries(programs)) stub(name, text);
   const script = (await (await fetch(`${url}/install.sh`)).text()).replaceAll('/run/systemd/system', machine);
   const env = { ...process.env, PATH: `${machine}:${process.env.PATH}` };
   return new Promise((resolve) => {
@@ -75,6 +95,55 @@ test('the install script fetches the package of its machine, installs it and joi
     code: 0,
     said: [`apt-get ${PACKAGE}`, 'systemctl start skerry-agent', 'skerry-agent provision skerry://c:1/key'],
   });
+});
+
+test.each([
+  ['armhf', 'aarch64', 'armv7'],
+  ['arm64', 'aarch64', 'arm64'],
+  ['', 'x86_64', 'amd64'],
+  ['', 'armv7l', 'armv7'],
+])(
+  'a machine whose dpkg says "%s" and whose kernel says %s gets the package for %s',
+  async (dpkg, kernel, expected) => {
+    const folder = makeReleases();
+    const list = join(folder, 'latest/packages.json');
+    const { version, packages } = JSON.parse(readFileSync(list, 'utf8'));
+    for (const [architecture, files] of Object.entries<object>(packages)) {
+      packages[architecture] = { ...files, deb: { file: architecture, sha256: sha256(architecture) } };
+      writeFileSync(join(folder, '1.2.3', architecture), architecture);
+    }
+    writeFileSync(list, JSON.stringify({ version, packages }));
+    const programs = { dpkg: dpkg ? `echo ${dpkg}` : 'exit 127', uname: `echo ${kernel}` };
+    const { said } = await installOn(programs, await serve({ releases: { folder } }));
+    expect(said[0]).toBe(`apt-get ${expected}`);
+  },
+);
+
+test('the archive leaves directories, links to directories and settings of the machine as they are', async () => {
+  const root = makeFolder();
+  const tree = join(root, 'tree');
+  mkdirSync(join(tree, 'etc/skerry-agent'), { recursive: true });
+  mkdirSync(join(tree, 'opt/skerry-agent'), { recursive: true });
+  for (const name of ['etc/skerry-agent/config.yaml', 'etc/skerry-agent/other', 'opt/skerry-agent/program'])
+    writeFileSync(join(tree, name), 'new');
+  const archive = join(root, 'agent.tar.gz');
+  execFileSync('tar', ['-czf', archive, '-C', tree, './etc', './opt']);
+  const machine = join(root, 'machine');
+  mkdirSync(join(machine, 'etc/skerry-agent'), { recursive: true });
+  mkdirSync(join(machine, 'data'));
+  symlinkSync('data', join(machine, 'opt'));
+  chmodSync(join(machine, 'etc'), 0o700);
+  writeFileSync(join(machine, 'etc/skerry-agent/config.yaml'), 'own');
+  const script = await (await fetch(`${await serve({ releases: { folder: makeReleases() } })}/install.sh`)).text();
+  const lines = /^ +options=\n[\s\S]*?tar -xzf .*$/m.exec(script)?.[0] ?? '';
+  const program = lines
+    .replace('"$folder/$archive" -C /', `${archive} -C ${machine}`)
+    .replace('-e /etc', `-e ${machine}/etc`);
+  execFileSync('sh', ['-euc', program]);
+  expect(readFileSync(join(machine, 'data/skerry-agent/program'), 'utf8')).toBe('new');
+  expect(statSync(join(machine, 'etc')).mode & 0o777).toBe(0o700);
+  expect(readFileSync(join(machine, 'etc/skerry-agent/config.yaml'), 'utf8')).toBe('own');
+  expect(readFileSync(join(machine, 'etc/skerry-agent/other'), 'utf8')).toBe('new');
 });
 
 test('the install script installs no package whose content is not the one that the controller lists', async () => {

@@ -1,7 +1,7 @@
 import type { Packages } from './packages.ts';
 
-/** What `uname -m` says of each architecture. */
-const MACHINES = { amd64: 'x86_64', arm64: 'aarch64', armv7: 'armv7l' } as const;
+/** What dpkg and `uname -m` say of each architecture. */
+const MACHINES = { amd64: 'amd64|x86_64', arm64: 'arm64|aarch64', armv7: 'armhf|armv7l' } as const;
 
 /** The program that installs the agent: for people to read before they run it as root. `url`: where the packages are. */
 export function installScript(url: string, { version, packages }: Packages): string {
@@ -36,9 +36,12 @@ fetch() {
 main() {
   [ "$(id -u)" = 0 ] || fail 'run this as root'
   [ -d /run/systemd/system ] || fail 'this machine does not run systemd'
-  case $(uname -m) in
+  # A kernel of 64 bits may run programs of 32 bits only.
+  machine=$(dpkg --print-architecture 2>/dev/null) || machine=$(uname -m)
+  [ "$(uname -m)" != armv6l ] || machine=armv6l
+  case $machine in
 ${cases.join('\n')}
-  *) fail "there is no package for $(uname -m)" ;;
+  *) fail "there is no package for $machine" ;;
   esac
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
@@ -49,9 +52,11 @@ ${cases.join('\n')}
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --allow-downgrades -o Dpkg::Options::=--force-confold "$folder/$deb" >&2
   else
     fetch "$archive" "$archive_digest"
-    settings=
-    [ ! -e /etc/skerry-agent/config.yaml ] || settings='--exclude=etc/*'
-    tar -xzf "$folder/$archive" -C / $settings
+    # Directories that are there stay as they are, also where they are links.
+    options=
+    ! tar --version 2>/dev/null | grep -q GNU || options='--no-overwrite-dir --keep-directory-symlink'
+    [ ! -e /etc/skerry-agent/config.yaml ] || options="$options --exclude=etc/skerry-agent/config.yaml"
+    tar -xzf "$folder/$archive" -C / $options
     systemctl daemon-reload
     systemctl enable -q skerry-agent
     systemctl restart skerry-agent

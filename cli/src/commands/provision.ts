@@ -17,6 +17,7 @@ import {
   listNodes,
   NODES,
 } from '../command.ts';
+import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
 
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;
@@ -40,8 +41,8 @@ export const provision: Command = {
     create: { type: 'boolean', about: 'create the EdgeNode when it does not exist' },
     controller: {
       type: 'string',
-      value: 'HOST:PORT',
-      about: 'where the machine reaches the controller; $SKERRY_CONTROLLER',
+      value: '[https://]HOST:PORT',
+      about: 'where the machine reaches the controller, http:// without a scheme and --ca; $SKERRY_CONTROLLER',
     },
     ca: {
       type: 'string',
@@ -52,7 +53,10 @@ export const provision: Command = {
   words: { min: 1, max: 1 },
   complete: async (context) => (await listNodes(context)).map(v3Name),
   async run(context) {
-    const { flags, env, cluster, format, out, now } = context;
+    const { flags, env, cluster, format, out, err, now } = context;
+    const address = text(flags.controller) || env.SKERRY_CONTROLLER || undefined;
+    const ca = text(flags.ca);
+    const controller = controllerUrl(address, ca !== undefined);
     const node = await withIdentity(context, await nodeToProvision(context));
     const key = randomUUID();
     const expiresAt = now() + LIFETIME_MS;
@@ -70,17 +74,19 @@ export const provision: Command = {
       },
       { fieldManager: FIELD_MANAGER, signal: context.signal },
     );
-    const address = text(flags.controller) ?? env.SKERRY_CONTROLLER;
-    const ca = text(flags.ca);
     const join = formatJoinString({
-      controllerUrl: `${ca === undefined ? 'http' : 'https'}://${address ?? `${PLACEHOLDER}:51121`}`,
+      controllerUrl: controller.href,
       key,
       ...(ca !== undefined && { caDigest: digestOf(ca) }),
-    }).replace(PLACEHOLDER, PLACEHOLDER.toUpperCase());
+    }).replace(address ? '' : PLACEHOLDER, address ? '' : PLACEHOLDER.toUpperCase());
+    if (controller.protocol === 'http:')
+      err(
+        'warning: over http, whoever is between the machine and the controller can read the key and run programs as root on it; name the controller with https://\n',
+      );
     if (format === 'json')
       return out(`${JSON.stringify({ node: v3Name(node), key, expiresAt, join }, undefined, 2)}\n`);
-    const scheme = ca === undefined ? 'http' : 'https';
-    const from = `${scheme}://${address ?? `${PLACEHOLDER.toUpperCase()}:51121`}/install.sh`;
+    const host = address ? controller.host : controller.host.toUpperCase();
+    const from = `${controller.protocol}//${host}/install.sh`;
     out(`Run on the machine, within 20 minutes:\n\n  skerry-agent provision "${join}"\n`);
     out(`\nWithout an agent on it, as root:\n\n  ${installLine(from, join, ca && basename(String(flags.ca)))}\n`);
     if (!address)
@@ -89,9 +95,6 @@ export const provision: Command = {
 };
 
 const text = (flag: unknown) => (typeof flag === 'string' ? flag : undefined);
-
-/** What stands for the address of the controller when it is not known; a URL has it in lower case. */
-const PLACEHOLDER = 'controller';
 
 /** SHA-256 of the DER form of a certificate. */
 function digestOf(file: string): string {
