@@ -49,6 +49,8 @@ describe('a setting of the controller', () => {
     [{ gpsMode: 'dynamic' }, /not support it yet/],
     [{ gpsDevice: '/dev/ttyS0' }, /not support it yet/],
     [{ gpsScanFrequency: 5 }, /not support it yet/],
+    [{ latitude: 47.5 }, /no longitude; a position has both/],
+    [{ longitude: 8.7 }, /no latitude; a position has both/],
     [{ edgeGuardFrequency: 60 }, /not support it yet/],
     [{ containerEngineUrl: 'unix:///other.sock' }, /only the machine/],
     [{ diskDirectory: '/mnt' }, /only the machine/],
@@ -80,6 +82,14 @@ test('coordinates without a mode make the mode manual', () => {
     gpsMode: 'manual',
     latitude: 1,
     longitude: 2,
+  });
+});
+
+test('one coordinate alone is never combined with one of the machine', () => {
+  const own = 'gpsCoordinates: 47.5,8.7';
+  expect(settingsInForce(sources({ gpsMode: 'manual', latitude: 1 }, own))).toMatchObject({
+    latitude: 47.5,
+    longitude: 8.7,
   });
 });
 

@@ -98,6 +98,8 @@ const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
   gpsMode: ({ gpsMode }) => (gpsMode === 'auto' || gpsMode === 'dynamic' ? NOT_YET : undefined),
   gpsDevice: ({ gpsDevice }) => (gpsDevice ? NOT_YET : undefined),
   gpsScanFrequency: () => NOT_YET,
+  latitude: ({ longitude }) => (longitude === undefined ? 'there is no longitude; a position has both' : undefined),
+  longitude: ({ latitude }) => (latitude === undefined ? 'there is no latitude; a position has both' : undefined),
   logFileCount: (_wanted, { config }) => noLogFiles(config),
   logLimit: (_wanted, { config }) => noLogFiles(config),
   networkInterface: ({ networkInterface = 'dynamic' }, { hasInterface }) =>
