@@ -25,11 +25,6 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'agent/src/faults'),
   },
   {
-    name: 'edit-cost',
-    about: 'the cost of edits among 1,000 objects of each kind',
-    command: tests('unit', 'src/edit-cost.test.ts'),
-  },
-  {
     name: 'agent-damage',
     about: '10,000 damaged databases',
     command: tests('unit', 'agent/src/faults/damage.test.ts'),

@@ -20,7 +20,7 @@ import { storeOf } from './stores/stores.ts';
  * was written must not depend on how many others there are.
  */
 const FEW = 10;
-const MANY = process.env.SKERRY_NIGHTLY ? 1_000 : 250;
+const MANY = 1_000;
 /** Additional calls of one function that are allowed with many objects, since timers and batches vary. */
 const SLACK = 60;
 /** Greatest number of functions that a failure names. */

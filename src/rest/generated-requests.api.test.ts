@@ -10,7 +10,9 @@ import { routes } from './routes/index.ts';
 
 /** A generator makes requests from the OpenAPI document, valid and invalid ones, for a facade over a real API server. */
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
-const EXAMPLES = 50;
+const EXAMPLES = isNightly ? 50 : 2;
+/** By day the same requests each time, by one worker: Python's parser may fail in several threads. */
+const REPEATABLE = ['--workers', '1', '--seed', '1'];
 const CHECKS = 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance';
 const LIMIT_MS = 3_600_000;
 
@@ -20,11 +22,13 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
-// A minute of many programs: not for every change.
-test.runIf(isNightly)(
+test(
   'no generated request gets a 5xx but the listed 501, and every response is as the OpenAPI document says',
-  async () => {
-    const program = await findSchemathesis();
+  async ({ skip }) => {
+    const program = await findSchemathesis().catch((error: Error) => {
+      if (isNightly) throw error;
+      return skip(`schemathesis needs python3 with venv and a package index: ${error.message.slice(0, 300)}`);
+    });
     const { origin } = await cluster.startReplica();
     const folder = mkdtempSync(join(tmpdir(), 'skerry-requests-'));
     try {
@@ -34,7 +38,8 @@ test.runIf(isNightly)(
         ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
         ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
         ...['--phases', 'examples,fuzzing', '--no-shrink'],
-        ...['--workers', '4', '--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
+        ...(isNightly ? ['--workers', '4'] : REPEATABLE),
+        ...['--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
       ]);
       expect(code, output.slice(-20_000)).toBe(0);
     } finally {
