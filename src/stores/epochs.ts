@@ -84,33 +84,34 @@ export function createEpochs(options: EpochsOptions): Epochs {
     for (const listener of listeners) listener();
   }
 
-  /** Changes the stored log; `change` returns undefined when there is nothing to change. */
-  async function update(writer: KubeClient, change: (stored: EpochLog) => EpochLog | undefined): Promise<void> {
+  /**
+   * Changes the stored log. `known` is the latest position before the log is read: a position that this replica or another
+   * one issues meanwhile may be missing in what is read, and says nothing about a restore.
+   */
+  async function update(
+    writer: KubeClient,
+    change: (stored: EpochLog, known: EpochPosition | undefined) => Change,
+  ): Promise<void> {
+    const known = latestPosition(epochLog);
     let stored: EpochLog = [];
-    let next: EpochLog | undefined;
+    let { next, lost }: Change = {};
     await createOrUpdate<ConfigMap>(
       writer,
       RESOURCES.configMaps,
       ref,
-      (known) => {
-        stored = parseEpochLog(known?.data?.[KEY]);
-        next = change(stored);
+      (present) => {
+        stored = parseEpochLog(present?.data?.[KEY]);
+        ({ next, lost } = change(stored, known));
         if (!next) return undefined;
         const data = { [KEY]: formatEpochLog(next) };
-        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, ...known, data };
+        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...ref }, ...present, data };
       },
       { call: { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS } },
     );
-    advance(next ?? stored);
-  }
-
-  /** The log with a new epoch when it lacks the known position: the datastore was replaced or restored. */
-  function afterRestore(stored: EpochLog): EpochLog | undefined {
-    const known = latestPosition(epochLog);
-    if (!known || isIssued(stored, known)) return undefined;
-    const next = withNewEpoch(stored, newId(), known.epoch);
-    announce(known, next);
-    return next;
+    const now = next ?? stored;
+    const latest = latestPosition(epochLog);
+    if (lost || !latest || isIssued(now, latest)) advance(now);
+    if (lost) announce(lost, now);
   }
 
   function announce(lost: EpochPosition, next: EpochLog) {
@@ -141,7 +142,11 @@ export function createEpochs(options: EpochsOptions): Epochs {
       // A change from here on may be stored after this sequence number and gets the next one.
       timer = undefined;
       steppedAt = performance.now();
-      update(writer, (stored) => afterRestore(stored) ?? withNextSequenceNumber(stored)).catch((error: Error) => {
+      const next = (stored: EpochLog, known: EpochPosition | undefined): Change => {
+        const restored = afterRestore(stored, known);
+        return restored.next ? restored : { next: withNextSequenceNumber(stored) };
+      };
+      update(writer, next).catch((error: Error) => {
         if (signal.aborted) return;
         log.debug({ reason: error.message }, 'The epoch log could not be written');
         timer ??= setTimeout(step, RETRY_MS);
@@ -195,17 +200,19 @@ export function createEpochs(options: EpochsOptions): Epochs {
     async beginEpochAfter(position) {
       await verify();
       if (isIssued(epochLog, position) || position.epoch < (latestPosition(epochLog)?.epoch ?? 0)) return;
-      await update(client, (stored) => {
-        const lost = afterRestore(stored) ?? stored;
-        if (isIssued(lost, position) || position.epoch < (latestPosition(lost)?.epoch ?? 0))
-          return lost === stored ? undefined : lost;
-        const next = withNewEpoch(lost, newId(), position.epoch);
-        announce(position, next);
-        return next;
+      await update(client, (stored, known) => {
+        const restored = afterRestore(stored, known);
+        const { next: log = stored } = restored;
+        if (isIssued(log, position) || position.epoch < (latestPosition(log)?.epoch ?? 0)) return restored;
+        return { next: withNewEpoch(log, newId(), position.epoch), lost: position };
       });
     },
     async lead(writer, signal) {
-      const begin = () => update(writer, (stored) => withNewEpoch(afterRestore(stored) ?? stored, newId()));
+      const begin = () =>
+        update(writer, (stored, known) => {
+          const { next: log = stored, lost } = afterRestore(stored, known);
+          return { next: withNewEpoch(log, newId()), lost };
+        });
       while (!signal.aborted) {
         const begun = await begin().then(
           () => true,
@@ -222,6 +229,20 @@ export function createEpochs(options: EpochsOptions): Epochs {
       }
     },
   };
+}
+
+/** What becomes of the stored log. */
+interface Change {
+  /** undefined when there is nothing to change */
+  next?: EpochLog | undefined;
+  /** the position that was issued and that the stored log lacks */
+  lost?: EpochPosition | undefined;
+}
+
+/** A new epoch when the stored log lacks a known position: the datastore was replaced or restored. */
+function afterRestore(stored: EpochLog, known: EpochPosition | undefined): Change {
+  if (!known || isIssued(stored, known)) return {};
+  return { next: withNewEpoch(stored, newId(), known.epoch), lost: known };
 }
 
 const newId = () => randomBytes(4).toString('hex');
