@@ -3,13 +3,15 @@ import { describeTally, runProject, sum } from './vitest.ts';
 
 /**
  * All that CI runs, what fails soonest first: the checks and the unit tests, then those on a real API server, then the
- * end-to-end tests. The tests on container engines run beside the last two: they mostly wait, and share nothing with them
- * but the machine. Continues after a failure, so that one run shows all failures; the last line has the totals.
+ * end-to-end tests, alone: their agents and replicas are judged by their timing. The tests on container engines run beside those
+ * on an API server: they mostly wait, and share nothing with them but the machine. Continues after a failure, so that one
+ * run shows all failures; the last line has the totals.
  */
 const checks = await check();
 const engines = timed('engine tests', () => runProject('engine'));
 const api = await timed('API server tests', () => runProject('api', engines));
-const stories = await timed('end-to-end tests', () => runProject('e2e', engines));
-const total = sum([checks, api, await engines, stories]);
+const containers = await engines;
+const stories = await timed('end-to-end tests', () => runProject('e2e'));
+const total = sum([checks, api, containers, stories]);
 process.stdout.write(`${describeTally(total)}\n`);
 process.exitCode = total.failed > 0 ? 1 : 0;
