@@ -13,12 +13,7 @@ export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
         todo: 'The message says what is wrong: the name, revision or files of the artifact, its registry, or room on the disk. It is tried again by itself; what runs keeps the content that it has.',
       },
     },
-    run: async ({ daemon }: DoctorContext) => {
-      const items = contentOf(await daemon())?.artifacts;
-      if (!items) return { skipped: 'no running agent says what there is' };
-      const failing = textOf(items);
-      return failing ? { problem: 'failed', what: failing } : { ok: `${countOf(items)} are here` };
-    },
+    run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.artifacts, 'failed'),
   }),
   check({
     name: 'volume-mounts',
@@ -29,12 +24,7 @@ export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
         todo: 'Create the Secret or ConfigMap that the volume mount names, correct its keys, or make room on the disk, as the message says. What is here of it stays.',
       },
     },
-    run: async ({ daemon }: DoctorContext) => {
-      const items = contentOf(await daemon())?.volumeMounts;
-      if (!items) return { skipped: 'no running agent says what there is' };
-      const failing = textOf(items);
-      return failing ? { problem: 'missing', what: failing } : { ok: `${countOf(items)} are here` };
-    },
+    run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.volumeMounts, 'missing'),
   }),
 ];
 
@@ -47,3 +37,10 @@ function textOf(items: readonly ContentItem[]): string {
 
 const countOf = (items: readonly ContentItem[]) =>
   `${items.filter(({ state }) => state === 'Ready').length} of ${items.length}`;
+
+/** The result of a check of content: `problem` where some of it is not as it should be. */
+function judged<P extends string>(items: readonly ContentItem[] | undefined, problem: P) {
+  if (!items) return { skipped: 'no running agent says what there is' };
+  const failing = textOf(items);
+  return failing ? { problem, what: failing } : { ok: `${countOf(items)} are here` };
+}
