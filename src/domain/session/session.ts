@@ -1,0 +1,324 @@
+import { FRAME_TYPES, type Frame, type FrameType } from '../../wire/frames.ts';
+import {
+  type Activation,
+  CLOSE_CODES,
+  type CloseCode,
+  type LogStart,
+  readControl,
+  SESSION_TIMES,
+  type TailConfig,
+} from '../../wire/sessions.ts';
+
+/**
+ * One exec or log session between a user and an agent, as a value: what happened to it goes in, the session after that and
+ * what is to be done comes out. No clock and no socket: the caller gives the time, and `deadline` says when it is to call
+ * again.
+ *
+ *     pending --agent joins--> active --agent leaves--> resuming --agent joins--> active
+ *        any of them --user leaves, either side closes, out of time--> over
+ */
+export interface Session {
+  readonly id: string;
+  readonly target: SessionTarget;
+  readonly phase: 'pending' | 'active' | 'resuming' | 'over';
+  /** when the phase began */
+  readonly since: number;
+  /** the last frame of either side */
+  readonly activeAt: number;
+  /** how often the agent is to connect: one more after each time that it was lost */
+  readonly attempt: number;
+  /** what the user sent while there was no agent */
+  readonly waiting: readonly Frame[];
+  readonly waitingBytes: number;
+  /** whether a side takes no more frames at present */
+  readonly full: Readonly<Record<End, boolean>>;
+  /** whether reading from a side has been stopped, since the other side takes nothing */
+  readonly paused: Readonly<Record<End, boolean>>;
+  /** lines are being left out, which the user was told */
+  readonly isDropping: boolean;
+}
+
+export type End = 'user' | 'agent';
+
+export type SessionTarget =
+  | { kind: 'exec'; node: string; microservice: string; command?: readonly string[]; tty?: boolean }
+  | { kind: 'log'; node: string; microservice?: string; tail: TailConfig };
+
+export type SessionEvent =
+  | { type: 'frame'; from: End; frame: Frame }
+  | { type: 'joined' }
+  | { type: 'left'; end: End }
+  | { type: 'full' | 'drained'; end: End }
+  /** the deadline may have passed */
+  | { type: 'clock' }
+  /** ended by the controller */
+  | { type: 'stop'; code: CloseCode; reason: string };
+
+export type Effect =
+  | { do: 'send'; to: End; frame: Frame }
+  | { do: 'close'; end: End; code: CloseCode; reason: string }
+  | { do: 'pause' | 'resume'; end: End }
+  /** the list of sessions that the node gets has changed */
+  | { do: 'list' }
+  /** last of all: why it ended, for the audit log */
+  | { do: 'over'; code: CloseCode; reason: string };
+
+export interface Step {
+  session: Session;
+  effects: readonly Effect[];
+}
+
+/** What a user may send before the agent is there; then reading from the user stops. */
+const WAITING_BYTES = 64 * 1024;
+/** What a frame without data counts. */
+const FRAME_BYTES = 256;
+
+const T = FRAME_TYPES;
+const NONE: readonly Effect[] = [];
+const NEITHER: Session['full'] = Object.freeze({ user: false, agent: false });
+const text = (words: string) => Buffer.from(words);
+
+const NOTICES = {
+  exec: {
+    waiting: 'Waiting for the agent of the node to connect.\r\n',
+    ready: 'Connected.\r\n',
+    lost: '\r\nThe connection to the node is lost. Waiting for it to return.\r\n',
+    back: 'Connected again.\r\n',
+  },
+  log: {
+    waiting: 'waiting for the agent of the node to connect',
+    ready: 'connected',
+    lost: 'the connection to the node is lost, waiting for it to return',
+    back: 'connected again',
+  },
+} as const;
+
+const REASONS = {
+  pending: 'the agent did not connect in time',
+  resuming: 'the connection to the node did not return',
+  active: 'nothing was sent for too long',
+} as const;
+
+export function beginSession(id: string, target: SessionTarget, now: number): Step {
+  const session: Session = {
+    ...{ id, target, phase: 'pending', since: now, activeAt: now, attempt: 1, waiting: [], waitingBytes: 0 },
+    ...{ full: NEITHER, paused: NEITHER, isDropping: false },
+  };
+  return {
+    session,
+    effects: [send('user', startFrame(session, 'user', now)), notice(session, 'waiting', now), { do: 'list' }],
+  };
+}
+
+/** When `clock` is due; undefined once it is over. */
+export function deadline({ phase, since, activeAt, target: { kind } }: Session): number | undefined {
+  if (phase === 'over') return undefined;
+  if (phase === 'pending') return since + SESSION_TIMES.pending[kind];
+  return phase === 'resuming' ? since + SESSION_TIMES.resume : activeAt + SESSION_TIMES.idle[kind];
+}
+
+export function step(session: Session, event: SessionEvent, now: number): Step {
+  if (session.phase === 'over') return { session, effects: NONE };
+  return withFlow(happened(session, event, now));
+}
+
+function happened(session: Session, event: SessionEvent, now: number): Step {
+  switch (event.type) {
+    case 'frame':
+      return received({ ...session, activeAt: now }, event, now);
+    case 'joined':
+      return joined(session, now);
+    case 'left':
+      return event.end === 'user' ? over(session, CLOSE_CODES.ended, 'the user left', now) : agentLost(session, now);
+    case 'full':
+      return { session: { ...session, full: { ...session.full, [event.end]: true } }, effects: NONE };
+    case 'drained':
+      return { session: { ...session, full: { ...session.full, [event.end]: false } }, effects: NONE };
+    case 'clock':
+      return now < (deadline(session) ?? 0)
+        ? { session, effects: NONE }
+        : over(session, CLOSE_CODES.refused, REASONS[session.phase as keyof typeof REASONS], now);
+    case 'stop':
+      return over(session, event.code, event.reason, now);
+  }
+}
+
+/** What a frame of each type does: it is passed on, ends the session, is sent back if it is a keepalive, or is a line. */
+type Rule = 'pass' | 'end' | 'control' | 'line';
+const RULES: Readonly<Record<SessionTarget['kind'], Record<End, Partial<Record<FrameType, Rule>>>>> = {
+  exec: {
+    user: { [T.STDIN]: 'pass', [T.CONTROL]: 'control', [T.CLOSE]: 'end' },
+    agent: { [T.STDOUT]: 'pass', [T.STDERR]: 'pass', [T.CONTROL]: 'pass', [T.CLOSE]: 'end' },
+  },
+  log: {
+    user: { [T.CONTROL]: 'control', [T.LOG_STOP]: 'end', [T.CLOSE]: 'end' },
+    agent: {
+      [T.LOG_LINE]: 'line',
+      [T.LOG_START]: 'pass',
+      [T.LOG_ERROR]: 'pass',
+      [T.LOG_STOP]: 'end',
+      [T.CLOSE]: 'end',
+    },
+  },
+};
+
+function received(session: Session, { from, frame }: { from: End; frame: Frame }, now: number): Step {
+  const nothing = { session, effects: NONE };
+  if (from === 'agent' && (session.phase !== 'active' || !isOfSession(frame, session))) return nothing;
+  switch (RULES[session.target.kind][from][frame.type]) {
+    case 'pass':
+      return from === 'user' ? toAgent(session, frame, now) : { session, effects: [send('user', frame)] };
+    case 'line':
+      return line(session, frame, now);
+    case 'end':
+      return endedBy(session, from, frame, now);
+    case 'control': {
+      const control = readControl(frame.data);
+      if (control && 'keepalive' in control) return { session, effects: [send('user', frame)] };
+      return session.target.kind === 'exec' ? toAgent(session, frame, now) : nothing;
+    }
+    default:
+      return nothing;
+  }
+}
+
+/** Ids that a frame does not have are those of its socket. */
+const isOfSession = ({ sessionId, execId, microserviceUuid }: Frame, { id, target }: Session) =>
+  (sessionId ?? id) === id && (execId ?? id) === id && (!microserviceUuid || microserviceUuid === target.microservice);
+
+/** To the agent, or kept until there is one. */
+function toAgent(session: Session, frame: Frame, now: number): Step {
+  const filled: Frame = { ...frame, ...idsOf(session), timestamp: frame.timestamp ?? now };
+  if (session.phase === 'active') return { session, effects: [send('agent', filled)] };
+  return {
+    session: {
+      ...session,
+      waiting: [...session.waiting, filled],
+      waitingBytes: session.waitingBytes + filled.data.length + FRAME_BYTES,
+    },
+    effects: NONE,
+  };
+}
+
+/** A user that reads slowly does not stop a log: lines are left out, and the log says so once. */
+function line(session: Session, frame: Frame, now: number): Step {
+  if (!session.full.user) return { session: { ...session, isDropping: false }, effects: [send('user', frame)] };
+  if (session.isDropping) return { session, effects: NONE };
+  const words = 'lines are left out, since they are read too slowly';
+  return {
+    session: { ...session, isDropping: true },
+    effects: [send('user', { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now })],
+  };
+}
+
+function joined(session: Session, now: number): Step {
+  const isFirst = session.phase === 'pending';
+  const active: Session = {
+    ...session,
+    ...{ phase: 'active', since: now, activeAt: now, waiting: [], waitingBytes: 0 },
+    full: { ...session.full, agent: false },
+    paused: { ...session.paused, agent: false },
+  };
+  return {
+    session: active,
+    effects: [
+      send('agent', startFrame(session, 'agent', now)),
+      notice(session, isFirst ? 'ready' : 'back', now),
+      ...session.waiting.map((frame) => send('agent', frame)),
+    ],
+  };
+}
+
+function agentLost(session: Session, now: number): Step {
+  if (session.phase !== 'active') return { session, effects: NONE };
+  const resuming: Session = {
+    ...session,
+    ...{ phase: 'resuming', since: now, attempt: session.attempt + 1 },
+    full: { ...session.full, agent: false },
+    paused: { ...session.paused, agent: false },
+  };
+  return { session: resuming, effects: [notice(session, 'lost', now), { do: 'list' }] };
+}
+
+/** One side has ended it: the other side gets its frame. */
+function endedBy(session: Session, from: End, frame: Frame, now: number): Step {
+  const reason = from === 'user' ? 'the user ended the session' : 'the agent ended the session';
+  if (from === 'agent') return finish(session, CLOSE_CODES.ended, reason, [send('user', frame)]);
+  return over(session, CLOSE_CODES.ended, reason, now);
+}
+
+/** Ended by the controller, or by the user: whoever is still there is told why. */
+function over(session: Session, code: CloseCode, reason: string, now: number): Step {
+  const frame = (type: FrameType): Frame => ({ type, data: text(reason), ...idsOf(session), timestamp: now });
+  const isExec = session.target.kind === 'exec';
+  return finish(session, code, reason, [
+    send('user', frame(isExec ? T.CLOSE : code === CLOSE_CODES.ended ? T.LOG_STOP : T.LOG_ERROR)),
+    ...(session.phase === 'active' ? [send('agent', frame(isExec ? T.CLOSE : T.LOG_STOP))] : []),
+  ]);
+}
+
+function finish(session: Session, code: CloseCode, reason: string, last: readonly Effect[]): Step {
+  return {
+    session: { ...session, phase: 'over', waiting: [], waitingBytes: 0 },
+    effects: [
+      ...last,
+      { do: 'close', end: 'user', code, reason },
+      // What is due from the controller's side is no fault of the agent.
+      { do: 'close', end: 'agent', code: code === CLOSE_CODES.goingAway ? code : CLOSE_CODES.ended, reason },
+      { do: 'list' },
+      { do: 'over', code, reason },
+    ],
+  };
+}
+
+/** Stops reading from the side whose frames the other side does not take, and begins again once it does. */
+function withFlow(done: Step): Step {
+  const { session } = done;
+  if (session.phase === 'over') return done;
+  const isActive = session.phase === 'active';
+  const wanted: Session['paused'] = {
+    user: isActive ? session.full.agent : session.waitingBytes >= WAITING_BYTES,
+    // Lines of logs are left out instead.
+    agent: isActive && session.target.kind === 'exec' && session.full.user,
+  };
+  const { paused } = session;
+  if (wanted.user === paused.user && wanted.agent === paused.agent) return done;
+  const turns = (['user', 'agent'] as const)
+    .filter((end) => wanted[end] !== paused[end])
+    .map((end): Effect => ({ do: wanted[end] ? 'pause' : 'resume', end }));
+  return { session: { ...session, paused: wanted }, effects: [...done.effects, ...turns] };
+}
+
+const send = (to: End, frame: Frame): Effect => ({ do: 'send', to, frame });
+
+function idsOf({ id, target }: Session): Partial<Frame> {
+  if (target.kind === 'exec') return { sessionId: id, execId: id, microserviceUuid: target.microservice };
+  return {
+    sessionId: id,
+    microserviceUuid: target.microservice ?? null,
+    iofogUuid: target.microservice === undefined ? target.node : null,
+  };
+}
+
+function notice(session: Session, which: keyof (typeof NOTICES)['exec'], now: number): Effect {
+  const { kind } = session.target;
+  const type = kind === 'exec' ? T.STDERR : T.LOG_LINE;
+  const data = text(NOTICES[kind][which]);
+  return send('user', { type, data, ...idsOf(session), timestamp: now, notice: true });
+}
+
+/** The first frame that a side gets. */
+function startFrame(session: Session, to: End, now: number): Frame {
+  const { id, target } = session;
+  const resumed = to === 'agent' && session.phase !== 'pending' && { resumed: true };
+  const said: Activation | LogStart =
+    target.kind === 'exec'
+      ? {
+          ...{ sessionId: id, microserviceUuid: target.microservice },
+          ...(to === 'agent' && { execId: id, timestamp: now }),
+          ...resumed,
+        }
+      : { sessionId: id, tailConfig: target.tail, ...resumed };
+  const type = target.kind === 'exec' ? T.ACTIVATION : T.LOG_START;
+  return { type, data: text(JSON.stringify(said)), ...idsOf(session), timestamp: now };
+}
