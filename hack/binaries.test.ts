@@ -110,6 +110,10 @@ test('every tool has a pinned version', () => {
   for (const tool of TOOLS) expect(toolVersion(tool)).toMatch(/^\d+\.\d+\.\d+$/);
 });
 
+test('nodes have the version of the API server', () => {
+  expect(toolVersion('kubelet')).toBe(toolVersion('kube-apiserver'));
+});
+
 test('the version of a required module is read from both forms of go.mod', () => {
   const text =
     'module x\n\nrequire a.b/c v1.2.3\n\nrequire (\n\td.e/f/v3 v3.0.1 // indirect\n)\nreplace d.e/f/v3 => x v9.9.9\n';

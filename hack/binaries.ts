@@ -10,7 +10,16 @@ import { type Log, startClock } from './progress.ts';
 import { downloadEnvtest, downloadKubernetes } from './release.ts';
 
 /** A third-party program that the stack or the tests run. */
-export type Tool = 'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'kubectl' | 'registry' | 'nats-server';
+export type Tool =
+  | 'etcd'
+  | 'kube-apiserver'
+  | 'kube-controller-manager'
+  | 'kubectl'
+  | 'registry'
+  | 'nats-server'
+  | 'kube-scheduler'
+  | 'kubelet'
+  | 'kube-proxy';
 
 interface ToolFacts {
   /** Folder under hack/tools whose go.mod pins it. */
@@ -28,9 +37,12 @@ interface ToolFacts {
 
 const TOOLS_FOLDER = join(import.meta.dirname, 'tools');
 
-function kubernetes(command: string, rest: Pick<ToolFacts, 'probe' | 'release'>): ToolFacts {
+/** Nodes need modules that no other part of Kubernetes does: without them, `make up` downloads less. */
+const NODE_PINS = 'kubernetes-node';
+
+function kubernetes(command: string, rest: Pick<ToolFacts, 'probe' | 'release'>, pins = 'kubernetes'): ToolFacts {
   return {
-    pins: 'kubernetes',
+    pins,
     module: 'k8s.io/kubernetes',
     package: `k8s.io/kubernetes/cmd/${command}`,
     variables: (version) => ({
@@ -40,6 +52,12 @@ function kubernetes(command: string, rest: Pick<ToolFacts, 'probe' | 'release'>)
     }),
     ...rest,
   };
+}
+
+/** A program that only clusters with nodes have (hack/cluster). */
+function ofNodes(command: string): ToolFacts {
+  const probe = { args: ['--version'], pattern: /^Kubernetes v([\d.]+)/m, atLeast: '1.32' };
+  return kubernetes(command, { probe, release: 'kubernetes' }, NODE_PINS);
 }
 
 const FACTS: Record<Tool, ToolFacts> = {
@@ -75,6 +93,9 @@ const FACTS: Record<Tool, ToolFacts> = {
     package: 'github.com/nats-io/nats-server/v2',
     probe: { args: ['--version'], pattern: /^nats-server: v([\d.]+)/m, atLeast: '2.11' },
   },
+  'kube-scheduler': ofNodes('kube-scheduler'),
+  kubelet: ofNodes('kubelet'),
+  'kube-proxy': ofNodes('kube-proxy'),
 };
 
 /** Every tool, in the order that costs the least waiting. */
@@ -187,10 +208,14 @@ export function compareVersions(a: string, b: string): number {
   return 0;
 }
 
-/** Names the set of pinned versions, so that a changed pin never finds old binaries. */
+/**
+ * Names the set of pinned versions, so that a changed pin never finds old binaries. Nodes have the version of the rest of
+ * Kubernetes.
+ */
 function versionsHash(): string {
   const hash = createHash('sha256').update(`${process.platform}/${process.arch}`);
-  for (const pins of [...new Set(TOOLS.map((tool) => FACTS[tool].pins))].sort()) {
+  const counted = TOOLS.map((tool) => FACTS[tool].pins).filter((pins) => pins !== NODE_PINS);
+  for (const pins of [...new Set(counted)].sort()) {
     hash.update(readFileSync(join(TOOLS_FOLDER, pins, 'go.mod')));
   }
   return hash.digest('hex').slice(0, 12);

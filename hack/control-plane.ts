@@ -22,10 +22,15 @@ export interface ControlPlaneOptions {
   port?: number;
   /** Further flags of kube-apiserver. */
   apiServerFlags?: readonly string[];
+  /**
+   * For a cluster with nodes: the address that the API server listens on and advertises to pods, and the users of the
+   * programs on the nodes, with their groups. All controllers run then.
+   */
+  nodes?: { address: string; users: Readonly<Record<string, readonly string[]>> };
   log?: Log;
 }
 
-/** An etcd, an API server and a controller manager of our own, on loopback. */
+/** An etcd, an API server and a controller manager of our own, on loopback unless there are nodes. */
 export interface ControlPlane extends AsyncDisposable {
   /** Path of the kubeconfig of a cluster admin. */
   readonly kubeconfig: string;
@@ -35,6 +40,8 @@ export interface ControlPlane extends AsyncDisposable {
   readonly caFile: string;
   /** Bearer token of the cluster admin. */
   readonly adminToken: string;
+  /** Writes a kubeconfig for one of the users of `nodes`; returns its path. */
+  kubeconfigOf(user: string): string;
   readonly logs: { etcd: string; apiServer: string; controllerManager?: string };
   /** Current process ids; a process that does not run is absent. */
   pids(): { etcd?: number; apiServer?: number; controllerManager?: number };
@@ -64,7 +71,7 @@ const CRD_PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 
 /**
- * The controllers that the controller manager runs. There are no nodes and no pods, so the controllers for those would
+ * The controllers that the controller manager runs where there are no nodes and no pods: the controllers for those would
  * only delay the start.
  */
 const CONTROLLERS = [
@@ -107,9 +114,10 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   const leftovers = await stopLeftovers(dir);
   if (leftovers.length > 0) log(`Stopped what an earlier run left: ${leftovers.join(', ')}`);
 
-  const files = keyFiles(dir);
+  const { address = '127.0.0.1', users = {} } = options.nodes ?? {};
+  const files = keyFiles(dir, users);
   const ports = await choosePorts(dir, options.port);
-  const url = `https://127.0.0.1:${ports.apiServer}`;
+  const url = `https://${address}:${ports.apiServer}`;
   const etcdUrl = `http://127.0.0.1:${ports.etcd}`;
   const peerUrl = `http://127.0.0.1:${ports.etcdPeer}`;
 
@@ -140,12 +148,16 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       command: tools['kube-apiserver'] as string,
       args: [
         ...['--etcd-servers', etcdUrl, '--secure-port', `${ports.apiServer}`],
+        ...['--bind-address', address, '--advertise-address', address],
         // Other machines cannot use the loopback address, so it is not advertised.
-        ...['--bind-address', '127.0.0.1', '--advertise-address', '127.0.0.1', '--endpoint-reconciler-type', 'none'],
+        ...(options.nodes
+          ? ['--kubelet-preferred-address-types', 'InternalIP']
+          : ['--endpoint-reconciler-type', 'none']),
         ...['--cert-dir', files.certs, '--token-auth-file', files.tokens],
         ...['--service-account-key-file', files.serviceAccountKey],
         ...['--service-account-signing-key-file', files.serviceAccountKey, '--service-account-issuer', ISSUER],
-        ...['--authorization-mode', 'RBAC', '--service-cluster-ip-range', '10.0.0.0/24', '--allow-privileged=true'],
+        ...['--authorization-mode', options.nodes ? 'Node,RBAC' : 'RBAC'],
+        ...['--service-cluster-ip-range', '10.0.0.0/24', '--allow-privileged=true'],
         ...(options.apiServerFlags ?? []),
       ],
     });
@@ -200,7 +212,8 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
           ...['--authentication-tolerate-lookup-failure', '--bind-address', '127.0.0.1', '--secure-port', '0'],
           ...['--leader-elect=false', '--use-service-account-credentials'],
           ...['--service-account-private-key-file', files.serviceAccountKey, '--root-ca-file', files.ca],
-          ...['--kube-api-qps', '300', '--kube-api-burst', '600', '--controllers', CONTROLLERS.join(',')],
+          ...['--kube-api-qps', '300', '--kube-api-burst', '600', '--controllers'],
+          options.nodes ? '*' : CONTROLLERS.join(','),
         ],
       });
       manager = running;
@@ -221,6 +234,13 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       url,
       caFile: files.ca,
       adminToken: files.adminToken,
+      kubeconfigOf(user) {
+        const token = files.userTokens.get(user);
+        if (token === undefined) throw new Error(`there is no user ${user}`);
+        const path = join(dir, `${user.replaceAll(':', '-')}.kubeconfig`);
+        writeFileSync(path, kubeconfigOf({ name, namespace, url, ca, token }), { mode: 0o600 });
+        return path;
+      },
       logs: {
         etcd: etcd.logFile,
         apiServer: (apiServer as unknown as Daemon).logFile,
@@ -304,9 +324,10 @@ interface KeyFiles {
   tokens: string;
   adminToken: string;
   managerToken: string;
+  userTokens: ReadonlyMap<string, string>;
 }
 
-function keyFiles(dir: string): KeyFiles {
+function keyFiles(dir: string, users: Readonly<Record<string, readonly string[]>>): KeyFiles {
   const certs = join(dir, 'certs');
   const serviceAccountKey = join(dir, 'service-account.key');
   const tokens = join(dir, 'tokens.csv');
@@ -319,13 +340,14 @@ function keyFiles(dir: string): KeyFiles {
     const lines = [
       `${token()},admin,admin,system:masters`,
       `${token()},system:kube-controller-manager,system:kube-controller-manager,`,
+      ...Object.entries(users).map(([user, groups]) => `${token()},${user},${user},"${groups.join(',')}"`),
     ];
     writeFileSync(tokens, `${lines.join('\n')}\n`, { mode: 0o600 });
   }
-  const [adminToken, managerToken] = readFileSync(tokens, 'utf8')
-    .split('\n')
-    .map((line) => line.split(',')[0]) as [string, string];
-  return { certs, ca: join(certs, 'apiserver.crt'), serviceAccountKey, tokens, adminToken, managerToken };
+  const lines = readFileSync(tokens, 'utf8').trim().split('\n');
+  const userTokens = new Map(lines.map((line) => line.split(',')).map(([token = '', user = '']) => [user, token]));
+  const [adminToken, managerToken] = [...userTokens.values()] as [string, string];
+  return { certs, ca: join(certs, 'apiserver.crt'), serviceAccountKey, tokens, adminToken, managerToken, userTokens };
 }
 
 async function choosePorts(

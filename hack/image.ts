@@ -193,7 +193,7 @@ export function saveImage(image: Image, reference: string): Buffer {
           {
             ...image.top,
             annotations: {
-              'io.containerd.image.name': reference,
+              'io.containerd.image.name': fullReference(reference),
               'org.opencontainers.image.ref.name': reference.slice(reference.lastIndexOf(':') + 1),
             },
           },
@@ -215,6 +215,13 @@ export function saveImage(image: Image, reference: string): Buffer {
     ...[...image.manifests].map(([digest, { bytes }]) => [pathOf({ digest }), bytes] as [string, Buffer]),
   ];
   return makeTar(files.map(([path, content]) => ({ path, type: 'file', content })));
+}
+
+/** containerd stores an image under the name that it is given, and looks it up by the full one. */
+function fullReference(reference: string): string {
+  const [first = '', ...rest] = reference.split('/');
+  if (rest.length === 0) return `docker.io/library/${reference}`;
+  return /[.:]|^localhost$/.test(first) ? reference : `docker.io/${reference}`;
 }
 
 /** The image for an architecture from a folder with an OCI layout, such as an unpacked archive. */

@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { processStartTime } from '../process.ts';
+
+/**
+ * The network of a cluster: a bridge, with this machine at its first address. Nodes and routers of machines outside are
+ * attached to it.
+ */
+export interface ClusterNetwork extends Disposable {
+  readonly bridge: string;
+  /** `10.250.7.0/24` */
+  readonly subnet: string;
+  /** The address of a host number; 1 is this machine. */
+  address(host: number): string;
+  /** Gives a network namespace, by the id of a process in it, an interface `eth0` on the bridge. */
+  attach(pid: number, host: number): void;
+}
+
+const PREFIX = 'skc-';
+let count = 0;
+
+/** Needs root and `ip` (Debian: iproute2). */
+export function createClusterNetwork(): ClusterNetwork {
+  removeLeftovers();
+  // The name says whose it is: a later run removes what a killed run left.
+  const bridge = `${PREFIX}${process.pid}-${++count}`;
+  const used = ip('-4', '-o', 'address');
+  const third = Array.from({ length: 64 }, () => randomInt(256)).find((each) => !used.includes(` 10.250.${each}.`));
+  if (third === undefined) throw new Error('all networks in 10.250.0.0/16 are in use');
+  const address = (host: number) => `10.250.${third}.${host}`;
+  ip('link', 'add', bridge, 'type', 'bridge');
+  ip('address', 'add', `${address(1)}/24`, 'dev', bridge);
+  ip('link', 'set', bridge, 'up');
+  return {
+    bridge,
+    subnet: `10.250.${third}.0/24`,
+    address,
+    attach(pid, host) {
+      const cable = `${bridge.replace(PREFIX, 'skv')}.${host}`.slice(-15);
+      ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(pid));
+      ip('link', 'set', cable, 'master', bridge, 'up');
+      const inside = (...args: string[]) => run('nsenter', ['--target', String(pid), '--net', 'ip', ...args]);
+      inside('link', 'set', 'lo', 'up');
+      inside('address', 'add', `${address(host)}/24`, 'dev', 'eth0');
+      inside('link', 'set', 'eth0', 'up');
+      inside('route', 'add', 'default', 'via', address(1));
+    },
+    [Symbol.dispose]() {
+      // The cables are removed with the namespaces at their other ends.
+      spawnSync('ip', ['link', 'delete', bridge]);
+    },
+  };
+}
+
+/** Removes the bridges of runs that were killed. */
+function removeLeftovers(): void {
+  for (const name of readdirSync('/sys/class/net')) {
+    const [, pid] = /^skc-(\d+)-/.exec(name) ?? [];
+    if (pid && processStartTime(Number(pid)) === undefined) spawnSync('ip', ['link', 'delete', name]);
+  }
+}
+
+const ip = (...args: string[]) => run('ip', args);
+
+function run(command: string, args: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${stderr?.trim() || error?.message}`);
+  return stdout;
+}

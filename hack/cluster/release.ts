@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import packageJson from '../../package.json' with { type: 'json' };
+import { NODE_FLAGS } from '../agent-release.ts';
+import { bundle } from '../build.ts';
+import { hostArchitecture, saveImage } from '../image.ts';
+import { layOut, makeDebianPackage } from '../package/agent.ts';
+import { type Ground, groundImage, type Origin, productImage, products } from '../package/images.ts';
+import { librariesFor } from '../package/parts.ts';
+import { ROOT } from '../paths.ts';
+
+/** Parts of a release for tests: made as `make release` makes them, for this platform alone, and with the Node that runs this. */
+const { version: OWN } = packageJson;
+const NODE = join(ROOT, 'node_modules/node/bin/node');
+const originOf = (version: string): Origin => ({ version, revision: 'test', created: new Date(0) });
+
+/** The program of another version is this one, which says another version of itself. */
+function relabelled(path: string, version: string): void {
+  if (version !== OWN) writeFileSync(path, readFileSync(path, 'utf8').replaceAll(`"${OWN}"`, `"${version}"`));
+}
+
+/** The image of the controller, as an archive; its reference is that of a release. */
+export async function controllerImage({ version = OWN }: { version?: string } = {}): Promise<Buffer> {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-image-'));
+  try {
+    const bundles = {
+      skerry: await bundle('skerry', dir),
+      'skerry-templates': await bundle('skerry-templates', dir),
+      'skerry-agent': { path: '', packages: [] },
+    };
+    relabelled(bundles.skerry.path, version);
+    const architecture = hostArchitecture();
+    const license = join(ROOT, 'LICENSE');
+    const ground: Ground = { node: { binary: NODE, license }, libraries: await librariesFor(architecture) };
+    const [controller] = products(bundles, NODE_FLAGS);
+    if (!controller) throw new Error('there is no image of the controller');
+    const origin = originOf(version);
+    const below = groundImage(ground, architecture, origin, 1);
+    return saveImage(productImage(controller, ground, below, architecture, origin).image, controllerReference(version));
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+}
+
+export const controllerReference = (version = OWN) => `skerry/controller:${version}`;
+
+/** What `releasesVolume` of the chart has: the package of the agent for this platform, in `folder`. */
+export async function agentReleases(folder: string, version = OWN): Promise<void> {
+  const work = mkdtempSync(join(tmpdir(), 'skerry-package-'));
+  try {
+    const [agent, launcher] = [await bundle('skerry-agent', work), await bundle('skerry-agent-launcher', work)];
+    relabelled(agent.path, version);
+    const tree = join(work, 'tree');
+    const origin = originOf(version);
+    const parts = { agent: agent.path, launcher: launcher.path, node: NODE, notice: '', billOfMaterials: '{}' };
+    layOut(tree, parts, origin);
+    const architecture = hostArchitecture();
+    const file = `skerry-agent-${version}-linux-${architecture}.deb`;
+    for (const each of [version, 'latest']) mkdirSync(join(folder, each), { recursive: true });
+    const to = join(folder, version, file);
+    await makeDebianPackage(tree, architecture, origin, { to, compression: ['-Zgzip', '-z1'] });
+    const deb = { file, sha256: createHash('sha256').update(readFileSync(to)).digest('hex') };
+    // Machines of tests have apt, which takes the first.
+    const packages = { [architecture]: { deb, archive: { file: 'none.tar.gz', sha256: '0'.repeat(64) } } };
+    writeFileSync(join(folder, 'latest/packages.json'), JSON.stringify({ version, packages }));
+  } finally {
+    rmSync(work, { recursive: true });
+  }
+}
