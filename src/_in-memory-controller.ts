@@ -37,6 +37,8 @@ import { artifactFingerprint, type MicroserviceStatus } from './wire/index.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;
+/** The number of the node that all others name as their router. */
+export const ROUTER = 6;
 /** Runtimes of every node's engine. */
 export const RUNTIMES = ['crun', 'runc'] as const;
 
@@ -341,7 +343,15 @@ function fill(stores: Stores, size: number) {
       spec: { id, url: `${name}.example`, isPublic: true, type: 'oci', insecure: false, ...spec },
     }) as Registry;
   const nodes = [...numbers, size].map(
-    (i) => ({ ...made('EdgeNode', `gateway-${i}`), spec: { uuid: uuidOf(`node ${i}`), archId: 1 } }) as EdgeNode,
+    (i) =>
+      ({
+        ...made('EdgeNode', `gateway-${i}`),
+        spec: {
+          uuid: uuidOf(`node ${i}`),
+          archId: 1,
+          ...(i === ROUTER ? { routerMode: 'interior' } : size > ROUTER && { upstreamRouters: [`gateway-${ROUTER}`] }),
+        },
+      }) as EdgeNode,
   );
   stores.nodes.swap(nodes, '1');
   stores.applications.swap(

@@ -4,6 +4,7 @@ import {
   applicationBody,
   type InMemoryController,
   NAMESPACE,
+  ROUTER,
   RUNTIMES,
   startInMemoryController,
 } from './_in-memory-controller.ts';
@@ -151,6 +152,14 @@ const OTHERS: Record<string, Step> = {
     cluster.edit(node(3), ({ spec }) => {
       spec.description = 'edited';
     }),
+  'a node that all others name as their router is edited': ({ cluster, node }) =>
+    cluster.edit(node(ROUTER), ({ spec }) => {
+      spec.description = 'edited';
+    }),
+  'a node names another one as its router': async ({ rest, node }) => {
+    const body = { upstreamRouters: [nodeUuid(node(ROUTER))] };
+    expect(await rest('PATCH', `/node/${nodeUuid(node(3))}`, body)).toBe(204);
+  },
   'a registry that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {
       spec.email = 'edited@plant.example';

@@ -21,7 +21,8 @@ export const CONDITIONS = {
     'The datastore lacks what the node was sent; the node retains what it runs until an operator accepts the datastore.',
   ActionIgnored:
     'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
-  SettingsRefused: 'The machine keeps its own settings although the spec asks for others.',
+  SettingsRefused:
+    'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
 export type ConditionType = keyof typeof CONDITIONS;
 
@@ -31,7 +32,10 @@ export const VERDICT_REASONS = {
   UuidTaken: 'Another, older object has the same uuid; it wins.',
   IdTaken: 'The id that the spec asks for belongs to another object; this one was given another.',
   NodeNotSet: 'The microservice names no node.',
-  NodeNotFound: 'The node that the microservice names, or a node that the object is linked to, does not exist.',
+  NodeNotFound:
+    'The node that the microservice names, a node that the object is linked to, or a router or bus server that a node names does not exist.',
+  RouterWrongMode: 'A router that a node names accepts no connections of others.',
+  BusServerWrongMode: 'A bus server that a node names accepts no connections of others.',
   NodeDeleting: 'The node that the microservice names is being deleted.',
   MovingFromNode: 'The node that the microservice was moved from has not reported yet that it stopped it.',
   NodeFull: 'The node has as many microservices as the desired state of a node can hold.',

@@ -4,6 +4,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import {
   affectsStatus,
   checkNodeDeletion,
+  concernsDownstream,
   firstReportWait,
   type Identity,
   identityLabels,
@@ -15,10 +16,13 @@ import {
   type SilenceChange,
   silenceChange,
   silenceDueMs,
+  upstreamVerdicts,
   v3Name,
 } from '../domain/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
+  both,
+  type Change,
   type Controller,
   createController,
   done,
@@ -68,7 +72,8 @@ export function createEdgeNodeController(
     name: 'edge-node',
     watches: [
       watching(stores.nodes, (change) => {
-        if (changesMoreThanStatus(change)) return [change.key, ...sameIdentity(deps, change.object)];
+        if (changesMoreThanStatus(change))
+          return [change.key, ...sameIdentity(deps, change.object), ...downstream(deps, change)];
         return statuses.isForeign(change) ? [change.key] : [];
       }),
       // Verdicts on entries are part of a node's platform status.
@@ -122,6 +127,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
   function plan(node: EdgeNode, identity: Identity, seen: ReturnType<typeof observe>) {
     const desired = deps.desired(node);
     const rival = nodeVerdict(node, lookups);
+    const upstreams = upstreamVerdicts(node, lookups);
     const provisioned = deps.provisioned(seen.uuid);
     const status = nodeStatus({
       node,
@@ -131,6 +137,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       ...(seen.observation && { observation: seen.observation }),
       ...(desired && { desired }),
       ...(rival && { identity: rival }),
+      upstreams,
       ...(provisioned && { provisioned }),
     });
     return { ...status, ...identity };
@@ -202,6 +209,16 @@ function changeOf({ status }: EdgeNode, alive: Liveness): SilenceChange | undefi
 
 const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: Secret) =>
   ownerReferences.filter(({ kind }) => kind === RESOURCES.nodes.kind).map(({ name }) => keyFor(namespace, name));
+
+/** The nodes that name a node as their router or bus server, when its change may concern them. */
+function downstream({ stores }: ControllerDependencies, change: Change<EdgeNode>): Iterable<string> {
+  const { type, object, previous, initial } = change;
+  // Nodes that exist at the start are reconciled anyway.
+  if (initial || (type === 'set' && previous && !concernsDownstream(object, previous))) return [];
+  return both((node: EdgeNode) =>
+    [nodeUuid(node), v3Name(node)].flatMap((name) => stores.nodes.byIndex('upstream', name).map(keyOf)),
+  )(change);
+}
 
 const sameIdentity = ({ stores }: ControllerDependencies, node: EdgeNode) =>
   [...stores.nodes.byIndex('name', v3Name(node)), ...stores.nodes.byIndex('uuid', nodeUuid(node))].map(keyOf);

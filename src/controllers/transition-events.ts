@@ -7,7 +7,7 @@ interface WithConditions {
 }
 
 /** Conditions whose transitions are recorded as events. */
-const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored'];
+const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored', 'SettingsRefused'];
 
 /** Reasons of Ready=False that are intermediate steps or requested by a user, whose events are not warnings. */
 const EXPECTED: ReadonlySet<string> = new Set<Reason>([

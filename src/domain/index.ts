@@ -21,6 +21,7 @@ export * from './edge-node/status.ts';
 export * from './edge-node/status-cost.ts';
 export * from './edge-node/status-filter.ts';
 export * from './edge-node/status-timing.ts';
+export * from './edge-node/upstreams.ts';
 export * from './edge-node/verdict.ts';
 export * from './errors.ts';
 export * from './fleet.ts';

@@ -1,4 +1,5 @@
 import { type EdgeNode, edgeNodeResource } from '../api/v3/edge-node.ts';
+import { upstreamsOf } from '../domain/edge-node/upstreams.ts';
 import { defineKind } from './definition.ts';
 
 export const edgeNodeKind = defineKind<EdgeNode>()({
@@ -10,6 +11,8 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
   indexes: {
     /** names of the applications that it still reports */
     reports: reportedApplicationsOf,
+    /** names and uuids of the nodes that it names as routers or bus servers */
+    upstream: ({ spec }) => upstreamsOf(spec),
   },
 });
 

@@ -691,6 +691,8 @@ describe('verdict', () => {
     tried.add('PublisherReserved');
     // Registries: src/domain/registry/registry.test.ts
     tried.add('CaInvalid');
+    // are of nodes that name others: see edge-node/upstreams.test.ts
+    tried.add('RouterWrongMode').add('BusServerWrongMode');
     // are of the reconciler: see controllers/templates.api.test.ts
     tried.add('TemplateNotFound').add('TemplateInvalid').add('TemplateConflict');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());

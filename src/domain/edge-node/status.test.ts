@@ -36,6 +36,12 @@ const taken: Verdict = {
   status: 409,
   code: 'DUPLICATE_NAME',
 };
+const unreachable: Verdict = {
+  reason: 'NodeNotFound',
+  message: 'upstreamRouters: there is no node "core"',
+  status: 404,
+  code: 'INVALID_ROUTER',
+};
 const twice = { one: { seenAt: T0 }, two: { seenAt: T0 - 10 * SECOND } };
 const seen = { lastSeenTime: at(T0 - MINUTE), daemonStatus: 'RUNNING' };
 const deleting = { deletionTimestamp: at(T0) };
@@ -208,6 +214,23 @@ describe('conditions', () => {
         'does not name settings that are equal in another spelling',
         { spec: { containerEngine: 'engine_a' }, report: { config: { containerEngine: 'docker' } } },
         undefined,
+      ],
+      [
+        'names an architecture that is not the one of the machine',
+        { spec: { archId: 2 }, status: { ...seen, archId: 1 } },
+        'archId: asked for 2 (arm64); the machine is of 1 (amd64)',
+      ],
+      ['does not name an architecture that the machine has', { spec: { archId: 1 }, status: { archId: 1 } }, undefined],
+      ['does not name an architecture that is not known yet', { spec: { archId: 2 } }, undefined],
+      [
+        'does not name the architecture 0, which asks for none',
+        { spec: { archId: 0 }, status: { archId: 1 } },
+        undefined,
+      ],
+      [
+        'names routers that the node cannot connect to',
+        { upstreams: [unreachable], report: { refusedSettings: [{ field: 'cpuLimit', reason: 'too low' }] } },
+        `cpuLimit: too low; ${unreachable.message}`,
       ],
       [
         'leaves out settings without effect, which have a condition of their own',
@@ -457,6 +480,10 @@ describe('platformStatus', () => {
       observedGeneration: 1,
       lastError: taken.message,
     });
+  });
+
+  it('is Failed with the reason while a router that the node names cannot be connected to', () => {
+    expect(platform({ upstreams: [unreachable] })).toMatchObject({ phase: 'Failed', lastError: unreachable.message });
   });
 
   it('is Deleting for a node in deletion', () => {

@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import { ANNOTATIONS } from '../../api/names.ts';
+import { ANNOTATIONS, ARCHITECTURES } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
@@ -27,6 +27,8 @@ export interface NodeStatusInputs {
   removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
   identity?: Verdict;
+  /** why the node cannot connect to routers and bus servers that it names */
+  upstreams?: readonly Verdict[];
   /** record of the last provisioning; absent while there is none */
   provisioned?: { archId: number; containerEngine?: string; provisionedAt: number };
   /** Unix ms */
@@ -78,7 +80,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       DuplicateAgent: duplicateAgent(inputs),
       DatastoreRestored: datastoreRestored(inputs),
       ActionIgnored: actionIgnored(node),
-      SettingsRefused: settingsRefused(node, report, status),
+      SettingsRefused: settingsRefused(inputs, report, status),
       NotSupportedYet: notSupportedYet(node),
     },
     new Date(now).toISOString(),
@@ -266,27 +268,40 @@ function datastoreRestored({ node, observation, desired }: NodeStatusInputs): Fi
   };
 }
 
-function settingsRefused(node: EdgeNode, report: StatusReport, status: EdgeNodeStatus): Finding | undefined {
+function settingsRefused(
+  { node, upstreams = [] }: NodeStatusInputs,
+  report: StatusReport,
+  status: EdgeNodeStatus,
+): Finding | undefined {
   const effective = status.config ?? {};
-  const owned = MACHINE_OWNED.flatMap((field) => {
+  const owned = MACHINE_OWNED.flatMap<{ field: string; reason: string }>((field) => {
     const asked = canonicalEngine(node.spec[field]);
     const is = canonicalEngine(effective[field]);
     return asked === undefined || is === undefined || asked === is
       ? []
       : [{ field, reason: `asked for ${asked}; the machine decides, and has ${is}` }];
   });
+  const { archId: asked } = node.spec;
+  const { archId: has } = status;
+  if (asked && has && asked !== has)
+    owned.push({ field: 'archId', reason: `asked for ${archName(asked)}; the machine is of ${archName(has)}` });
   // A field without effect has a condition of its own.
   const elsewhere = notActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
     ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
-  if (refused.length === 0) return undefined;
+  if (refused.length === 0 && upstreams.length === 0) return undefined;
   return {
     status: 'True',
-    reason: 'MachineDecides',
-    message: joined(refused.map(({ field, reason }) => `${field}: ${reason}`)),
+    reason: upstreams[0]?.reason ?? 'MachineDecides',
+    message: joined([
+      ...upstreams.map(({ message }) => message),
+      ...refused.map(({ field, reason }) => `${field}: ${reason}`),
+    ]),
   };
 }
+
+const archName = (id: number) => `${id} (${ARCHITECTURES[id]})`;
 
 /** Settings that are stored and have no effect yet. */
 const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [
@@ -325,16 +340,17 @@ function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
   return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
 }
 
-/** The platform has nothing to reconcile yet, so an observed generation is Ready. */
-function platformStatus({ node, identity, now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
+/** The platform has nothing to set up yet, so an observed generation is Ready, unless what it names cannot be connected to. */
+function platformStatus({ node, identity, upstreams = [], now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
   const before = node.status?.platformStatus;
   const generation = platformGeneration(node);
-  const phase = node.metadata.deletionTimestamp ? 'Deleting' : identity ? 'Failed' : 'Ready';
+  const error = identity?.message ?? joined(upstreams.map(({ message }) => message));
+  const phase = node.metadata.deletionTimestamp ? 'Deleting' : error ? 'Failed' : 'Ready';
   return {
     phase,
     generation,
     observedGeneration: phase === 'Ready' ? generation : (before?.observedGeneration ?? 0),
-    ...(identity && { lastError: cut(identity.message, BOUNDS.message) }),
+    ...(error && { lastError: cut(error, BOUNDS.message) }),
     lastTransitionAt:
       before?.phase === phase && before.lastTransitionAt ? before.lastTransitionAt : new Date(now).toISOString(),
   };

@@ -6,14 +6,15 @@ import { requestAction } from '../../domain/actions.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
-import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
+import { upstreamNode, upstreamVerdicts } from '../../domain/edge-node/upstreams.ts';
+import { verdictError } from '../../domain/errors.ts';
+import { identityLabels, nodeUuid, objectName, v3Name } from '../../domain/names.ts';
 import { mountsOn } from '../../domain/volume-mount/on-node.ts';
 import { KINDS } from '../../kinds/index.ts';
-import { oldest } from '../../stores/oldest.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
-import { invalid, notFound } from '../errors.ts';
+import { invalid } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
 import { liveNodes, mountsOfNodes } from '../reads.ts';
@@ -36,37 +37,38 @@ const versionBody = z.object({
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
-/** The name of the router of the control plane, which is no node. */
-const DEFAULT_ROUTER = 'default-router';
-
-/** The routers of a body must be nodes, by name or uuid; upstream routers must accept connections of other routers. */
-async function requireRouters(
-  deps: RestDependencies,
-  body: Record<string, unknown>,
+/**
+ * Refuses routers and bus servers that a node newly names and cannot connect to. The store may lack a node that another replica
+ * has just created.
+ */
+async function requireUpstreams(
+  { nodes, lookups }: RestDependencies,
+  after: Node,
+  before: Node | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const find = (one: string) =>
-    oldest([...deps.nodes.find('uuid', one), ...deps.nodes.find('name', one)].filter(isPresent));
-  const upstream = Array.isArray(body.upstreamRouters) ? body.upstreamRouters : [];
-  const named = [
-    ...upstream.map((router: unknown) => ({ field: 'upstreamRouters', router })),
-    { field: 'networkRouter', router: body.networkRouter },
-  ].filter(
-    (one): one is { field: string; router: string } =>
-      typeof one.router === 'string' && one.router !== '' && one.router !== DEFAULT_ROUTER,
+  const judge = () => upstreamVerdicts(after, lookups, before);
+  if (judge().some(({ reason }) => reason === 'NodeNotFound')) await nodes.refresh(signal);
+  const [first] = judge();
+  if (first) throw verdictError(first);
+}
+
+/** A router that others connect to stays one that accepts connections: 400 with the nodes that name it. */
+function requireNoDownstream({ nodes, lookups }: RestDependencies, after: Node, before: Node): void {
+  if (settingShown(before, 'routerMode') !== 'interior' || settingShown(after, 'routerMode') !== 'edge') return;
+  const named = [nodeUuid(before), v3Name(before)].flatMap((name) => nodes.find('upstream', name));
+  const downstream = new Set(
+    named.filter(
+      (one) =>
+        isPresent(one) &&
+        one.spec.upstreamRouters?.some((name) => upstreamNode(name, lookups)?.metadata.uid === before.metadata.uid),
+    ),
   );
-  if (named.some(({ router }) => !find(router))) await deps.nodes.refresh(signal);
-  for (const { field, router } of named) {
-    const node = find(router);
-    const shown = JSON.stringify(router.slice(0, 255));
-    if (!node) throw notFound('INVALID_ROUTER', `${field}: there is no node ${shown}`);
-    const mode = settingShown(node, 'routerMode');
-    if (field === 'upstreamRouters' && mode !== 'interior')
-      throw invalid(
-        `${field}: the router of ${shown} is of mode ${mode}; others connect to interior ones only`,
-        'INVALID_ROUTER',
-      );
-  }
+  if (downstream.size > 0)
+    throw invalid(
+      `routerMode: must be interior while others connect to this router: ${[...downstream].map(v3Name).sort().join(', ')}`,
+      'EDGE_ROUTER_HAS_DOWNSTREAM',
+    );
 }
 
 export const nodeRoutes = [
@@ -105,7 +107,6 @@ export const nodeRoutes = [
     errors: [400, 404, 409],
     async handler({ deps, body, signal }) {
       const { name, spec } = nodeFromBody(body);
-      await requireRouters(deps, spec, signal);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
       const node = {
@@ -114,7 +115,11 @@ export const nodeRoutes = [
         metadata: { name: object, labels: identityLabels({ uuid }) },
         spec: { ...spec, ...(object !== name && { name }) },
       };
-      await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, async () => node, signal);
+      const make = async () => {
+        await requireUpstreams(deps, node, undefined, signal);
+        return node;
+      };
+      await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, make, signal);
       return { id: uuid, uuid };
     },
   }),
@@ -146,8 +151,12 @@ export const nodeRoutes = [
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {
-      await requireRouters(deps, body, signal);
-      await editNode(deps, params.uuid, signal, (node) => withChanges(node, { spec: patchNode(node, body) }));
+      await editNode(deps, params.uuid, signal, async (node) => {
+        const patched = withChanges(node, { spec: patchNode(node, body) });
+        requireNoDownstream(deps, patched, node);
+        await requireUpstreams(deps, patched, node, signal);
+        return patched;
+      });
       return undefined;
     },
   }),
@@ -279,7 +288,7 @@ function editNode(
   deps: RestDependencies,
   uuid: string,
   signal: AbortSignal,
-  change: (node: Node) => Node,
+  change: (node: Node) => Node | Promise<Node>,
 ): Promise<Node> {
   return edit(deps.nodes, () => nodeByUuid(deps, uuid, signal), change, signal);
 }
