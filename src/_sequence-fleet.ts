@@ -232,6 +232,13 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
     state.items = state.items.filter((one) => one !== item);
   };
 
+  /** The service accounts of an application go with it. */
+  const dropWithAccounts = (item: Item) => {
+    drop(item);
+    if (item.kind !== 'applications') return;
+    for (const account of of(state, 'serviceAccounts')) if (account.name.startsWith(`${item.name}/`)) drop(account);
+  };
+
   const pathOf = (kind: Kind, item: Item | undefined, name: string) => {
     const { path, key } = FORMS[kind];
     if (key === 'id') return `${path}/${item?.id ?? NO_ID}`;
@@ -325,7 +332,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
           apply: () => {
             for (const mount of of(state, 'volumeMounts'))
               if (item && find(state, mount.draft.source) === item) drop(mount);
-            if (item) drop(item);
+            if (item) dropWithAccounts(item);
           },
         },
       );
@@ -343,7 +350,9 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
         copy.metadata.finalizers = [];
       });
     await fleet.cluster.client.delete(storeOf(kind).resource, { namespace: NAMESPACE, name: item.object });
-    drop(item);
+    // Without its finalizer an application is gone before its accounts are.
+    if (by === 'force') drop(item);
+    else dropWithAccounts(item);
   }
 
   async function link(

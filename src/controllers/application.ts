@@ -50,6 +50,7 @@ import { isOnlyRelinked } from '../stores/link-change.ts';
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
 import { storeOf } from '../stores/stores.ts';
+import { deleteAccountsOf } from './accounts-of-application.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEarlyMoves, type EarlyMoves } from './early-moves.ts';
@@ -215,6 +216,7 @@ function createReconcile(
     const application = isDeleted ? stored : await stamp(client, resource, stored, stamps, signal);
     const seen = observe(key, application, identity);
     const ownsName = seen.rival?.reason !== 'NameTaken';
+    if (isDeleted && ownsName) await deleteAccountsOf(deps, application, signal);
     const deletion = isDeleted ? checkApplicationDeletion(application, seen.nodes, clock(), { ownsName }) : undefined;
     if (deletion && !deletion.pending) {
       await removeFinalizer(client, resource, application, FINALIZERS.workloads, { signal });

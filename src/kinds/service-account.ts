@@ -15,7 +15,9 @@ export const serviceAccountKind = defineKind<ServiceAccount>()({
   inUse: { status: 409, code: 'SERVICE_ACCOUNT_IN_USE' },
   references: ({ spec }) => [{ to: 'applications', ref: spec.applicationName }],
   verdict({ spec: { applicationName, roleRef } }, find) {
-    if (find({ to: 'applications', ref: applicationName })) return roleVerdict(roleRef, 'roleRef');
+    // An application that is being deleted takes its accounts with it; one that is made now is for a later one.
+    const application = find({ to: 'applications', ref: applicationName });
+    if (application && !application.metadata.deletionTimestamp) return roleVerdict(roleRef, 'roleRef');
     return {
       reason: 'ApplicationNotFound',
       status: 404,
