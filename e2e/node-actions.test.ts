@@ -1,11 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
 import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from '../agent/src/update/_program.ts';
+import { createPlugin } from '../cli/src/_plugin.ts';
 import { installProgram, makeReleaseKey, writeRelease } from '../hack/agent-release.ts';
 import { freePort } from '../hack/ports.ts';
+import { testConfig } from '../src/_test-config.ts';
+import { connect } from '../src/connection.ts';
 import { createStack, type Stack, until, untilReady, webApplication } from './_stack.ts';
 
 /** The actions of a node, over REST and by annotation, on an agent that is installed as it is shipped. */
@@ -83,14 +86,38 @@ test('a node reboots, prunes, upgrades, falls back and rolls back, each once, an
   const failed = await statusWhen('the fall back', ({ actions }) => actions?.version === 2);
   expect(failed).toMatchObject({ version: '0.2.0', daemonStatus: 'WARNING' });
   expect(failed.warningMessage).toMatch(/update: 0.3.0 failed, 0.2.0 runs|the latest release failed/);
+  await statusWhen('the reason', ({ conditions }) => conditions?.some(({ type }) => type === 'UpdateFailed') === true);
 
   await statusWhen('readiness', ({ isReadyToRollback }) => isReadyToRollback === true);
   expect((await rest('POST', `/node/${uuid}/version/rollback`)).status).toBe(204);
   await statusWhen('the rollback', ({ version, actions }) => version === AGENT_VERSION && actions?.version === 3);
 
+  // The newest release is the one that failed here.
+  await using client = connect(testConfig(inject('kubeconfig'), stack.namespace));
+  const skerry = createPlugin(client, stack.namespace);
+  const listed = async () => (await skerry('nodes', '--outdated')).out;
+  await until('the release to be known', async () => (await listed()).includes('0.3.0'), { timeoutMs: 120_000 });
+  expect(await listed()).toMatch(/^gw-1 +True +0\.1\.0 +0\.3\.0 +kubectl skerry upgrade-agent$/m);
+  const refused = await skerry('upgrade-agent', 'gw-1', '--timeout', '2m');
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('it failed here before and is not tried again'),
+  });
+  publish('0.4.0');
+  const upgraded = await skerry('upgrade-agent', 'gw-1', '--version', '0.4.0', '--timeout', '2m');
+  expect(upgraded, upgraded.out).toMatchObject({ code: 0, err: '' });
+  expect(upgraded.out).toMatch(/gw-1: 0\.1\.0 -> 0\.4\.0 requested\n.*gw-1: runs 0\.4\.0 and is Ready .*1 of 1 done/s);
+  await until('an event of the change', async () => {
+    const { items } = await stack.kube.request<{ items: { reason: string; note: string }[] }>(
+      'GET',
+      `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`,
+    );
+    return items.some(({ note }) => note === 'the agent was 0.1.0 and is 0.4.0');
+  });
+
   expect(await ours()).toEqual(before);
   await untilReady(stack, 'plant-a');
-  // by the reboot, two upgrades and the rollback
-  expect(restarts()).toBe(4);
-  await expect(rest('GET', `/node/${uuid}`)).resolves.toMatchObject({ body: { version: AGENT_VERSION } });
+  // by the reboot, three upgrades and the rollback
+  expect(restarts()).toBe(5);
+  await expect(rest('GET', `/node/${uuid}`)).resolves.toMatchObject({ body: { version: '0.4.0' } });
 }, 240_000);

@@ -60,6 +60,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
       'skerry_nodes{state="NOT_PROVISIONED"}': '900x120',
     },
   },
+  SkerryAgentUpdatesFailed: {
+    fires: { 'skerry_agent_updates{reason="UpdateFailed"}': '1x120' },
+    silent: { 'skerry_agent_updates{reason="Downloading"}': '7x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },

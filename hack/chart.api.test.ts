@@ -119,7 +119,16 @@ describe('the chart renders', () => {
     expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');
   });
 
-  test('nothing for Prometheus and Grafana by default', async () => {
+  test('pods that a Prometheus finds by their annotations, unless the values switch them off', async () => {
+    const pods = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).find(({ kind }) => kind === 'Deployment'));
+    expect(await pods()).toContain(
+      '"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"51122","prometheus.io/path":"/metrics"}',
+    );
+    expect(await pods('--set', 'monitoring.annotations=false')).not.toContain('prometheus.io');
+  });
+
+  test('no objects of the Prometheus operator and no dashboard by default', async () => {
     const names = (await render()).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
     for (const absent of ['PodMonitor/skerry', 'PrometheusRule/skerry', 'ConfigMap/skerry-dashboard'])
       expect(names).not.toContain(absent);

@@ -50,6 +50,19 @@ export const ROWS: readonly Row[] = [
         queries: { '{{state}}': 'sum by (state) (skerry_nodes)' },
       },
       {
+        title: 'Agents by version',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: { '{{version}}': 'sum by (version) (skerry_agent_versions)' },
+      },
+      {
+        title: 'Updates of agents',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: { '{{reason}}': 'sum by (reason) (skerry_agent_updates)' },
+        about: 'Under way by what they wait for, and failed.',
+      },
+      {
         title: 'Restarts after crashes',
         kind: 'timeseries',
         unit: 'short',

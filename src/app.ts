@@ -10,6 +10,7 @@ import { createIds } from './controllers/ids.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
+import { createLatestRelease } from './install/packages.ts';
 import { KINDS, type Kinds } from './kinds/index.ts';
 import {
   createLeadership,
@@ -189,7 +190,7 @@ export async function createApp(
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       const address = internalAddress(config, internal);
       leadership.join(address);
-      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), log }));
+      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
@@ -245,6 +246,17 @@ const hostOf = (address: string) => address.replace(/:\d+$/, '');
 function placeOf({ releasesFolder, releasesUrl }: Config): Pick<InstallOptions, 'releases'> {
   if (releasesFolder) return { releases: { folder: releasesFolder } };
   return releasesUrl ? { releases: { url: releasesUrl } } : {};
+}
+
+/** What the Lease of a replica says of versions. The place where agents find updates counts before a folder without a URL. */
+function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
+  const isOwn = releasesFolder !== undefined && releasesUrl === `${publicUrl.replace(/\/+$/, '')}/releases`;
+  const isElsewhere = releasesUrl !== undefined && !isOwn;
+  const place = isElsewhere ? { url: releasesUrl } : releasesFolder ? { folder: releasesFolder } : undefined;
+  return {
+    version: packageJson.version,
+    ...(place && { agentRelease: createLatestRelease(place, () => performance.now()) }),
+  };
 }
 
 function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {

@@ -9,7 +9,11 @@ export interface Ran {
 }
 
 /** Runs command lines of the plugin against a client. */
-export function createPlugin(client: KubeClient, namespace: string, { colours = false, now = Date.now } = {}) {
+export function createPlugin(
+  client: KubeClient,
+  namespace: string,
+  { colours = false, now = Date.now, signal = new AbortController().signal } = {},
+) {
   return async (...args: string[]): Promise<Ran> => {
     let [out, err] = ['', ''];
     const code = await runPlugin(args, {
@@ -23,7 +27,7 @@ export function createPlugin(client: KubeClient, namespace: string, { colours = 
       env: {},
       connect: () => ({ client, namespace, [Symbol.asyncDispose]: async () => {} }),
       now,
-      signal: new AbortController().signal,
+      signal,
     });
     return { code, out: colours ? out : stripVTControlCharacters(out), err };
   };

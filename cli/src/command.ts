@@ -68,15 +68,23 @@ export const NODES = customResource<EdgeNode>(edgeNodeResource);
 export const APPLICATIONS = customResource<Application>(applicationResource);
 const CATALOG_ITEMS = customResource<CatalogItem>(catalogItemResource);
 
-export async function listNodes({ cluster: { client, namespace }, signal }: CommandContext): Promise<EdgeNode[]> {
-  return (await client.list(NODES, { namespace, signal })).items;
+/** A list in one response: without it, the first 500 objects. */
+const WHOLE = { limit: 0 } as const;
+
+export async function listNodes(
+  { cluster: { client, namespace }, signal }: CommandContext,
+  labelSelector?: string,
+): Promise<EdgeNode[]> {
+  return (
+    await client.list(NODES, { namespace, ...(labelSelector !== undefined && { labelSelector }), ...WHOLE, signal })
+  ).items;
 }
 
 export async function listApplications({
   cluster: { client, namespace },
   signal,
 }: CommandContext): Promise<Application[]> {
-  return (await client.list(APPLICATIONS, { namespace, signal })).items;
+  return (await client.list(APPLICATIONS, { namespace, ...WHOLE, signal })).items;
 }
 
 /** The catalog, when an entry names an item of it. Without the permission to list it, images of items are not shown. */
@@ -89,7 +97,7 @@ export async function catalogItemsFor(
   );
   if (!isUsed) return [];
   try {
-    return (await client.list(CATALOG_ITEMS, { namespace, signal })).items;
+    return (await client.list(CATALOG_ITEMS, { namespace, ...WHOLE, signal })).items;
   } catch (error) {
     if (isForbidden(error)) return [];
     throw error;

@@ -4,7 +4,20 @@ import { apply } from './commands/apply.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
 import { get } from './commands/get.ts';
+import { nodes } from './commands/nodes.ts';
 import { provision } from './commands/provision.ts';
+import { upgradeAgent } from './commands/upgrade-agent.ts';
 
 /** Every command, in the order of the help. */
-export const COMMANDS: readonly Command[] = [get, describe, apply, provision, start, stop, rebuild, doctor];
+export const COMMANDS: readonly Command[] = [
+  get,
+  describe,
+  apply,
+  provision,
+  start,
+  stop,
+  rebuild,
+  nodes,
+  upgradeAgent,
+  doctor,
+];

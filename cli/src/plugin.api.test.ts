@@ -13,6 +13,7 @@ import { normalEntry } from '../../src/domain/microservice/normal-form.ts';
 import { RESOURCES } from '../../src/kinds/index.ts';
 import type { KubeObject } from '../../src/kube/mod.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
+import { startHeartbeat } from '../../src/stores/replicas.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
 
@@ -322,6 +323,155 @@ describe('get', () => {
   });
 });
 
+describe('nodes and upgrade-agent', () => {
+  type Status = Record<string, unknown>;
+  const ready = { type: 'Ready', status: 'True', reason: 'AgentRunning', message: 'the agent runs' };
+  const at = (condition: object) => ({
+    ...{ lastTransitionTime: '2026-01-01T00:00:00Z', observedGeneration: 1, reason: 'Idle', message: '' },
+    ...condition,
+  });
+  const runs = (version: string, more: Status = {}, ...conditions: object[]): Status => ({
+    ...{ observedGeneration: 1, agent: version, version, isReadyToUpgrade: true, ...more },
+    conditions: [ready, ...conditions].map(at),
+  });
+  const ref = (node: string) => ({ namespace: cluster.namespace, name: node });
+  const setStatus = (node: string, status: Status) =>
+    cluster.kube.patch(RESOURCES.nodes, ref(node), { type: 'merge', body: { status } }, { subresource: 'status' });
+  async function addNode(node: string, status: Status) {
+    const metadata = { name: node, namespace: cluster.namespace, labels: { of: name } };
+    await cluster.kube.create(RESOURCES.nodes, { apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', metadata, spec: {} });
+    await setStatus(node, status);
+  }
+  const requestOf = async (node: string) => {
+    const { metadata } = await cluster.kube.get(RESOURCES.nodes, ref(node));
+    return JSON.parse(metadata.annotations?.['skerry.dev/version'] ?? 'null');
+  };
+  /** What an agent does once a release is requested of it. */
+  const onRequest = (node: string, act: (count: number) => Promise<unknown>) =>
+    expect
+      .poll(() => requestOf(node), { timeout: 30_000 })
+      .toBeTruthy()
+      .then(async () => act((await requestOf(node)).count));
+  const serves = (agentRelease?: string) =>
+    startHeartbeat({
+      ...{ client: cluster.kube, namespace: cluster.namespace, identity: 'pod', host: 'a', version: '9.9.9' },
+      agentRelease: async () => agentRelease,
+    });
+  const withRelease = async (version: string | undefined, act: () => Promise<void>) => {
+    await using _ = serves(version);
+    const newest = async () => JSON.parse((await skerry('nodes', '-o', 'json')).out).newest;
+    await expect.poll(newest, { timeout: 30_000 }).toBe(version);
+    await act();
+  };
+  const updating = { type: 'Updating', status: 'True', reason: 'Downloading', message: 'it fetches 0.2.0' };
+  const failed = {
+    type: 'UpdateFailed',
+    status: 'True',
+    reason: 'UpdateFailed',
+    message: '0.2.0 failed, 0.1.0 runs: it ended',
+  };
+
+  test('nodes --outdated lists the agents without the newest release, and what each waits for', async () => {
+    expect(await skerry('nodes', '--outdated')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('the controller has no release of the agent'),
+    });
+    await addNode(`${name}-a`, runs('0.1.0'));
+    await addNode(`${name}-b`, runs('0.1.0', { isReadyToUpgrade: false }));
+    await addNode(`${name}-c`, runs('0.2.0'));
+    await addNode(`${name}-d`, runs('0.10.0'));
+    await addNode(`${name}-e`, runs('0.1.0', {}, updating));
+    await addNode(`${name}-f`, runs('0.1.0', {}, failed));
+    await addNode(`${name}-g`, runs('3.1', { agent: null }));
+    await withRelease('0.2.0', async () => {
+      const { out, err } = await skerry('nodes', '--outdated', '-l', `of=${name}`);
+      expect(err).toBe('');
+      expect(out.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
+        ['NODE', 'READY', 'VERSION', 'WANTED', 'WAITS-FOR'],
+        [`${name}-a`, 'True', '0.1.0', '0.2.0', 'kubectl skerry upgrade-agent'],
+        [`${name}-b`, 'True', '0.1.0', '0.2.0', expect.stringContaining('a package: its agent cannot change')],
+        [`${name}-e`, 'True', '0.1.0', '0.2.0', 'it fetches 0.2.0'],
+        [`${name}-f`, 'True', '0.1.0', '0.2.0', failed.message],
+        [''],
+      ]);
+      expect((await skerry('nodes', '-l', `of=${name}`)).out).toMatch(
+        /-d +True +0\.10\.0 +0\.2\.0\n.*-g +True +3\.1\n/s,
+      );
+      expect((await skerry('nodes', '--outdated', '-l', 'of=none')).err).toBe('Every agent runs 0.2.0 or newer.\n');
+    });
+  });
+
+  test('upgrade-agent brings one node after another to the newest release, and passes over those that run it', async () => {
+    for (const each of ['a', 'b', 'c']) await addNode(`${name}-${each}`, runs(each === 'b' ? '0.2.0' : '0.1.0'));
+    await withRelease('0.2.0', async () => {
+      const agents = (async () => {
+        await onRequest(`${name}-a`, async (version) => {
+          expect(await requestOf(`${name}-c`)).toBeNull();
+          await setStatus(`${name}-a`, runs('0.1.0', {}, updating));
+          await setStatus(`${name}-a`, runs('0.2.0', { actions: { version } }));
+        });
+        await onRequest(`${name}-c`, (version) => setStatus(`${name}-c`, runs('0.2.0', { actions: { version } })));
+      })();
+      const { code, out, err } = await skerry('upgrade-agent', '--selector', `of=${name}`);
+      await agents;
+      expect({ code, err }).toEqual({ code: 0, err: '' });
+      expect(await requestOf(`${name}-a`)).toEqual({ count: 1, command: 'upgrade', semver: '0.2.0' });
+      expect(await requestOf(`${name}-b`)).toBeNull();
+      expect(out).toMatch(/-a: 0\.1\.0 -> 0\.2\.0 requested\n/);
+      expect(out).toMatch(/-b: runs 0\.2\.0 and is Ready \(0s\)\n/);
+      expect(out).toMatch(/-c: runs 0\.2\.0 and is Ready .*\n3 of 3 done: 0\.2\.0\n$/);
+    });
+  }, 60_000);
+
+  test('upgrade-agent ends with 1 at the first node that fails, with its reason, and leaves the rest alone', async () => {
+    for (const each of ['a', 'b']) await addNode(`${name}-${each}`, runs('0.1.0'));
+    const agent = onRequest(`${name}-a`, (version) =>
+      setStatus(`${name}-a`, runs('0.1.0', { actions: { version } }, failed)),
+    );
+    const { code, err } = await skerry('upgrade-agent', `${name}-a`, `${name}-b`, '--version', '0.2.0');
+    await agent;
+    expect(code).toBe(1);
+    expect(err).toBe(`0 of 2 done; left alone: ${name}-b\nerror: ${name}-a: it stays at 0.1.0: ${failed.message}\n`);
+    expect(await requestOf(`${name}-b`)).toBeNull();
+  }, 60_000);
+
+  test('upgrade-agent waits for a change that is under way without another request, and no longer than --timeout', async () => {
+    await addNode(name, runs('0.1.0', { isReadyToUpgrade: false }, updating));
+    const asked = { 'skerry.dev/version': '{"count": 7, "command": "upgrade", "semver": "0.2.0"}' };
+    await cluster.kube.patch(RESOURCES.nodes, ref(name), { type: 'merge', body: { metadata: { annotations: asked } } });
+    const { code, out, err } = await skerry('upgrade-agent', name, '--version', 'v0.2.0', '--timeout', '1s');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: `error: ${name}: did not come to 0.2.0 in 1s; it waits: it fetches 0.2.0\n`,
+    });
+    expect(out).toBe(`${name}: the change to 0.2.0 is under way already\n${name}: waits: it fetches 0.2.0\n`);
+    expect((await requestOf(name)).count).toBe(7);
+  });
+
+  test.each<[string, Status, RegExp]>([
+    ['is not Ready', runs('0.1.0', {}, { ...ready, status: 'Unknown', message: 'silent' }), /it is not Ready: silent/],
+    ['cannot update itself', runs('0.1.0', { isReadyToUpgrade: false }), /it waits for a package/],
+    ['runs a newer release', runs('0.3.0'), /it runs 0\.3\.0, which is newer than 0\.2\.0/],
+    ['has a third-party agent', runs('0.1.0', { agent: null }), /third-party/],
+  ])('upgrade-agent requests nothing of a node that %s', async (_, status, says) => {
+    const conditions = (status.conditions as { type: string }[]).slice(-1);
+    await addNode(name, { ...status, conditions });
+    const { code, err } = await skerry('upgrade-agent', name, '--version', '0.2.0');
+    expect(code).toBe(1);
+    expect(err).toMatch(says);
+    expect(await requestOf(name)).toBeNull();
+  });
+
+  test('upgrade-agent that is interrupted says that the same command continues', async () => {
+    await addNode(name, runs('0.1.0'));
+    const stop = new AbortController();
+    const interruptible = createPlugin(cluster.kube, cluster.namespace, { signal: stop.signal });
+    const running = interruptible('upgrade-agent', name, '--version', '0.2.0');
+    await onRequest(name, async () => stop.abort());
+    expect(await running).toMatchObject({ code: 130, err: expect.stringContaining('the same command continues') });
+  });
+});
+
 describe('describe, doctor and completion', () => {
   test('a page has facts, microservices and events', async () => {
     await apply(plant());
@@ -377,6 +527,9 @@ describe('a command line', () => {
     [['stop'], /usage: kubectl skerry stop APP\[\/MS\]/],
     [['stop', 'a/b/c'], /"a\/b\/c" must be <application> or/],
     [['apply'], /apply needs -f FILE/],
+    [['upgrade-agent'], /needs either names of nodes or --selector LABELS/],
+    [['upgrade-agent', 'a', '--version', 'new'], /--version "new" must be a version such as 1\.2\.3/],
+    [['upgrade-agent', 'a', '--timeout', '5'], /--timeout "5" must be a time such as 90s/],
   ] as const)('%j that cannot be carried out ends with 2', async ([args, message]) => {
     const { code, err } = await skerry(...args);
     expect(err).toMatch(message);

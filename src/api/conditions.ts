@@ -19,6 +19,8 @@ export const CONDITIONS = {
   DuplicateAgent: 'Two installations report with the identity of this node; neither is wiped.',
   DatastoreRestored:
     'The datastore lacks what the node was sent; the node retains what it runs until an operator accepts the datastore.',
+  Updating: 'A change of the version of the agent was requested and is neither confirmed nor given up.',
+  UpdateFailed: 'The last change of the version of the agent failed; the version before runs.',
   ActionIgnored:
     'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
   SettingsRefused:
@@ -119,6 +121,13 @@ export const STATUS_REASONS = {
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
   MachineDecides: 'The setting belongs to the machine.',
+  UpdateRequested: 'The agent has not taken up the requested change of its version.',
+  Downloading: 'The agent fetches the release, or has fetched it and starts again.',
+  UpdateRetrying: 'An attempt to change the version failed; the agent tries again.',
+  OnTrial: 'The release runs and stays once a report of it is confirmed.',
+  UpdateFailed:
+    'The agent gave the release up, or the machine went back to the version before; it waits for another request.',
+  AgentVersionChanged: 'The agent of the node has another version (an event only).',
   // Registry
   Usable: 'The registry can be used.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',

@@ -45,6 +45,8 @@ export const LABELS = {
   auditLog: `${GROUP}/audit-log`,
   /** Leases of replicas of the controller */
   replica: `${GROUP}/replica`,
+  /** on these Leases: version of the controller; the customary label */
+  version: 'app.kubernetes.io/version',
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see domain/identity.ts */

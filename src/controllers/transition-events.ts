@@ -4,10 +4,22 @@ import type { EventRecorder, KubeObject } from '../kube/mod.ts';
 
 interface WithConditions {
   conditions?: Condition[];
+  /** of the agent of a node */
+  version?: string;
 }
 
 /** Conditions whose transitions are recorded as events. */
-const REPORTED: readonly ConditionType[] = ['Ready', 'DuplicateAgent', 'DatastoreRestored', 'SettingsRefused'];
+const REPORTED: readonly ConditionType[] = [
+  'Ready',
+  'DuplicateAgent',
+  'DatastoreRestored',
+  'Updating',
+  'UpdateFailed',
+  'SettingsRefused',
+];
+
+/** Of these, True is no warning. */
+const NORMAL: ReadonlySet<ConditionType> = new Set<ConditionType>(['Updating']);
 
 /** Reasons of Ready=False that are intermediate steps or requested by a user, whose events are not warnings. */
 const EXPECTED: ReadonlySet<string> = new Set<Reason>([
@@ -38,7 +50,8 @@ export function recordTransitions(
     const was = before?.conditions?.find((condition) => condition.type === type);
     const is = after.conditions?.find((condition) => condition.type === type);
     if (!is || (was?.status === is.status && was.reason === is.reason)) continue;
-    const bad = type === 'Ready' ? is.status !== 'True' && !EXPECTED.has(is.reason) : is.status === 'True';
+    const bad =
+      type === 'Ready' ? is.status !== 'True' && !EXPECTED.has(is.reason) : is.status === 'True' && !NORMAL.has(type);
     events.record(object, {
       type: bad ? 'Warning' : 'Normal',
       reason: is.reason,
@@ -47,4 +60,12 @@ export function recordTransitions(
       about: type,
     });
   }
+  if (before?.version !== undefined && after.version !== undefined && before.version !== after.version)
+    events.record(object, {
+      type: 'Normal',
+      reason: 'AgentVersionChanged',
+      action: 'Reconcile',
+      note: `the agent was ${before.version} and is ${after.version}`,
+      about: 'Version',
+    });
 }

@@ -4,7 +4,7 @@ import { fleetFigures } from './fleet.ts';
 import type { Observation } from './inputs.ts';
 
 const NOW = 10_000_000;
-const node = (uuid: string) => ({ metadata: { name: uuid }, spec: { uuid } }) as EdgeNode;
+const node = (uuid: string, status?: object) => ({ metadata: { name: uuid }, spec: { uuid }, status }) as EdgeNode;
 const observed = (
   secondsAgo: number,
   microserviceStatus: { id: string; status: string; restartCount?: number }[] = [],
@@ -46,6 +46,34 @@ test('the figures count nodes by state, contact ages of live nodes, microservice
     { ready: 'True', reason: 'AllRunning', count: 2 },
     { ready: 'Unknown', reason: '', count: 1 },
   ]);
+});
+
+test('the figures count nodes by readiness, by version of their agent and by what an update waits for', () => {
+  const conditions = (...list: string[]) =>
+    list.map((text) => {
+      const [type = '', status = '', reason = ''] = text.split(' ');
+      return { type, status, reason };
+    });
+  const inputs = { applications: [], observation: () => undefined, now: NOW, listeningSince: 0 };
+  const { nodesReady, agentVersions, agentUpdates } = fleetFigures({
+    ...inputs,
+    nodes: [
+      node('a', { version: '0.1.0', conditions: conditions('Ready True AgentRunning', 'Updating True Downloading') }),
+      node('b', { version: '0.1.0', conditions: conditions('Ready True AgentRunning') }),
+      node('c', { version: '0.2.0', conditions: conditions('Ready Unknown NodeUnreachable') }),
+      node('d'),
+    ],
+  });
+  expect(nodesReady).toEqual([
+    { ready: 'True', reason: 'AgentRunning', count: 2 },
+    { ready: 'Unknown', reason: 'NodeUnreachable', count: 1 },
+    { ready: 'Unknown', reason: '', count: 1 },
+  ]);
+  expect(Object.fromEntries(agentVersions)).toEqual({ '0.1.0': 2, '0.2.0': 1 });
+  expect(Object.fromEntries(agentUpdates)).toEqual({ Downloading: 1 });
+  const many = Array.from({ length: 30 }, (_, index) => node(`n${index}`, { version: `1.${index % 25}` }));
+  const counted = fleetFigures({ ...inputs, nodes: many }).agentVersions;
+  expect([counted.size, counted.get('other')]).toEqual([21, 5]);
 });
 
 test('a thousand nodes of six microservices are counted in a few milliseconds', () => {

@@ -1,3 +1,5 @@
+import { compareVersions } from '../api/version.ts';
+
 /** A process of the controller, as the cluster routes show it (docs/resources/cluster.md). */
 export interface Replica {
   uuid: string;
@@ -8,6 +10,10 @@ export interface Replica {
   isActive: boolean;
   createdAt: string;
   updatedAt: string;
+  /** of the controller */
+  version?: string;
+  /** version of the latest release of the agent that it has for machines */
+  agentRelease?: string;
 }
 
 export const REPLICA_TIMES = {
@@ -25,6 +31,13 @@ export const REPLICA_TIMES = {
 export const INACTIVE_REPLICAS = 50;
 
 const ageOf = (replica: Replica, now: number) => now - Date.parse(replica.lastHeartbeat);
+
+/** The newest release of the agent that a running replica has for machines; undefined when none has any. */
+export const newestAgentRelease = (replicas: readonly Replica[]): string | undefined =>
+  replicas
+    .flatMap(({ isActive, agentRelease }) => (isActive && agentRelease !== undefined ? [agentRelease] : []))
+    .sort(compareVersions)
+    .at(-1);
 
 /** Inactive replicas that are too old, or too many; the latest are kept. */
 export function replicasToRemove<T extends Replica>(replicas: readonly T[], now: number): T[] {

@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../kube/dependencies.ts';
 import { createInstall, type InstallOptions } from './install.ts';
+import { createLatestRelease } from './packages.ts';
 
 const PACKAGE = 'content of a package';
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
@@ -264,6 +265,22 @@ test('a connection that ends gives back the downloads that waited on it', async 
   // All of them, not one.
   const open = async () => (await fetch(`${url}/releases/1.2.3/large`)).status;
   expect(await Promise.all(Array.from({ length: 8 }, open))).toEqual(Array(8).fill(200));
+});
+
+test('the latest release is the one that agents update to, else that of the packages, and none where there is no place', async () => {
+  const folder = makeReleases();
+  let now = 0;
+  const inFolder = createLatestRelease({ folder }, () => now);
+  expect(await inFolder()).toBe('1.2.3');
+  const url = `${await serve({ releases: { folder } })}/releases/`;
+  const onServer = createLatestRelease({ url }, () => now);
+  expect(await onServer()).toBe('1.2.3');
+  writeFileSync(join(folder, 'latest/manifest.json'), JSON.stringify({ version: '1.3.0' }));
+  expect([await inFolder(), await onServer()]).toEqual(['1.3.0', '1.2.3']);
+  now += 5 * 60_000;
+  expect(await onServer()).toBe('1.3.0');
+  rmSync(join(folder, 'latest'), { recursive: true });
+  expect(await inFolder()).toBeUndefined();
 });
 
 test('a controller without releases has no way in', async () => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-/** The packages of the latest release of the agent, as `make release` lists them beside the packages. */
+/** What a place of releases has, as `make release` leaves it: the packages of the latest release, and its version. */
 
 const file = z.object({
   // Both stand in a program for the shell.
@@ -37,22 +37,49 @@ export function createPackages(place: Place, now: () => number): () => Promise<P
   };
 }
 
-async function read(place: Place): Promise<Packages> {
-  const text = 'folder' in place ? await readFile(join(place.folder, LIST), 'utf8') : await fetchText(place.url);
-  return packagesSchema.parse(JSON.parse(text));
+const read = async (place: Place): Promise<Packages> =>
+  packagesSchema.parse(await readJson(place, 'latest/packages.json'));
+
+const latestSchema = packagesSchema.pick({ version: true });
+/** How long the version of a release on another server counts as that of the latest one. */
+const LATEST_MS = 5 * 60_000;
+
+/**
+ * The version of the latest release: of the signed one, by which agents update themselves, else of the packages. For people
+ * only, since the signature is a matter of the machines. Undefined when there is none now.
+ */
+export function createLatestRelease(place: Place, now: () => number): () => Promise<string | undefined> {
+  let kept: { at: number; version: string } | undefined;
+  const versionIn = async (file: string) => latestSchema.parse(await readJson(place, file)).version;
+  return async () => {
+    if (kept && 'url' in place && now() - kept.at < LATEST_MS) return kept.version;
+    const version = await versionIn('latest/manifest.json')
+      .catch(() => versionIn('latest/packages.json'))
+      .catch(() => undefined);
+    kept = version === undefined ? undefined : { at: now(), version };
+    return version;
+  };
 }
 
-const LIST = 'latest/packages.json';
+/** A JSON file of the place; rejects where it is not to be had in time. */
+async function readJson(place: Place, file: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const text =
+    'folder' in place
+      ? await readFile(join(place.folder, file), { encoding: 'utf8', signal })
+      : await fetchText(`${place.url.replace(/\/+$/, '')}/${file}`, signal);
+  return JSON.parse(text);
+}
 
-async function fetchText(url: string): Promise<string> {
-  const response = await fetch(`${url.replace(/\/+$/, '')}/${LIST}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
+async function fetchText(url: string, signal: AbortSignal): Promise<string> {
+  const response = await fetch(url, { signal });
   const pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of response.body ?? []) {
     size += piece.length;
-    if (size > MAX_BYTES) throw new Error(`the list of packages has more than ${MAX_BYTES} bytes`);
+    if (size > MAX_BYTES) throw new Error(`${url} has more than ${MAX_BYTES} bytes`);
     pieces.push(piece);
   }
-  if (!response.ok) throw new Error(`the list of packages: status ${response.status}`);
+  if (!response.ok) throw new Error(`${url}: status ${response.status}`);
   return Buffer.concat(pieces).toString('utf8');
 }

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 const uuid = (identity: string) => replicaUuid(namespace, identity);
 const heartbeat = (identity: string, options = {}) =>
-  startHeartbeat({ client, namespace, identity, host: '10.0.0.1', ...options });
+  startHeartbeat({ client, namespace, identity, host: '10.0.0.1', version: '1.2.3+build', ...options });
 const find = (identity: string) => createReplicas({ client, namespace }).find(uuid(identity), signal);
 
 test('each replica has a Lease, and one that ends is inactive at once', async () => {
@@ -37,6 +37,15 @@ test('each replica has a Lease, and one that ends is inactive at once', async ()
   expect(await find('one')).toMatchObject({ isActive: false });
   expect(await find('other')).toMatchObject({ isActive: true });
   await other[Symbol.asyncDispose]();
+});
+
+test('the Lease of a replica says its version and the release of the agent that it has for machines', async () => {
+  const agentRelease = async () => '2.0.0';
+  await using _ = heartbeat('versions', { agentRelease });
+  await expect.poll(() => find('versions')).toMatchObject({ version: '1.2.3+build', agentRelease: '2.0.0' });
+  const ref = { namespace, name: `skerry-replica-${uuid('versions')}` };
+  const { metadata } = await client.get<Lease>(LEASES, ref, { signal });
+  expect(metadata.labels).toMatchObject({ 'app.kubernetes.io/version': '1.2.3_build' });
 });
 
 test('a replica that starts again with its name is the same one, and keeps the host that a user gave it', async () => {

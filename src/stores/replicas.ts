@@ -38,6 +38,8 @@ const CALL_MS = 5_000;
 interface About {
   host: string;
   processId: number;
+  version?: string;
+  agentRelease?: string;
 }
 /** What users changed. */
 interface Edit {
@@ -105,6 +107,8 @@ function replicaOf({ metadata, spec = {} }: Lease, now: number): Replica {
     lastHeartbeat,
     isActive: Boolean(spec.holderIdentity) && now - Date.parse(lastHeartbeat) <= REPLICA_TIMES.activeMs,
     createdAt,
+    ...(about.version !== undefined && { version: about.version }),
+    ...(about.agentRelease !== undefined && { agentRelease: about.agentRelease }),
     updatedAt: edit.at !== undefined && Date.parse(edit.at) > Date.parse(lastHeartbeat) ? edit.at : lastHeartbeat,
   };
 }
@@ -121,16 +125,20 @@ export interface HeartbeatOptions extends ReplicasOptions {
   /** name of this replica, unique */
   identity: string;
   host: string;
+  /** of the controller */
+  version: string;
+  /** Version of the latest release of the agent that this replica has for machines. */
+  agentRelease?: () => Promise<string | undefined>;
   log?: Log;
 }
 
 /** Keeps the Lease of this replica until disposed; then it is inactive at once. Failures are repeated, and stop nothing. */
 export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
-  const { client, namespace, identity, host, log = silentLog, clock = systemClock } = options;
+  const { client, namespace, identity, host, version, agentRelease, log = silentLog, clock = systemClock } = options;
   const uuid = replicaUuid(namespace, identity);
   const ref = { namespace, name: leaseName(uuid) };
   const stop = new AbortController();
-  const about: About = { host, processId: process.pid };
+  let about: About = { host, processId: process.pid, version };
   const startedAt = microTime(clock.wall());
   let cleanedAt = Number.NEGATIVE_INFINITY;
 
@@ -146,7 +154,11 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
         metadata: {
           ...ref,
           ...known?.metadata,
-          labels: { ...known?.metadata.labels, [LABELS.replica]: 'true' },
+          labels: {
+            ...known?.metadata.labels,
+            [LABELS.replica]: 'true',
+            [LABELS.version]: version.replaceAll(/[^\w.-]/g, '_'),
+          },
           annotations: { ...known?.metadata.annotations, [ANNOTATIONS.replica]: JSON.stringify(about) },
         },
         spec: {
@@ -182,6 +194,8 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
   async function run() {
     while (!stop.signal.aborted) {
       try {
+        const release = await agentRelease?.();
+        about = { host, processId: process.pid, version, ...(release !== undefined && { agentRelease: release }) };
         await beat({ timeoutMs: CALL_MS, signal: stop.signal }, identity);
         if (cleanedAt + REPLICA_TIMES.cleanMs <= clock.now()) {
           await clean(AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]));

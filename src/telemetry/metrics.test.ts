@@ -36,6 +36,9 @@ const figures: FleetFigures = {
     ['RUNNING', 998],
     ['UNKNOWN', 2],
   ]),
+  nodesReady: [{ ready: 'Unknown', reason: 'NodeUnreachable', count: 2 }],
+  agentVersions: new Map([['0.2.0', 990]]),
+  agentUpdates: new Map([['Downloading', 1]]),
   contactAges: Array.from({ length: 100 }, (_, index) => index + 1),
   applications: [{ ready: 'True', reason: 'AllRunning', count: 7 }],
   microservices: new Map([['RUNNING', 5000]]),
@@ -56,6 +59,9 @@ test('a leader computes the metrics of the fleet at each scrape', async () => {
   for (const line of [
     'skerry_nodes{state="RUNNING"} 998',
     'skerry_nodes{state="UNKNOWN"} 2',
+    'skerry_nodes_by_ready{ready="Unknown",reason="NodeUnreachable"} 2',
+    'skerry_agent_versions{version="0.2.0"} 990',
+    'skerry_agent_updates{reason="Downloading"} 1',
     'skerry_node_contact_age_seconds{quantile="0.5"} 50',
     'skerry_node_contact_age_seconds{quantile="0.99"} 99',
     'skerry_node_contact_age_seconds{quantile="1"} 100',
@@ -76,7 +82,7 @@ test('a replica that no longer leads has no metrics of the fleet', async () => {
   now = undefined;
   const page = await metrics.registry.metrics();
   expect(page).not.toMatch(
-    /^skerry_(nodes|node_contact_age_seconds|applications|microservices|microservice_restarts|objects)[ {]/m,
+    /^skerry_(nodes|nodes_by_ready|agent_versions|agent_updates|node_contact_age_seconds|applications|microservices|microservice_restarts|objects)[ {]/m,
   );
 });
 

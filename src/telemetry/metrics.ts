@@ -12,6 +12,11 @@ type MetricOf<K extends keyof Table> = {
 /** Figures of the fleet that only the leader has; computed when the metrics are read. */
 export interface FleetFigures {
   nodes: ReadonlyMap<string, number>;
+  nodesReady: readonly { ready: string; reason: string; count: number }[];
+  /** nodes by version of their agent */
+  agentVersions: ReadonlyMap<string, number>;
+  /** nodes by what their update waits for, or that it failed */
+  agentUpdates: ReadonlyMap<string, number>;
   /** seconds since the last contact of each live node */
   contactAges: readonly number[];
   applications: readonly { ready: string; reason: string; count: number }[];
@@ -56,9 +61,10 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
 
   /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
-    const { nodes, contactAge, applications, microservices, microserviceRestarts, objects } = metrics;
-    for (const metric of [nodes, contactAge, applications, microservices, microserviceRestarts, objects])
-      metric.reset();
+    const { nodes, nodesReady, agentVersions, agentUpdates, contactAge } = metrics;
+    const { applications, microservices, microserviceRestarts, objects } = metrics;
+    const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, contactAge];
+    for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, objects]) metric.reset();
     const figures = fleet();
     // A gauge without labels is 0 after a reset; an unknown value must be absent.
     if (!figures) {
@@ -66,6 +72,9 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       return;
     }
     for (const [state, count] of figures.nodes) nodes.set({ state }, count);
+    for (const { ready, reason, count } of figures.nodesReady) nodesReady.set({ ready, reason }, count);
+    for (const [version, count] of figures.agentVersions) agentVersions.set({ version }, count);
+    for (const [reason, count] of figures.agentUpdates) agentUpdates.set({ reason }, count);
     for (const { ready, reason, count } of figures.applications) applications.set({ ready, reason }, count);
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);

@@ -33,6 +33,27 @@ export const CONTROLLER_METRICS = {
     unit: 'nodes',
     help: 'Nodes by state of their agent. Leader only.',
   },
+  nodesReady: {
+    name: 'skerry_nodes_by_ready',
+    type: 'gauge',
+    labels: { ready: 'True, False or Unknown', reason: 'reason of the condition Ready (docs/conditions.md)' },
+    unit: 'nodes',
+    help: 'Nodes by their condition Ready. Leader only.',
+  },
+  agentVersions: {
+    name: 'skerry_agent_versions',
+    type: 'gauge',
+    labels: { version: 'version of the agent: the 20 most frequent, and `other`' },
+    unit: 'nodes',
+    help: 'Provisioned nodes by the version of their agent. Leader only.',
+  },
+  agentUpdates: {
+    name: 'skerry_agent_updates',
+    type: 'gauge',
+    labels: { reason: 'reason of the condition Updating or UpdateFailed (docs/conditions.md)' },
+    unit: 'nodes',
+    help: 'Nodes with a change of the version of their agent that is under way or failed. Leader only.',
+  },
   contactAge: {
     name: 'skerry_node_contact_age_seconds',
     type: 'gauge',

@@ -310,6 +310,9 @@ export function parseJson(text: string): unknown {
   }
 }
 
+/** How far an agent is with the change of its own version. */
+const UPDATE_STATES = ['Idle', 'Downloading', 'Retrying', 'OnTrial', 'Failed'] as const;
+
 /** Body of `PUT /agent/status` (docs/spec/agent-channel.md#status-report): a delta, absent members keep their value. */
 export const statusReportSchema = z.object({
   daemonStatus: z.enum(DAEMON_STATES).catch('UNKNOWN').optional(),
@@ -347,6 +350,14 @@ export const statusReportSchema = z.object({
   version: text(64).optional(),
   isReadyToUpgrade: z.boolean().optional(),
   isReadyToRollback: z.boolean().optional(),
+  /** ours: how far the change of the agent's version is, or why the last one failed */
+  update: z
+    .object({
+      state: z.enum(UPDATE_STATES).catch('Idle'),
+      version: text(64).optional(),
+      message: text(BOUNDS.message).optional(),
+    })
+    .optional(),
   activeVolumeMounts: numeric.optional(),
   volumeMountLastUpdate: numeric.optional(),
   modelStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
@@ -369,6 +380,7 @@ export const statusReportSchema = z.object({
     .optional(),
 });
 export type StatusReport = z.infer<typeof statusReportSchema>;
+export type UpdateReport = NonNullable<StatusReport['update']>;
 
 /** Members of a report that change constantly: an agent sends them only with a report that is due anyway, and no status has them. */
 export const MEASUREMENTS = [

@@ -1,5 +1,11 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
-import type { AgentConfig, MicroserviceStatus, RuntimeClassView, StatusReport } from '../../../src/wire/agent.ts';
+import type {
+  AgentConfig,
+  MicroserviceStatus,
+  RuntimeClassView,
+  StatusReport,
+  UpdateReport,
+} from '../../../src/wire/agent.ts';
 import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
@@ -33,6 +39,8 @@ export interface ReportFacts {
   actions: StatusReport['actions'];
   isReadyToUpgrade: boolean;
   isReadyToRollback: boolean;
+  /** absent where the agent cannot change its version */
+  update?: UpdateReport;
 }
 
 /** The report of this node. */
@@ -58,6 +66,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
     version: AGENT_VERSION,
     isReadyToUpgrade: facts.isReadyToUpgrade,
     isReadyToRollback: facts.isReadyToRollback,
+    update: facts.update,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     runtimeClasses: facts.runtimes && usableClasses(facts.runtimeClasses, facts.runtimes),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),

@@ -1,4 +1,4 @@
-import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import type { AgentConfig, MicroserviceStatus, StatusReport, UpdateReport } from '../../../src/wire/agent.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import { orphanProblem } from '../domain/orphans.ts';
@@ -41,7 +41,12 @@ export interface ReporterDependencies {
   /** problems with the machine's own files */
   fileProblems(): string[];
   /** what carries out version actions */
-  updater?: { readonly isReadyToUpgrade: boolean; readonly isReadyToRollback: boolean; readonly problems: string[] };
+  updater?: {
+    readonly isReadyToUpgrade: boolean;
+    readonly isReadyToRollback: boolean;
+    readonly problems: string[];
+    readonly progress: UpdateReport;
+  };
 }
 
 /** Collects the reports of this node. */
@@ -85,6 +90,7 @@ export class Reporter {
       actions: actions.echo,
       isReadyToUpgrade: updater?.isReadyToUpgrade ?? false,
       isReadyToRollback: updater?.isReadyToRollback ?? false,
+      ...(updater && { update: updater.progress }),
     });
   }
 }

@@ -1,7 +1,7 @@
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { z } from 'zod';
 import type { Architecture } from '../../../src/api/names.ts';
-import { compareVersions, versionOf } from './version.ts';
+import { compareVersions, versionOf } from '../../../src/api/version.ts';
 
 /** Product that a manifest is about, so that a signature of the same key over another text is worth nothing here. */
 const PRODUCT = 'skerry-agent';

@@ -1,5 +1,5 @@
+import { compareVersions } from '../../../src/api/version.ts';
 import type { UpdateState } from './program.ts';
-import { compareVersions } from './version.ts';
 
 /** Starts that a new release has until one of its reports is confirmed. */
 export const MAX_STARTS = 3;

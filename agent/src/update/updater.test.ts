@@ -76,6 +76,7 @@ test('an upgrade fetches the latest release, verifies it and switches to it on t
   publish('1.1.0');
   const { updater, over } = begun();
   expect(updater.isReadyToUpgrade).toBe(false);
+  expect(updater.progress).toEqual({ state: 'Downloading' });
   expect(await over).toBe('restarts');
   expect(program.current).toBe('1.1.0');
   expect(readFileSync(join(program.release('1.1.0'), 'agent'), 'utf8')).toBe('agent 1.1.0');
@@ -100,7 +101,9 @@ test('the first confirmed report ends the trial, and older releases are removed'
   await begun().over;
   const { updater } = begun();
   expect(updater.isReadyToUpgrade).toBe(false);
+  expect(updater.progress).toEqual({ state: 'OnTrial', version: '1.1.0' });
   updater.confirm();
+  expect(updater.progress).toEqual({ state: 'Idle' });
   expect(program.state).toEqual({ bad: {}, previous: '1.0.0', finished: 'a1' });
   expect(program.versions()).toEqual(['1.0.0', '1.1.0']);
   expect([updater.isReadyToUpgrade, updater.isReadyToRollback, updater.isFinished('a1')]).toEqual([true, true, true]);
@@ -180,6 +183,7 @@ test.each(Object.entries(refusals))('a version action fails when %s, and nothing
   const { updater, over } = begun(row.requested);
   expect(await over).toBe('settled');
   expect(updater.problems).toEqual([expect.stringMatching(row.says)]);
+  expect(updater.progress).toMatchObject({ state: 'Failed', message: expect.stringMatching(row.says) });
   expect(updater.problems[0]).toMatch(/^update: .* failed, 1.0.0 runs: /);
   expect([program.current, program.versions()]).toEqual(['1.0.0', ['1.0.0']]);
   expect(updater.isReadyToUpgrade).toBe(true);

@@ -1,7 +1,8 @@
 import type { KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
-import type { VersionReply } from '../../../src/wire/agent.ts';
+import { versionOf } from '../../../src/api/version.ts';
+import type { UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import {
   exists,
@@ -19,7 +20,6 @@ import { errorText, type Log } from '../system/log.ts';
 import { fetchFile, fetchSmall } from './download.ts';
 import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
-import { versionOf } from './version.ts';
 
 const SECOND = 1000;
 /** Attempts in a row that bring nothing, after which an action has failed. */
@@ -92,6 +92,18 @@ export class Updater {
     const { failure } = this.#state;
     if (this.#trouble) return [`update: ${this.#trouble}`];
     return failure ? [`update: ${failure.version} failed, ${this.#deps.version} runs: ${failure.reason}`] : [];
+  }
+
+  /** What the controller is told of the last action. */
+  get progress(): UpdateReport {
+    const { version } = this.#deps;
+    const { trial, failure } = this.#state;
+    if (this.#trouble) return { state: 'Retrying', message: cut(this.#trouble) };
+    if (trial) return { state: 'OnTrial', version: trial.version };
+    if (this.#running) return { state: 'Downloading' };
+    if (!failure) return { state: 'Idle' };
+    const message = `${failure.version} failed, ${version} runs: ${failure.reason}`;
+    return { state: 'Failed', version: failure.version.slice(0, 64), message: cut(message) };
   }
 
   isFinished(action: string): boolean {
@@ -256,5 +268,7 @@ export class Updater {
     this.#state = state;
   }
 }
+
+const cut = (text: string) => text.slice(0, 512);
 
 const mebibytes = (bytes: number) => Math.ceil(bytes / 1024 ** 2);

@@ -232,6 +232,13 @@ export const edgeNodeStatusSchema = object({
     .describe('CDI devices of the node.'),
   isReadyToUpgrade: z.boolean().optional().describe('Whether the agent can upgrade itself now.'),
   isReadyToRollback: z.boolean().optional().describe('Whether the agent can go back to its former version now.'),
+  update: object({
+    state: text({ max: 32 }).describe('Downloading, Retrying, OnTrial or Failed.'),
+    version: text({ max: 64 }).optional().describe('Version that it is about.'),
+    message: text({ max: BOUNDS.message }).optional().describe('What it waits for, or why it failed.'),
+  })
+    .optional()
+    .describe('What the agent says of the change of its version; absent while there is nothing to say.'),
   config: effectiveSettingsSchema.optional().describe('Settings that are in effect on the machine.'),
   refusedSettings: atomicList(
     object({ field: text({ max: 64 }).describe('Field of the spec.'), reason: note.describe('Why.') }),
@@ -282,6 +289,8 @@ export const edgeNodeResource = {
     'Stalled',
     'DuplicateAgent',
     'DatastoreRestored',
+    'Updating',
+    'UpdateFailed',
     'ActionIgnored',
     'SettingsRefused',
     'NotSupportedYet',
@@ -308,6 +317,13 @@ export const edgeNodeResource = {
     { name: 'Address', type: 'string', jsonPath: '.status.ipAddress', priority: 1 },
     { name: 'Engine', type: 'string', jsonPath: '.status.containerEngine', priority: 1 },
     { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
+    {
+      name: 'Updating',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Updating")].message',
+      priority: 1,
+      description: 'What a requested change of the version of the agent waits for.',
+    },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
 } satisfies ResourceDefinition;

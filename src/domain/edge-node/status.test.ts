@@ -510,6 +510,79 @@ describe('actions', () => {
   });
 });
 
+describe('a change of the version of the agent', () => {
+  const requested = (semver?: string, command = 'upgrade') => ({
+    annotations: { [ANNOTATIONS.version]: JSON.stringify({ count: 4, command, semver }) },
+  });
+  const ready = { ...seen, isReadyToUpgrade: true };
+  const metadata = requested('0.2.0');
+  const reported = (update: StatusReport['update'], more: StatusReport = {}) => ({
+    daemonStatus: 'RUNNING' as const,
+    version: '0.1.0',
+    update,
+    ...more,
+  });
+  const failed = { state: 'Failed' as const, version: '0.2.0', message: '0.2.0 failed, 0.1.0 runs: it ended' };
+
+  test.each<[sentence: string, given: Given, reason: string | undefined, message: RegExp]>([
+    ['not requested is none', { report: reported({ state: 'Idle' }) }, undefined, /^$/],
+    [
+      'waits for the agent to take it up',
+      { metadata, status: ready, report: reported({ state: 'Idle' }) },
+      'UpdateRequested',
+      /^the upgrade to 0\.2\.0 waits for the agent$/,
+    ],
+    [
+      'waits in vain for an agent without a launcher, and says so',
+      { metadata, report: reported(undefined) },
+      'UpdateRequested',
+      /does not say that it can change its version/,
+    ],
+    ['waits for a silent node', { metadata, status: seen, now: T0 + 60 * MINUTE }, 'NodeUnreachable', /is silent$/],
+    [
+      'is under way',
+      { metadata: requested(), report: reported({ state: 'Downloading' }) },
+      'Downloading',
+      /^the upgrade to the latest release is under way/,
+    ],
+    [
+      'waits for the next attempt, with the reason of the last one',
+      { metadata, report: reported({ state: 'Retrying', message: 'no route' }) },
+      'UpdateRetrying',
+      /next attempt: no route$/,
+    ],
+    [
+      'waits for the first report that is confirmed',
+      { metadata, report: reported({ state: 'OnTrial', version: '0.2.0' }) },
+      'OnTrial',
+      /0\.2\.0 runs on trial$/,
+    ],
+    [
+      'that was carried out is none',
+      { metadata, report: reported({ state: 'Idle' }, { version: '0.2.0', actions: { version: 4 } }) },
+      undefined,
+      /^$/,
+    ],
+  ])('that is %s', (_, given, reason, message) => {
+    const condition = find(statusOf(given), 'Updating');
+    expect(condition?.reason).toBe(reason);
+    expect(condition?.message ?? '').toMatch(message);
+  });
+
+  test('that failed says why until another one is requested or the agent says that nothing failed', () => {
+    const first = statusOf({ metadata, report: reported(failed, { actions: { version: 4 } }) });
+    expect(find(first, 'UpdateFailed')).toMatchObject({ status: 'True', message: failed.message });
+    // A new leader has no report yet, or one of changes only.
+    for (const report of [undefined, { daemonStatus: 'RUNNING' as const }])
+      expect(find(statusOf({ metadata, status: first, ...(report && { report }) }), 'UpdateFailed')).toBeDefined();
+    const again = { annotations: { [ANNOTATIONS.version]: '{"count": 5, "command": "upgrade"}' } };
+    expect(find(statusOf({ metadata: again, status: first }), 'UpdateFailed')).toBeUndefined();
+    const idle = statusOf({ metadata, status: first, report: reported({ state: 'Idle' }) });
+    expect([find(idle, 'UpdateFailed'), idle.update]).toEqual([undefined, undefined]);
+    expect(statusOf({ metadata, status: first, report: reported(undefined) }).update).toBeUndefined();
+  });
+});
+
 it('observedGeneration is the generation of the node', () => {
   expect(statusOf({ metadata: { generation: 7 } }).observedGeneration).toBe(7);
 });

@@ -13,6 +13,7 @@ import { bounded } from './bounded.ts';
 import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
 import { observedMicroservices } from './report.ts';
 import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
+import { reportedUpdate, updateFailed, updating } from './update.ts';
 
 export * from './liveness.ts';
 export { mergeReport } from './report.ts';
@@ -50,6 +51,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const facts: Partial<EdgeNodeStatus> = {
     ...previous,
     ...reportedFacts(report),
+    ...reportedUpdate(report),
     ...followedList(inputs),
     ...(observation?.agent && { agent: observation.agent }),
     ...(provisioned && {
@@ -79,6 +81,8 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       ...kstatus(progress({ inputs, alive, status })),
       DuplicateAgent: duplicateAgent(inputs),
       DatastoreRestored: datastoreRestored(inputs),
+      Updating: updating(node, status, alive),
+      UpdateFailed: updateFailed(node, status),
       ActionIgnored: actionIgnored(node),
       SettingsRefused: settingsRefused(inputs, report, status),
       NotSupportedYet: notSupportedYet(node),

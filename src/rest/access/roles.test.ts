@@ -81,11 +81,12 @@ test('the manifests have one Role and one RoleBinding per role, in the namespace
   ]);
 });
 
-test('every role reads the events of the cluster, which kubectl describe shows, and writes none', () => {
+test('every role reads the events and the Leases of the cluster, and writes none', () => {
   for (const role of ROLE_NAMES) {
     const core = rulesOf(role).filter(({ apiGroups }) => !apiGroups.includes('skerry.dev'));
     expect(core).toEqual([
       { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'list', 'watch'] },
     ]);
   }
 });

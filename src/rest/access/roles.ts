@@ -84,12 +84,18 @@ const resourcesOf = ({ kinds: row, resources }: Row, kinds: Kinds): string[] => 
   ]),
 ];
 
-/** Events of the cluster: users read the causes of a state with `kubectl describe` and `kubectl get events`. */
-const CLUSTER_EVENTS: PolicyRule = { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: READ };
+/**
+ * What users read of the cluster itself: events, the causes of a state, with `kubectl describe` and `kubectl get events`; and
+ * Leases, which say what replica leads, which versions run and which release of the agent there is.
+ */
+const CLUSTER_READS: readonly PolicyRule[] = [
+  { apiGroups: ['', 'events.k8s.io'], resources: ['events'], verbs: READ },
+  { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: READ },
+];
 
 /** The rules of one role: resources with the same verbs together. */
 export function rulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
-  return [...ownRulesOf(role, kinds), CLUSTER_EVENTS];
+  return [...ownRulesOf(role, kinds), ...CLUSTER_READS];
 }
 
 /** The rules of one role in our API group. */

@@ -17,6 +17,8 @@ const replicaShape = reply(
     isActive: z.boolean(),
     createdAt: z.string(),
     updatedAt: z.string(),
+    version: z.string().optional().describe('Of the controller.'),
+    agentRelease: z.string().optional().describe('Latest release of the agent that it has for machines.'),
   },
   'Replica',
 );
