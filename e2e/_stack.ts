@@ -60,6 +60,8 @@ export interface Stack extends AsyncDisposable {
 
 interface ControllerOptions {
   env?: Record<string, string>;
+  /** the controller's bundle, instead of that of the sources */
+  bundle?: string;
   /** called with the process as soon as it is started, before it is ready */
   onStart?: (daemon: Daemon) => void;
 }
@@ -69,8 +71,10 @@ interface AgentOptions {
   within?: readonly string[];
   /** URL of the controller for the agent */
   url?: string;
-  /** the command line of the agent's program, instead of the sources */
+  /** the command line of the agent's program, instead of its bundle */
   program?: readonly string[];
+  /** the agent's bundle, instead of that of the sources */
+  bundle?: string;
   /** further lines of its configuration file */
   settings?: Record<string, unknown>;
 }
@@ -94,7 +98,8 @@ export interface AgentProcess {
   port: number;
   stop(): Promise<void>;
   kill(): Promise<void>;
-  start(): Promise<void>;
+  /** Starts it again, with another bundle if one is given. */
+  start(bundle?: string): Promise<void>;
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
 
@@ -163,7 +168,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     const daemon = await startDaemon({
       name: `controller-${++count}`,
       command: process.execPath,
-      args: [programs.controller],
+      args: [options.bundle ?? programs.controller],
       dir,
       env: {
         ...process.env,
@@ -200,7 +205,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
       within = [],
       url = controller.url,
       settings = {},
-      program = [process.execPath, programs.agent],
+      ...programOptions
     }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
@@ -209,7 +214,10 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     const port = await freePort();
     writeFileSync(config, stringify({ ...agentConfig(home, engineUrl, port), ...settings }));
     let daemon: Daemon | undefined;
-    const start = async () => {
+    let { bundle = programs.agent } = programOptions;
+    const start = async (next = bundle) => {
+      bundle = next;
+      const program = programOptions.program ?? [process.execPath, bundle];
       const [command = '', ...args] = [...within, ...program];
       daemon = await startDaemon({
         name: `agent-${name}-${randomUUID().slice(0, 4)}`,
@@ -222,7 +230,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
         async () => (await listens(join(home, 'data', 'run', 'api.sock'))) && (await cli('status')).code === 0,
       );
     };
-    const cli = (...args: string[]) => run([programs.agent, ...args, '--config', config]);
+    const cli = (...args: string[]) => run([bundle, ...args, '--config', config]);
     started.defer(async () => void (await daemon?.stop(10_000)));
     await stack.apply({
       apiVersion: API_VERSION,
