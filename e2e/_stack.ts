@@ -201,12 +201,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   async function startAgent(
     name: string,
     controller: ControllerProcess,
-    {
-      within = [],
-      url = controller.url,
-      settings = {},
-      ...programOptions
-    }: AgentOptions = {},
+    { within = [], url = controller.url, settings = {}, ...programOptions }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
@@ -368,7 +363,11 @@ export const readyOf = (
     | undefined,
 ) => object?.status?.conditions?.find((condition) => condition.type === 'Ready');
 
-export async function untilReady(stack: Stack, name: string, timeoutMs = 60_000): Promise<Application> {
+export async function untilReady(
+  stack: Pick<Stack, 'application'>,
+  name: string,
+  timeoutMs = 60_000,
+): Promise<Application> {
   return until(
     `application ${name} to be ready`,
     async () => {

@@ -114,6 +114,11 @@ const RUNS: readonly Run[] = [
     command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],
   },
   {
+    name: 'upgrade',
+    about: 'the last release upgraded to this version and back, with 200 agents that poll',
+    command: tests('e2e', 'e2e/upgrade.test.ts'),
+  },
+  {
     name: 'machine',
     about: 'the package of the agent installed, upgraded, removed and purged where systemd is init',
     command: tests('engine', 'hack/package/machine.engine.test.ts'),

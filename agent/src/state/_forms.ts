@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -68,7 +77,11 @@ function fill(database: Database): void {
   const save = (name: 'microservices' | 'registries' | 'config', digests: object, body: unknown) =>
     database.saveResponses(new Map([[name, { digests, body: JSON.stringify(body) }]]));
   save('microservices', { microserviceList: 'ab12' }, list);
-  save('registries', { registries: 'cd34' }, { registries: [{ id: 7, url: 'one.example', username: 'u', password: 'p' }] });
+  save(
+    'registries',
+    { registries: 'cd34' },
+    { registries: [{ id: 7, url: 'one.example', username: 'u', password: 'p' }] },
+  );
   save('config', { config: 'ef56' }, { statusFrequency: 10 });
   const records = [
     makeRecord(entry, {
@@ -77,7 +90,15 @@ function fill(database: Database): void {
       restartCount: 3,
       crash: { target: 'r-1', count: 2, at: 1000, notBefore: 2000 },
       exit: { key: 'x', cause: 'Crash' },
-      failure: { step: 'start', target: 'r-1', count: 1, at: 1000, notBefore: 2000, reason: 'EngineError', message: 'no' },
+      failure: {
+        step: 'start',
+        target: 'r-1',
+        count: 1,
+        at: 1000,
+        notBefore: 2000,
+        reason: 'EngineError',
+        message: 'no',
+      },
       lastError: 'no',
       lastErrorAt: 1000,
     }),

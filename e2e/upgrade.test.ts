@@ -1,0 +1,307 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { startControlPlane } from '../hack/control-plane.ts';
+import { type LastRelease, unpackLastRelease } from '../hack/last-release.ts';
+import { freePort } from '../hack/ports.ts';
+import { API_VERSION, LABELS } from '../src/api/names.ts';
+import { BASE } from '../src/rest/base.ts';
+import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
+import {
+  type AgentProcess,
+  type ControllerProcess,
+  createStack,
+  get,
+  readyOf,
+  type Stack,
+  until,
+  untilReady,
+} from './_stack.ts';
+import { startLink, type TcpLink } from './history/tcp-link.ts';
+
+/**
+ * The last release (hack/last-release.ts) is upgraded to this version and back, one side after the other: two replicas of the
+ * controller as a Deployment replaces them, the CRDs, and an agent with containers, while users edit and further agents
+ * poll. The tests build on each other.
+ */
+const SIMULATED = process.env.SKERRY_NIGHTLY ? 200 : 20;
+const USERS = 4;
+const NODE = 'gw-up';
+/** A leader that ends gives its Lease up; else the other one would wait for the 15 s of the Lease. */
+const LEADER_MS = 7_000;
+
+const run = promisify(execFile);
+const started = new AsyncDisposableStack();
+const stop = new AbortController();
+const usersStop = new AbortController();
+let stack: Stack;
+let adminKubeconfig: string;
+let last: LastRelease;
+let link: TcpLink;
+let url: string;
+let agent: AgentProcess;
+let simulated: SimulatedNode[];
+let users: Promise<unknown>[];
+
+interface Replica {
+  name: string;
+  controller: ControllerProcess;
+}
+let serving: Replica[] = [];
+let replicaCount = 0;
+
+/** What each user had answered: objects that were made, and the last value of each microservice. */
+const made = new Set<string>();
+const configs = new Map<string, string>();
+let answered = 0;
+
+beforeAll(async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'skerry-upgrade-'));
+  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
+  last = unpackLastRelease(join(dir, 'last-release'));
+  const cluster = started.use(await startControlPlane({ dir: join(dir, 'cluster') }));
+  adminKubeconfig = cluster.kubeconfig;
+  await applyCrds(last.controller);
+  stack = started.use(await createStack({ kubeconfig: adminKubeconfig }));
+  link = started.use(await startLink(() => serving.map(({ controller }) => Number(new URL(controller.url).port))));
+  url = `http://127.0.0.1:${link.port}`;
+  for (let i = 0; i < 2; i++) serving.push(await startReplica(last.controller));
+  agent = await stack.startAgent(NODE, serving[0]?.controller as ControllerProcess, { url, bundle: last.agent });
+  started.defer(() => {
+    usersStop.abort();
+    stop.abort();
+  });
+  simulated = await startSimulatedNodes(stack, { count: SIMULATED, url, home: dir, signal: stop.signal });
+  await startSteady();
+  users = Array.from({ length: USERS }, (_, index) => work(index).catch((error: unknown) => error));
+}, 600_000);
+afterAll(() => started.disposeAsync(), 120_000);
+
+async function applyCrds(bundle: string): Promise<string> {
+  const env = { ...process.env, KUBECONFIG: adminKubeconfig };
+  return (await run(process.execPath, [bundle, 'apply-crds'], { env })).stdout;
+}
+
+async function startReplica(bundle: string): Promise<Replica> {
+  const name = `replica-${++replicaCount}`;
+  const controller = await stack.startController({ bundle, env: { CONTROLLER_NAME: name, LOG_LEVEL: 'info' } });
+  return { name, controller };
+}
+
+const leader = async () => {
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${stack.namespace}/leases/skerry-controller`;
+  return (await stack.kube.get<{ spec?: { holderIdentity?: string } }>(path))?.spec?.holderIdentity;
+};
+
+/** Replaces the replicas as a Deployment does: a new one starts, and once it is ready, an old one is stopped. */
+async function roll(bundle: string): Promise<void> {
+  const missedBefore = simulated.map(({ missedPolls }) => missedPolls);
+  for (const old of [...serving]) {
+    serving.push(await startReplica(bundle));
+    const led = (await leader()) === old.name;
+    serving = serving.filter((replica) => replica !== old);
+    await old.controller.stop();
+    if (!led) continue;
+    const ended = performance.now();
+    await until('another replica to lead', async () => ![undefined, '', old.name].includes(await leader()));
+    expect(performance.now() - ended).toBeLessThan(LEADER_MS);
+  }
+  const missed = simulated.map(({ missedPolls }, index) => missedPolls - (missedBefore[index] ?? 0));
+  expect(Math.max(...missed), `missed polls: ${missed}`).toBeLessThanOrEqual(1);
+}
+
+/** A user, who edits the microservices of some nodes and makes config maps until the end; repeats what was not answered. */
+async function work(user: number): Promise<void> {
+  const mine = simulated.filter((_, index) => index % USERS === user);
+  for (let n = 1; !usersStop.signal.aborted; n++) {
+    const { microservice } = mine[n % mine.length] as SimulatedNode;
+    const config = JSON.stringify({ n });
+    await send('PATCH', `/microservices/${microservice}`, { config });
+    configs.set(microservice, config);
+    const name = `note-${user}-${n}`;
+    await send('POST', '/configmaps', { name, data: { n: String(n) } });
+    made.add(name);
+    answered += 2;
+    await sleep(250, undefined, { signal: usersStop.signal }).catch(() => {});
+  }
+}
+
+async function send(method: string, path: string, body: object): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const response = await fetch(`${url}${BASE}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${stack.token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    }).catch(() => undefined);
+    const text = await response?.text().catch(() => undefined);
+    if (response?.ok && text !== undefined) return;
+    // A request whose response was lost may have been carried out.
+    if (method === 'POST' && attempt > 1 && response?.status === 409) return;
+    if (response && response.status !== 503) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    await sleep(200);
+  }
+}
+
+interface Run {
+  id: string;
+  startedAt: string;
+  restarts: number;
+}
+let before: Record<string, Run>;
+let probePort: number;
+let edits = 0;
+
+const entry = (name: string, image: string, container: object, more: object = {}) => ({
+  name,
+  agent: { name: NODE },
+  images: { amd64: image, arm64: image },
+  container,
+  ...more,
+});
+
+/** An application that nothing but an edit may restart, with what containers get in many ways, and one that is edited. */
+async function startSteady(): Promise<void> {
+  const image = await stack.image('steady');
+  const { kube, namespace } = stack;
+  const secret = { name: 'db', namespace, labels: { [LABELS.shareable]: 'true' } };
+  await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata: secret, stringData: { pass: 'one' } } as never);
+  await send('POST', '/volumeMounts', { name: 'db-mount', secretName: 'db' });
+  const ports = async () => [{ internal: 8080, external: await freePort() }];
+  await stack.apply({
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name: 'steady' },
+    spec: {
+      microservices: [
+        entry('plain', image, { ports: await ports(), env: [{ key: 'A', value: 'b' }] }, { config: { rate: 5 } }),
+        entry('with-secret', image, { env: [{ key: 'PASS', valueFromSecret: 'db/pass' }] }),
+        entry('with-files', image, {
+          volumes: [
+            { hostDestination: 'kept', containerDestination: '/kept', accessMode: 'rw', type: 'volume' },
+            { hostDestination: 'db-mount', containerDestination: '/etc/db', accessMode: 'ro', type: 'volumeMount' },
+          ],
+        }),
+        entry('limited', image, {
+          cpus: 0.5,
+          memoryLimit: 64,
+          capDrop: ['ALL'],
+          tmpfs: [{ containerPath: '/tmp', size: 5, mode: '1777' }],
+          extraHosts: [{ name: 'db', address: '192.0.2.7' }],
+          annotations: { team: 'shore' },
+          logSize: 3,
+          healthCheck: { test: ['CMD', '/sample', 'check', 'http://127.0.0.1:8080/healthz'], interval: 1, retries: 2 },
+        }),
+        entry('stopped', image, {}),
+      ],
+    },
+  });
+  probePort = await freePort();
+  await edit();
+  const { status } = await untilReady(stack, 'steady', 240_000);
+  const stopped = status?.microservices?.find(({ name }) => name === 'stopped')?.uuid ?? '';
+  expect(await agent.cli('ms', 'stop', stopped)).toMatchObject({ code: 0 });
+  await until('the local stop to be reported', async () => (await stateOf('stopped')) === 'STOPPED');
+  before = await runs();
+  expect(Object.keys(before).sort()).toEqual(['limited', 'plain', 'with-files', 'with-secret']);
+}
+
+const stateOf = async (name: string) =>
+  (await stack.application('steady'))?.status?.microservices?.find((one) => one.name === name)?.state as string;
+
+/** The running containers of the application that nothing may restart. */
+async function runs(): Promise<Record<string, Run>> {
+  const all = await stack.containers();
+  const result: Record<string, Run> = {};
+  for (const { name, uuid } of (await stack.application('steady'))?.status?.microservices ?? []) {
+    const found = all.find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+    if (!found) continue;
+    const { State, RestartCount } = await stack.inspect(found.id);
+    result[name] = { id: found.id, startedAt: State.StartedAt, restarts: RestartCount };
+  }
+  return result;
+}
+
+async function edit(): Promise<string> {
+  const value = String(++edits);
+  const image = await stack.image('probe');
+  const env = [{ key: 'EDIT', value }];
+  const microservices = [entry('web', image, { ports: [{ internal: 8080, external: probePort }], env })];
+  await stack.apply({
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name: 'probe' },
+    spec: { microservices },
+  });
+  return value;
+}
+
+/** That both sides work together, and that nothing was restarted on the way. */
+async function expectWorking(): Promise<void> {
+  const value = await edit();
+  const shown = async () => JSON.parse((await get(`http://127.0.0.1:${probePort}/env`)) ?? '{}').EDIT;
+  await until('an edit to run', async () => (await shown()) === value, { timeoutMs: 120_000 });
+  await untilReady(stack, 'probe', 120_000);
+  await until('the node to be ready', async () => readyOf(await stack.node(NODE))?.status === 'True');
+  expect(await runs()).toEqual(before);
+  expect(await stateOf('stopped')).toBe('STOPPED');
+  const steady = (await stack.application('steady'))?.status?.microservices ?? [];
+  expect(steady.filter(({ state }) => state === 'RUNNING')).toHaveLength(4);
+  expect(simulated.filter((node) => node.starts() !== 1)).toEqual([]);
+}
+
+test('an agent of the last release works with it before the upgrade', () => expectWorking(), 240_000);
+
+test('the controller is upgraded before the CRDs, and an agent of the last release works on, with nothing restarted', async () => {
+  await roll(inject('programs').controller);
+  await expectWorking();
+}, 480_000);
+
+test('apply-crds brings the CRDs of the last release to this version, with nothing restarted', async () => {
+  const said = await applyCrds(inject('programs').controller);
+  expect(
+    said
+      .trim()
+      .split('\n')
+      .every((line) => /^\S+\.skerry\.dev: (updated|unchanged|created)$/.test(line)),
+  ).toBe(true);
+  await expectWorking();
+}, 240_000);
+
+test('the agent is upgraded over its data, with nothing restarted', async () => {
+  await agent.stop();
+  await agent.start(inject('programs').agent);
+  await expectWorking();
+}, 240_000);
+
+test('the controller is rolled back below newer CRDs, and a newer agent works on, with nothing restarted', async () => {
+  await roll(last.controller);
+  await expectWorking();
+}, 480_000);
+
+test('the agent is downgraded over its data, with nothing restarted', async () => {
+  await agent.stop();
+  await agent.start(last.agent);
+  await expectWorking();
+}, 240_000);
+
+test('no write that was answered during the upgrades is lost, and all of them reach the agents', async () => {
+  usersStop.abort();
+  expect(await Promise.all(users)).toEqual(users.map(() => undefined));
+  expect(answered).toBeGreaterThan(100);
+  const list = await stack.kube.get<{ items: { metadata: { name: string; annotations?: Record<string, string> } }[] }>(
+    `/api/v1/namespaces/${stack.namespace}/configmaps`,
+  );
+  const names = new Set(list?.items.map(({ metadata }) => metadata.name));
+  expect([...made].filter((name) => !names.has(name))).toEqual([]);
+  await until(
+    'the last value of each to be at its agent',
+    async () =>
+      simulated.every(({ agent, microservice }) => agent.view(microservice)?.config === configs.get(microservice)),
+    { timeoutMs: 120_000 },
+  );
+  expect(simulated.filter((node) => node.starts() !== 1)).toEqual([]);
+}, 240_000);
