@@ -54,6 +54,8 @@ export interface ObservationDelta {
   /** effective settings that the agent sent apart from a report; each member replaces its own and no other */
   settings?: AgentConfig;
   sentRevisions?: Observation['sentRevisions'];
+  /** Unix ms of the list of `sentRevisions` */
+  listedAt?: number;
   /** epoch to accept while the agent retains what is missing in the datastore; empty when nothing is missing */
   restored?: string;
   /** an agent has just been provisioned: former observations of the node belong to another agent */

@@ -126,7 +126,10 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   });
   const serve = createServe({ pipeline, readiness, outgoing, audit: auditOf(options.audit, addressOf), metrics, log });
 
-  const wakes = desired.subscribe(longPolls.wake);
+  const wakes = desired.subscribe((nodes) => {
+    sent.noteChange(nodes);
+    longPolls.wake(nodes);
+  });
   const gone = stores.nodes.subscribe((change) => {
     if (change.type !== 'delete') return;
     const uuid = nodeUuid(change.object);

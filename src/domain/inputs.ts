@@ -179,8 +179,10 @@ export interface Observation {
   instances: Readonly<Record<string, { boot?: string; seenAt: number }>>;
   /** while the agent retains what the datastore lacks: the epoch by which the datastore is accepted */
   restored?: string;
-  /** for agents that do not echo revisions: what was last sent, per microservice */
+  /** for agents that do not echo revisions: the last list that was sent, per microservice */
   sentRevisions: Readonly<Record<string, SentRevision>>;
+  /** Unix ms of that list */
+  listedAt?: number;
 }
 
 /** What was sent to an agent for one microservice, and when it was first sent, Unix ms. */
@@ -189,4 +191,6 @@ export interface SentRevision {
   imageId: string;
   rebuildCount: number;
   at: number;
+  /** Unix ms of the last list that is known to have had something else for it */
+  after?: number;
 }

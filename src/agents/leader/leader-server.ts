@@ -160,13 +160,17 @@ const SKEW_MS = 2_000;
 /** The leader decides by its own clock whether a node is silent, so the times of other replicas are converted. */
 function inOurTime(delta: ObservationDelta, skew: number): ObservationDelta {
   if (Math.abs(skew) < SKEW_MS) return delta;
-  const { contactAt, reportedAt, sentRevisions } = delta;
-  const shifted = Object.entries(sentRevisions ?? {}).map(([uuid, given]) => [uuid, { ...given, at: given.at + skew }]);
+  const { contactAt, reportedAt, sentRevisions, listedAt } = delta;
+  const shifted = Object.entries(sentRevisions ?? {}).map(([uuid, { after, ...given }]) => [
+    uuid,
+    { ...given, at: given.at + skew, ...(after !== undefined && { after: after + skew }) },
+  ]);
   return {
     ...delta,
     contactAt: contactAt + skew,
     ...(reportedAt !== undefined && { reportedAt: reportedAt + skew }),
     ...(sentRevisions && { sentRevisions: Object.fromEntries(shifted) }),
+    ...(listedAt !== undefined && { listedAt: listedAt + skew }),
   };
 }
 

@@ -1,6 +1,7 @@
+import { joinSentLists } from '../../domain/edge-node/sent-list.ts';
 import type { Observation } from '../../domain/inputs.ts';
 import type { ObservationDelta } from '../dependencies.ts';
-import { type MergeReport, mergeSentRevisions, waitAfter } from './observations.ts';
+import { type MergeReport, sentListOf, waitAfter } from './observations.ts';
 
 /** Bytes of a delta without a report. */
 export const CONTACT_BYTES = 512;
@@ -18,6 +19,7 @@ export function contactOf({
   reportedAt: __,
   settings: ___,
   sentRevisions: ____,
+  listedAt: _____,
   ...contact
 }: ObservationDelta): ObservationDelta {
   return contact;
@@ -31,7 +33,7 @@ export function mergeDeltas(
   const report =
     older.report && newer.report ? mergeReport(older.report, newer.report) : (newer.report ?? older.report);
   const reportedAt = newer.reportedAt ?? older.reportedAt;
-  const sentRevisions = mergeSentRevisions(older.sentRevisions, newer.sentRevisions);
+  const hasList = (older.sentRevisions ?? newer.sentRevisions) !== undefined;
   const restored = newer.restored ?? older.restored;
   // A later report with a config has all settings.
   const settings = { ...(newer.report?.config ? {} : older.settings), ...newer.settings };
@@ -41,7 +43,7 @@ export function mergeDeltas(
     ...(older.isReset && { isReset: true as const }),
     ...(report && { report }),
     ...(reportedAt !== undefined && { reportedAt }),
-    ...(sentRevisions && { sentRevisions }),
+    ...(hasList && joinSentLists(sentListOf(older), sentListOf(newer))),
     ...(restored !== undefined && { restored }),
     ...(Object.keys(settings).length > 0 && { settings }),
   };
@@ -49,7 +51,8 @@ export function mergeDeltas(
 
 /** The observation of a former leader, as a delta for the next leader. */
 export function deltaOf(uuid: string, observation: Observation): ObservationDelta {
-  const { report, reportedAt, contactAt = 0, waitSeconds, agent, instances, sentRevisions, restored } = observation;
+  const { report, reportedAt, contactAt = 0, waitSeconds, agent, instances, restored } = observation;
+  const { sentRevisions, listedAt } = observation;
   const latest = Object.entries(instances).sort(([, a], [, b]) => b.seenAt - a.seenAt)[0];
   return {
     uuid,
@@ -59,6 +62,6 @@ export function deltaOf(uuid: string, observation: Observation): ObservationDelt
     ...(latest && { instance: latest[0].split('#')[0], boot: latest[1].boot }),
     ...(reportedAt !== undefined && { report, reportedAt }),
     ...(restored !== undefined && { restored }),
-    sentRevisions,
+    ...(listedAt !== undefined && { sentRevisions, listedAt }),
   };
 }

@@ -1,5 +1,5 @@
-import { latestSent } from '../../domain/edge-node/report.ts';
-import type { Observation, SentRevision } from '../../domain/inputs.ts';
+import { joinSentLists, type SentList } from '../../domain/edge-node/sent-list.ts';
+import type { Observation } from '../../domain/inputs.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import type { ObservationDelta, Observations } from '../dependencies.ts';
 import { createAgentInstances } from './agent-instances.ts';
@@ -27,7 +27,7 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
       ...(agent !== undefined && { agent }),
       ...(restored && { restored }),
       instances: agentInstances.after(before?.instances ?? {}, delta),
-      sentRevisions: mergeSentRevisions(before?.sentRevisions, delta.sentRevisions) ?? {},
+      ...joinSentLists(before ? listIn(before) : NO_LIST, sentListOf(delta)),
     };
   }
 
@@ -79,15 +79,11 @@ export function waitAfter(
   return Math.max(0, Math.ceil((Math.max(end(a), end(b)) - contactAt) / 1000));
 }
 
-type SentRevisions = Observation['sentRevisions'];
+const NO_LIST: SentList = { sentRevisions: {} };
 
-/** The newer list, in which a revision that was sent before keeps the time when it was first sent. */
-export function mergeSentRevisions(
-  before: SentRevisions | undefined,
-  after: SentRevisions | undefined,
-): SentRevisions | undefined {
-  if (!before || !after) return after ?? before;
-  const merged: Record<string, SentRevision> = {};
-  for (const [uuid, given] of Object.entries(after)) merged[uuid] = latestSent(before[uuid], given) ?? given;
-  return merged;
-}
+const listIn = ({ sentRevisions, listedAt }: Observation): SentList =>
+  listedAt === undefined ? NO_LIST : { sentRevisions, listedAt };
+
+/** A replica of an earlier version does not name the time of the list, which is at most that of the contact. */
+export const sentListOf = ({ sentRevisions, listedAt, contactAt }: ObservationDelta): SentList =>
+  sentRevisions ? { sentRevisions, listedAt: listedAt ?? contactAt } : NO_LIST;

@@ -1,5 +1,7 @@
+import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import { thirdPartyView } from '../../domain/edge-node/desired.ts';
-import type { DesiredState, SentRevision as Given, Observation } from '../../domain/inputs.ts';
+import type { SentList } from '../../domain/edge-node/sent-list.ts';
+import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import {
@@ -24,7 +26,7 @@ export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   /** called when our agent gets its list */
   onListed?: (uuid: string) => void;
-  sent: Pick<SentResponses, 'acknowledged'>;
+  sent: Pick<SentResponses, 'acknowledged' | 'addSections'>;
   observe: Observe;
   outgoing: Pick<Outgoing, 'check'>;
   clock: Pick<Clock, 'wall'>;
@@ -69,9 +71,12 @@ export function createReads({ desired, onListed, sent, observe, outgoing, clock 
     if (isThirdParty(call)) desired.keepAdmitted(call.uuid);
     const state = stateOf(call);
     const microservices = entriesFor(call, state);
-    observe(call, isThirdParty(call) ? { sentRevisions: sentRevisions(microservices, clock.wall()) } : {});
+    observe(call, isThirdParty(call) ? sentList(microservices, call.node.status, clock.wall()) : {});
     // The response to a third-party agent depends on its last report as well, so it has no digest.
-    if (isThirdParty(call)) return json({ microservices });
+    if (isThirdParty(call)) {
+      sent.addSections(call.uuid, state.digests, MICROSERVICE_SECTIONS);
+      return json({ microservices });
+    }
     onListed?.(call.uuid);
     const { retainUnlisted } = checked;
     const etag = etagOf(digestsFor(state.digests, checked), MICROSERVICE_SECTIONS);
@@ -85,6 +90,7 @@ export function createReads({ desired, onListed, sent, observe, outgoing, clock 
       (call: Call): Reply => {
         observe(call);
         const state = stateOf(call);
+        if (isThirdParty(call)) sent.addSections(call.uuid, state.digests, sections);
         return tagged(call, etagOf(state.digests, sections), () => body(state));
       },
 
@@ -92,6 +98,7 @@ export function createReads({ desired, onListed, sent, observe, outgoing, clock 
     volumeMounts(call: Call): Reply {
       observe(call);
       const { volumeMounts, digests } = stateOf(call);
+      if (isThirdParty(call)) sent.addSections(call.uuid, digests, ['volumeMounts']);
       return tagged(call, etagOf(digests, ['volumeMounts']), () => {
         outgoing.check(call.uuid, contentLength(volumeMounts));
         return { volumeMounts };
@@ -123,12 +130,19 @@ export function tagged(call: Call, etag: string, body: () => unknown): Reply {
 const contentLength = (mounts: DesiredState['volumeMounts']): number =>
   mounts.flatMap(({ data }) => Object.values(data)).reduce((sum, { length }) => sum + length, 0);
 
-function sentRevisions(entries: Entries, at: number): Observation['sentRevisions'] {
-  const given: Record<string, Given> = {};
+/**
+ * What a third-party agent is sent now. Where the stored status says that it was sent something else before, this replica may
+ * have sent the same even earlier: that was another time.
+ */
+function sentList(entries: Entries, stored: EdgeNodeStatus | undefined, at: number): SentList {
+  const storedItems = new Map((stored?.microservices ?? []).map((item) => [item.uuid, item.sent]));
+  const sentRevisions: Record<string, SentRevision> = {};
   for (const entry of entries) {
     if ('hold' in entry) continue;
     const { uuid, revision, imageId, rebuildCount } = entry;
-    given[uuid] = { revision, imageId, rebuildCount, at };
+    const before = storedItems.get(uuid);
+    const isOther = before && (before.revision !== revision || before.rebuildCount !== rebuildCount);
+    sentRevisions[uuid] = { revision, imageId, rebuildCount, at, ...(isOther && { after: before.at }) };
   }
-  return given;
+  return { sentRevisions, listedAt: at };
 }

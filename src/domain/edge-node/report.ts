@@ -2,8 +2,9 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
-import type { DesiredEntry, DesiredState, Liveness, Observation, SentRevision } from '../inputs.ts';
+import type { DesiredEntry, DesiredState, Liveness, Observation } from '../inputs.ts';
 import { stateInSilence } from '../microservice/state.ts';
+import { joinSent } from './sent-list.ts';
 
 /**
  * The report after a delta: absent members keep their value; microserviceStatus, when present, is the whole list, in
@@ -229,7 +230,7 @@ function carriedOut(
       imageId: item.imageId,
       rebuildCount: count(item.rebuildCount ?? known.rebuildCount),
     };
-  const sent = latestSent(previous?.sent, observation.sentRevisions[item.id]);
+  const sent = joinSent(previous?.sent, observation, item.id);
   if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
   // These engines give each container a unique id: the same id means that the container was restarted.
   const isSame =
@@ -246,16 +247,6 @@ function carriedOut(
     rebuildCount: startedLater ? count(sent.rebuildCount) : known.rebuildCount,
     sent,
   };
-}
-
-/** The newer one; a revision that was sent before keeps the time at which it was first sent. */
-export function latestSent(
-  before: SentRevision | undefined,
-  after: SentRevision | undefined,
-): SentRevision | undefined {
-  if (!before || !after) return after ?? before;
-  const same = before.revision === after.revision && before.rebuildCount === after.rebuildCount;
-  return same && before.at < after.at ? before : after;
 }
 
 /** The start time of a run keeps its first value: latency would otherwise change it with every report. */
