@@ -20,6 +20,10 @@ export interface EdgeNetwork extends AsyncDisposable {
   readonly outside: readonly [string, string];
   /** The address inside, as seen from this machine. */
   readonly inside: string;
+  /** Takes the addresses of IPv4 away; returns the address of this machine and the one inside. */
+  onlyIPv6(): Promise<[outside: string, inside: string]>;
+  /** Connects the network, or takes the cable out. */
+  plug(isIn: boolean): Promise<void>;
   /** Loses this share of the packets in each direction, 0 to 1. */
   lose(share: number): Promise<void>;
   /** Sets what names resolve to inside; others do not resolve, as without a name server. */
@@ -61,6 +65,18 @@ export async function createNetwork(): Promise<EdgeNetwork> {
     command: ['ip', 'netns', 'exec', name],
     outside: [first, second],
     inside: inner,
+    async onlyIPv6() {
+      // Unique local addresses (RFC 4193); the block is that of IPv4.
+      const [there, here] = [`fd53:6b65::${block.toString(16)}:1`, `fd53:6b65::${block.toString(16)}:2`] as const;
+      await ip('address', 'add', `${there}/112`, 'dev', cable, 'nodad');
+      await inside('ip', '-4', 'address', 'flush', 'dev', 'eth0');
+      await inside('ip', 'address', 'add', `${here}/112`, 'dev', 'eth0', 'nodad');
+      await inside('ip', '-6', 'route', 'add', 'default', 'via', there);
+      return [there, here];
+    },
+    async plug(isIn) {
+      await inside('ip', 'link', 'set', 'eth0', isIn ? 'up' : 'down');
+    },
     async lose(share) {
       for (const [chain, way] of [
         ['INPUT', '-i'],

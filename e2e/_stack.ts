@@ -186,7 +186,9 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     started.defer(() => daemon.stop(5_000));
     options.onStart?.(daemon);
     const url = `http://127.0.0.1:${rest}`;
-    await until('the controller to be ready', () => isReady(`${url}/api/v3/status`, daemon), { timeoutMs: 60_000 });
+    // With TLS only its certificate says whether a client may trust it.
+    const probe = options.env?.TLS_PATH_CERT ? `http://127.0.0.1:${metrics}/readyz` : `${url}/api/v3/status`;
+    await until('the controller to be ready', () => isReady(probe, daemon), { timeoutMs: 60_000 });
     return {
       url,
       metricsUrl: `http://127.0.0.1:${metrics}`,

@@ -65,13 +65,17 @@ export function writeRelease({ agent, node, version, minimumVersion, key, out }:
   );
   const manifest = { product: 'skerry-agent', version, minimumVersion, nodeFlags: NODE_FLAGS, architectures };
   const bytes = Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`);
-  const signature = sign(null, bytes, createPrivateKey(key)).toString('base64');
   for (const name of [version, 'latest']) {
     const folder = join(out, name);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'manifest.json'), bytes);
-    writeFileSync(join(folder, 'manifest.json.sig'), `${signature}\n`);
+    writeSigned(join(folder, 'manifest.json'), bytes, key);
   }
+}
+
+/** Writes a file, and beside it its signature, where there is a key. */
+export function writeSigned(path: string, bytes: Buffer, key: string | undefined): void {
+  writeFileSync(path, bytes);
+  if (key) writeFileSync(`${path}.sig`, `${sign(null, bytes, createPrivateKey(key)).toString('base64')}\n`);
 }
 
 export interface InstallOptions {

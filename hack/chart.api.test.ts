@@ -102,6 +102,7 @@ describe('the chart renders', () => {
     const url = 'https://releases.example/agent';
     expect(await env('--set', `releasesUrl=${url}`)).toContain(`{"name":"SKERRY_RELEASES_URL","value":"${url}"}`);
     await expect(env('--set', 'releasesUrl=ftp://x')).rejects.toThrow(/releasesUrl/);
+    await expect(env('--set', 'releasesKey=secret')).rejects.toThrow(/releasesKey/);
   });
 
   test('images of the system when the values name them', async () => {

@@ -119,9 +119,30 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/upgrade.test.ts'),
   },
   {
+    name: 'release',
+    about: 'the release made twice, from two paths, with equal digests',
+    command: ['hack/package/twice.ts'],
+  },
+  {
     name: 'machine',
-    about: 'the package of the agent installed, upgraded, removed and purged where systemd is init',
+    about: 'the package of the agent where systemd is init, and a watchdog that hangs',
     command: tests('engine', 'hack/package/machine.engine.test.ts'),
+  },
+  {
+    name: 'machines',
+    about:
+      'fresh Debian machines: installed by one line, engine later, reboot, upgrade, purge, podman, IPv6, read-only root',
+    command: tests('e2e', 'e2e/machines/machines.test.ts'),
+  },
+  {
+    name: 'agent-container',
+    about: 'the agent as a container beside the engine',
+    command: tests('e2e', 'e2e/machines/agent-container.test.ts'),
+  },
+  {
+    name: 'arm64',
+    about: 'the agent for arm64, run by qemu',
+    command: tests('engine', 'hack/package/arm64.engine.test.ts'),
   },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];

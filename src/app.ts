@@ -44,6 +44,7 @@ import {
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { createRenderer } from './templates/renderer.ts';
+import { releaseKeys } from './wire/release-signature.ts';
 
 /** A controller process: REST, agent routes, and the reconcilers while it leads. */
 export interface App extends AsyncDisposable {
@@ -168,8 +169,10 @@ export async function createApp(
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
+      ...(config.releasesKey && { keys: releaseKeys(config.releasesKey) }),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),
+      nodeOf: async (request) => (await agents.routes.authenticate(request)).uuid,
       now: () => performance.now(),
       log,
     }),

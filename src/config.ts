@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createPublicKey, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { BOUNDS } from './api/bounds.ts';
@@ -26,6 +26,14 @@ const flag = flagOf('false');
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
+
+function isReleaseKey(pem: string): boolean {
+  try {
+    return createPublicKey(pem).asymmetricKeyType === 'ed25519';
+  } catch {
+    return false;
+  }
+}
 
 /** Images of the items of the system: `ROUTER_IMAGE_1` for amd64 and so on, by the ids of architectures. */
 const SYSTEM_IMAGES = Object.values(BUILT_IN_CATALOG_ITEMS).flatMap(({ name }) =>
@@ -85,7 +93,7 @@ const environment = z.object({
   SKERRY_RELEASES_URL: z
     .url({ protocol: /^https?$/ })
     .max(BOUNDS.url)
-    // The list of packages there is not signed, and machines install what it names as root.
+    // Machines install as root what the list of packages there names; without SKERRY_RELEASES_KEY no signature is checked.
     .refine((url) => url.startsWith('https:') || isLoopback(url), 'has to begin with https://')
     .optional()
     .describe('URL (https) below which agents find releases of themselves; without it no agent can be upgraded.'),
@@ -93,6 +101,13 @@ const environment = z.object({
     .string()
     .optional()
     .describe('Folder with these releases, which the controller then serves at /releases.'),
+  SKERRY_RELEASES_KEY: z
+    .string()
+    .refine(isReleaseKey, 'has to be an Ed25519 public key (PEM)')
+    .optional()
+    .describe(
+      'Public keys (PEM) of releases: the install script then comes only from a list that one of them has signed.',
+    ),
   BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
@@ -121,6 +136,8 @@ export interface Config {
   releasesUrl?: string;
   /** served at /releases */
   releasesFolder?: string;
+  /** public keys, PEM */
+  releasesKey?: string;
   systemImages: SystemImages;
 }
 
@@ -162,6 +179,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),
     ...(e.KUBECONFIG && { kubeconfigFile: e.KUBECONFIG }),
     ...releasesOf(e),
+    ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
   };
 }

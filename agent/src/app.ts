@@ -365,6 +365,7 @@ function createUpdater(deps: AgentDependencies, membership: () => Membership): U
   return new Updater({
     ...updates,
     ...{ clock, random, log, restart, version: AGENT_VERSION, architecture: machine.architecture },
+    accessTo: (origin) => membership().client?.accessTo(origin) ?? {},
     requested: async (signal) => {
       const { client } = membership();
       if (!client) throw new Error('the agent is not provisioned');

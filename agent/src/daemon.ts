@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
+import { releaseKeys } from '../../src/wire/release-signature.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
@@ -44,10 +45,10 @@ import {
 import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
+import { ownContainerId } from './system/own-container.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
 import { serviceManager } from './system/service-manager.ts';
-import { releaseKeys } from './update/manifest.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
 
@@ -109,7 +110,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     random: Math.random,
     log,
     engine: (instance) => {
-      engine = new DockerEngine({ url: engineUrl, instance });
+      engine = new DockerEngine({ url: engineUrl, instance, self: ownContainerId() });
       return engine;
     },
     database,

@@ -261,10 +261,10 @@ describe('provision', () => {
     await withIdentity(uuid);
     const { out, code } = await skerry('provision', name, '--controller', 'c.example:51121');
     expect(code).toBe(0);
-    const [, text = ''] = /skerry-agent provision "(.*)"/.exec(out) ?? [];
+    const [, text = ''] = /SKERRY_JOIN="(.*)" skerry-agent provision/.exec(out) ?? [];
     const { controllerUrl, key } = parseJoinString(text);
     expect(controllerUrl).toBe('http://c.example:51121');
-    expect(out).toContain(`  curl -fsSL http://c.example:51121/install.sh | sh -s -- "${text}"\n`);
+    expect(out).toContain(`  curl -fsSL http://c.example:51121/install.sh | SKERRY_JOIN="${text}" sh\n`);
     const { items } = await cluster.kube.list<Secret>(RESOURCES.secrets, {
       namespace: cluster.namespace,
       labelSelector: `skerry.dev/provisioning-key=${uuid}`,

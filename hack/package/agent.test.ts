@@ -63,12 +63,14 @@ test('archives of one commit are equal, whenever and under whatever umask they a
 
 test.runIf(hasDpkg)('a package of Debian is made the same from the same commit, and says what dpkg needs', async () => {
   const { folder, tree } = makeTree({ releaseKey: 'a public key' });
-  const make = async (name: string) => {
+  const make = async (name: string, umask = 0o022) => {
+    const before = process.umask(umask);
+    onTestFinished(() => void process.umask(before));
     await makeDebianPackage(tree, 'armv7', origin, { ...FAST, to: join(folder, name) });
     return readFileSync(join(folder, name));
   };
   const first = await make('a.deb');
-  expect((await make('b.deb')).equals(first)).toBe(true);
+  expect((await make('b.deb', 0o077)).equals(first)).toBe(true);
   const show = (...args: string[]) => execFileSync('dpkg-deb', args, { cwd: folder, encoding: 'utf8' });
   expect(show('--field', 'a.deb')).toMatch(/^Version: 1\.2\.3~rc\.1\nArchitecture: armhf$/m);
   expect(show('--info', 'a.deb', 'conffiles')).toBe('/etc/skerry-agent/config.yaml\n/etc/skerry-agent/release.pem\n');

@@ -71,7 +71,7 @@ export async function makeDebianPackage(
   { to, compression }: { to: string; compression: readonly string[] },
 ): Promise<void> {
   const control = join(root, 'DEBIAN');
-  mkdirSync(control, { mode: 0o755 });
+  mkdirSync(control);
   for (const script of ['postinst', 'prerm', 'postrm']) {
     copyFileSync(join(FILES, 'debian', script), join(control, script));
     chmodSync(join(control, script), 0o755);
@@ -79,7 +79,7 @@ export async function makeDebianPackage(
   const settings = globSync('etc/**/*', { cwd: root, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length));
-  writeFileSync(join(control, 'conffiles'), `${settings.sort().join('\n')}\n`, { mode: 0o644 });
+  writeFileSync(join(control, 'conffiles'), `${settings.sort().join('\n')}\n`);
   const { name, depends } = DEBIAN[architecture];
   const lines = [
     'Package: skerry-agent',
@@ -96,7 +96,10 @@ export async function makeDebianPackage(
     ' the containers that it is asked to, with the docker or podman of the machine.',
     ' It brings its own Node along.',
   ];
-  writeFileSync(join(control, 'control'), `${lines.join('\n')}\n`, { mode: 0o644 });
+  writeFileSync(join(control, 'control'), `${lines.join('\n')}\n`);
+  // Whatever umask this runs under.
+  for (const path of [control, ...['conffiles', 'control'].map((name) => join(control, name))])
+    chmodSync(path, path === control ? 0o755 : 0o644);
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(origin.created.getTime() / 1000) };
   await run('dpkg-deb', ['--root-owner-group', ...compression, '--build', root, to], { env });
   rmSync(control, { recursive: true });
@@ -105,7 +108,7 @@ export async function makeDebianPackage(
 /** In Debian's order of versions, `~` comes before the end: 1.0.0~rc.1 is older than 1.0.0. */
 const debianVersion = (version: string) => version.replace('-', '~');
 
-/** Makes an archive from a tree, for machines without dpkg; packaging/install.sh unpacks it and keeps settings that are there. */
+/** Makes an archive from a tree, for machines without dpkg; the install script (src/install/script.ts) unpacks it and keeps settings that are there. */
 export async function makeArchive(root: string, origin: Origin, to: string): Promise<void> {
   const seconds = origin.created.getTime() / 1000;
   const owner = ['--owner=0', '--group=0', '--numeric-owner', '--format=gnu', '--sort=name', `--mtime=@${seconds}`];

@@ -12,7 +12,7 @@ import { createHash, createPublicKey } from 'node:crypto';
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
-import { NODE_FLAGS, writeRelease } from '../agent-release.ts';
+import { NODE_FLAGS, writeRelease, writeSigned } from '../agent-release.ts';
 import { type Bundle, type BundleName, bundle } from '../build.ts';
 import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
@@ -119,8 +119,10 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
     packages[architecture] = { deb: listed(`${file}.deb`), archive: listed(`${file}.tar.gz`) };
     log(`${file}.tar.gz and .deb`);
   }
-  for (const folder of [version, 'latest'])
-    writeFileSync(at(`releases/${folder}/packages.json`), `${JSON.stringify({ version, packages }, undefined, 2)}\n`);
+  const list = Buffer.from(
+    `${JSON.stringify({ product: 'skerry-agent-packages', version, packages }, undefined, 2)}\n`,
+  );
+  for (const folder of [version, 'latest']) writeSigned(at(`releases/${folder}/packages.json`), list, key);
   if (!key) return log('Without KEY, agents cannot update themselves to this release');
   const node = Object.fromEntries(binaries.map(([name, path]) => [name === 'armv7' ? 'arm' : name, path]));
   writeRelease({ agent: agent.path, node, version, minimumVersion: MINIMUM_VERSION, key, out: at('releases') });

@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import {
   chmodSync,
   mkdirSync,
@@ -46,7 +46,12 @@ function makeReleases(change: { version?: string; deb?: string } = {}): string {
 
 /** A server with the way in; what it does not serve gets 404 from elsewhere. */
 async function serve(options: Partial<InstallOptions>): Promise<string> {
-  const defaults = { now: () => performance.now(), log: silentLog, addressOf: () => 'a' };
+  const defaults = {
+    now: () => performance.now(),
+    log: silentLog,
+    addressOf: () => 'a',
+    nodeOf: async () => undefined,
+  };
   const handle = createInstall({ ...defaults, ...options });
   const server = createServer((request, response) => {
     if (!handle(request, response)) response.writeHead(404).end('elsewhere');
@@ -60,15 +65,15 @@ async function serve(options: Partial<InstallOptions>): Promise<string> {
 }
 
 /** Runs the script of a server on a machine whose programs note their arguments. */
-async function install(url: string, ...args: string[]) {
-  return installOn({}, url, ...args);
+async function install(url: string, joinString?: string) {
+  return installOn({}, url, joinString);
 }
 
 /** The same with other programs: what dpkg and uname say. */
 async function installOn(
   programs: Record<string, string>,
   url: string,
-  ...args: string[]
+  joinString?: string,
 ): Promise<{ code: number; said: string[]; error: string }> {
   const machine = makeFolder();
   const noted = join(machine, 'noted');
@@ -77,20 +82,24 @@ async function installOn(
     writeFileSync(join(machine, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
   stub('id', 'echo 0');
   stub('systemctl', `echo systemctl "$@" >> ${noted}`);
-  stub('skerry-agent', `echo skerry-agent "$@" >> ${noted}`);
-  stub('apt-get', `for last; do :; done; echo "apt-get $(cat "$last")" >> ${noted}`);
+  stub('skerry-agent', `echo skerry-agent "$@" "$SKERRY_JOIN" >> ${noted}`);
+  stub('apt-get', `for last; do :; done; echo "apt-get $(cat "$last")\${SKERRY_JOIN:-}" >> ${noted}`);
   for (const [name, text] of Object.entries(programs)) stub(name, text);
   const script = (await (await fetch(`${url}/install.sh`)).text()).replaceAll('/run/systemd/system', machine);
-  const env = { ...process.env, PATH: `${machine}:${process.env.PATH}` };
+  const env = {
+    ...process.env,
+    PATH: `${machine}:${process.env.PATH}`,
+    ...(joinString && { SKERRY_JOIN: joinString }),
+  };
   return new Promise((resolve) => {
-    const child = execFile('sh', ['-s', '--', ...args], { env }, (failed, _out, error) =>
+    const child = execFile('sh', ['-s'], { env }, (failed, _out, error) =>
       resolve({ code: Number(failed?.code ?? 0), said: readFileSync(noted, 'utf8').trim().split('\n'), error }),
     );
     child.stdin?.end(script);
   });
 }
 
-test('the install script fetches the package of its machine, installs it and joins', async () => {
+test('the install script fetches the package of its machine, installs it and joins, with the join string in no argument', async () => {
   const url = await serve({ releases: { folder: makeReleases() } });
   expect(await install(url, 'skerry://c:1/key')).toMatchObject({
     code: 0,
@@ -250,6 +259,46 @@ test('one address fetches eight files at once, and others still fetch', async ()
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
   address = 'b';
   expect(await open()).toBe(200);
+});
+
+test('two files at once go to each node, however many nodes share one address', async () => {
+  const folder = makeReleases();
+  writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));
+  const nodeOf: InstallOptions['nodeOf'] = async ({ headers }) => {
+    if (headers.authorization === 'Bearer wrong') throw new Error('there is no such node');
+    return headers.authorization;
+  };
+  const url = await serve({ releases: { folder }, nodeOf });
+  const open = async (authorization?: string) => {
+    const headers = authorization === undefined ? undefined : { authorization };
+    return (await fetch(`${url}/releases/1.2.3/large`, { headers })).status;
+  };
+  for (const node of ['a', 'b', 'c', 'd', 'e'])
+    expect([await open(node), await open(node), await open(node)]).toEqual([200, 200, 503]);
+  // A client that is no node counts by its address.
+  expect(await Promise.all(Array.from({ length: 8 }, () => open('Bearer wrong')))).toEqual(Array(8).fill(200));
+  expect(await open()).toBe(503);
+});
+
+test('with release keys, the install script comes only from a list that one of them has signed', async () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const folder = makeReleases();
+  const list = join(folder, 'latest/packages.json');
+  const status = async () =>
+    (await fetch(`${await serve({ releases: { folder }, keys: [publicKey] })}/install.sh`)).status;
+  const write = (change: object, key = privateKey) => {
+    const bytes = Buffer.from(JSON.stringify({ ...JSON.parse(readFileSync(list, 'utf8')), ...change }));
+    writeFileSync(list, bytes);
+    writeFileSync(`${list}.sig`, sign(null, bytes, key).toString('base64'));
+  };
+  expect(await status()).toBe(503);
+  // A manifest of a release is signed by the same key.
+  write({});
+  expect(await status()).toBe(503);
+  write({ product: 'skerry-agent-packages' });
+  expect(await status()).toBe(200);
+  write({}, generateKeyPairSync('ed25519').privateKey);
+  expect(await status()).toBe(503);
 });
 
 test('a connection that ends gives back the downloads that waited on it', async () => {

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
@@ -11,16 +12,24 @@ import { sendFile } from './send-file.ts';
 export interface InstallOptions {
   /** absent: there is no way in, and both paths answer 404 */
   releases?: Place;
+  /** by one of which the list of packages has to be signed */
+  keys?: readonly KeyObject[];
   /** under which machines reach the controller; else the host of the request */
   publicUrl?: string;
   /** the address of a client */
   addressOf: (request: IncomingMessage) => string;
+  /** the uuid of the node whose agent sends the request; undefined, or rejected, for other clients */
+  nodeOf: (request: IncomingMessage) => Promise<string | undefined>;
   now: () => number;
   log: Log;
 }
 
-/** Files that are sent at once, to all clients and to one address; each costs a descriptor and a buffer. */
+/**
+ * Files that are sent at once, to all clients, to one node and to one address; each costs a descriptor and a buffer. Agents show
+ * which node they are, so that many of them behind one address do not wait for each other.
+ */
 const MOST_DOWNLOADS = 64;
+const MOST_OF_NODE = 2;
 const MOST_OF_ADDRESS = 8;
 const RETRY_SECONDS = 10;
 const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
@@ -28,12 +37,12 @@ const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
 /** Serves a request, or returns false without any effect. */
 type Handler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-export function createInstall({ releases, publicUrl, addressOf, now, log }: InstallOptions): Handler {
+export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, now, log }: InstallOptions): Handler {
   if (!releases) return () => false;
-  const packages = createPackages(releases, now);
+  const packages = createPackages(releases, keys, now);
   const base = 'url' in releases ? releases.url : undefined;
   let downloads = 0;
-  const byAddress = new Map<string, number>();
+  const byClient = new Map<string, number>();
 
   async function script(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const own = publicUrl ?? ownUrl(request);
@@ -50,14 +59,15 @@ export function createInstall({ releases, publicUrl, addressOf, now, log }: Inst
   }
 
   async function file(folder: string, name: string, request: IncomingMessage, response: ServerResponse) {
-    const address = addressOf(request);
-    const own = byAddress.get(address) ?? 0;
-    if (downloads >= MOST_DOWNLOADS || own >= MOST_OF_ADDRESS) {
+    const node = request.headers.authorization && (await nodeOf(request).catch(() => undefined));
+    const client = node ? `node ${node}` : addressOf(request);
+    const own = byClient.get(client) ?? 0;
+    if (downloads >= MOST_DOWNLOADS || own >= (node ? MOST_OF_NODE : MOST_OF_ADDRESS)) {
       response.setHeader('retry-after', String(RETRY_SECONDS));
       return refuse(response, 503, 'too many files are being fetched');
     }
     downloads++;
-    byAddress.set(address, own + 1);
+    byClient.set(client, own + 1);
     try {
       if (!(await sendFile(join(folder, name), request, response))) refuse(response, 404, 'there is no such file');
     } catch (err) {
@@ -66,9 +76,9 @@ export function createInstall({ releases, publicUrl, addressOf, now, log }: Inst
       response.destroy();
     } finally {
       downloads--;
-      const left = (byAddress.get(address) ?? 1) - 1;
-      if (left > 0) byAddress.set(address, left);
-      else byAddress.delete(address);
+      const left = (byClient.get(client) ?? 1) - 1;
+      if (left > 0) byClient.set(client, left);
+      else byClient.delete(client);
     }
   }
 

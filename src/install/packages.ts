@@ -1,6 +1,8 @@
+import type { KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { isSigned } from '../wire/release-signature.ts';
 
 /** What a place of releases has, as `make release` leaves it: the packages of the latest release, and its version. */
 
@@ -10,6 +12,8 @@ const file = z.object({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
 const packagesSchema = z.object({
+  // A signature of the same key over another text is worth nothing here.
+  product: z.literal('skerry-agent-packages').optional(),
   version: z.string().regex(/^[\w.+-]{1,64}$/),
   packages: z.partialRecord(z.enum(['amd64', 'arm64', 'armv7']), z.object({ deb: file, archive: file })),
 });
@@ -23,12 +27,16 @@ const MAX_BYTES = 64 * 1024;
 /** How long a list is taken for the latest one. */
 const FRESH_MS = 30_000;
 
-/** Reads the list, at most once in half a minute, however many ask for it. */
-export function createPackages(place: Place, now: () => number): () => Promise<Packages> {
+/** Reads the list, at most once in half a minute, however many ask for it. With keys, one of them has to have signed it. */
+export function createPackages(
+  place: Place,
+  keys: readonly KeyObject[] | undefined,
+  now: () => number,
+): () => Promise<Packages> {
   let kept: { at: number; packages: Promise<Packages> } | undefined;
   return () => {
     if (kept && now() - kept.at < FRESH_MS) return kept.packages;
-    const mine = { at: now(), packages: read(place) };
+    const mine = { at: now(), packages: read(place, keys) };
     kept = mine;
     mine.packages.catch(() => {
       if (kept === mine) kept = undefined;
@@ -37,8 +45,14 @@ export function createPackages(place: Place, now: () => number): () => Promise<P
   };
 }
 
-const read = async (place: Place): Promise<Packages> =>
-  packagesSchema.parse(await readJson(place, 'latest/packages.json'));
+async function read(place: Place, keys: readonly KeyObject[] | undefined): Promise<Packages> {
+  const bytes = await readAt(place, LIST);
+  if (keys && !isSigned(bytes, (await readAt(place, `${LIST}.sig`)).toString('utf8'), keys))
+    throw new Error('the signature of the list of packages is not by a key of SKERRY_RELEASES_KEY');
+  const list = packagesSchema.parse(JSON.parse(bytes.toString('utf8')));
+  if (keys && list.product === undefined) throw new Error('what is signed is not a list of packages');
+  return list;
+}
 
 const latestSchema = packagesSchema.pick({ version: true });
 /** How long the version of a release on another server counts as that of the latest one. */
@@ -50,28 +64,28 @@ const LATEST_MS = 5 * 60_000;
  */
 export function createLatestRelease(place: Place, now: () => number): () => Promise<string | undefined> {
   let kept: { at: number; version: string } | undefined;
-  const versionIn = async (file: string) => latestSchema.parse(await readJson(place, file)).version;
+  const versionIn = async (file: string) =>
+    latestSchema.parse(JSON.parse((await readAt(place, file)).toString('utf8'))).version;
   return async () => {
     if (kept && 'url' in place && now() - kept.at < LATEST_MS) return kept.version;
     const version = await versionIn('latest/manifest.json')
-      .catch(() => versionIn('latest/packages.json'))
+      .catch(() => versionIn(LIST))
       .catch(() => undefined);
     kept = version === undefined ? undefined : { at: now(), version };
     return version;
   };
 }
 
-/** A JSON file of the place; rejects where it is not to be had in time. */
-async function readJson(place: Place, file: string): Promise<unknown> {
+const LIST = 'latest/packages.json';
+
+/** A file of the place; rejects where it is not to be had in time. */
+function readAt(place: Place, file: string): Promise<Buffer> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
-  const text =
-    'folder' in place
-      ? await readFile(join(place.folder, file), { encoding: 'utf8', signal })
-      : await fetchText(`${place.url.replace(/\/+$/, '')}/${file}`, signal);
-  return JSON.parse(text);
+  if ('folder' in place) return readFile(join(place.folder, file), { signal });
+  return fetchFile(`${place.url.replace(/\/+$/, '')}/${file}`, signal);
 }
 
-async function fetchText(url: string, signal: AbortSignal): Promise<string> {
+async function fetchFile(url: string, signal: AbortSignal): Promise<Buffer> {
   const response = await fetch(url, { signal });
   const pieces: Uint8Array[] = [];
   let size = 0;
@@ -81,5 +95,5 @@ async function fetchText(url: string, signal: AbortSignal): Promise<string> {
     pieces.push(piece);
   }
   if (!response.ok) throw new Error(`${url}: status ${response.status}`);
-  return Buffer.concat(pieces).toString('utf8');
+  return Buffer.concat(pieces);
 }

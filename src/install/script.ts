@@ -12,7 +12,8 @@ export function installScript(url: string, { version, packages }: Packages): str
     ;;`,
   );
   return `#!/bin/sh
-# Installs the Skerry agent ${version}, or upgrades the one that is here. With a join string, the machine becomes a node.
+# Installs the Skerry agent ${version}, or upgrades the one that is here. With a join string in SKERRY_JOIN, the machine
+# becomes a node.
 set -eu
 
 url='${url}'
@@ -34,6 +35,9 @@ fetch() {
 
 # All of it is read before any of it runs: a download that breaks off does nothing.
 main() {
+  # It goes to the agent alone, and into no list of processes.
+  join=\${SKERRY_JOIN:-\${1:-}}
+  unset SKERRY_JOIN
   [ "$(id -u)" = 0 ] || fail 'run this as root'
   [ -d /run/systemd/system ] || fail 'this machine does not run systemd'
   # A kernel of 64 bits may run programs of 32 bits only.
@@ -62,7 +66,7 @@ ${cases.join('\n')}
     systemctl restart skerry-agent
   fi
   systemctl start skerry-agent
-  [ $# -eq 0 ] || skerry-agent provision "$@"
+  [ -z "$join" ] || SKERRY_JOIN=$join skerry-agent provision
 }
 
 main "$@"

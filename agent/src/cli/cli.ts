@@ -79,6 +79,7 @@ async function run(args: readonly string[], deps: CliDependencies): Promise<numb
     format: formatOf(flags),
     out: deps.out,
     ask: deps.ask,
+    env: deps.env,
     signal: deps.signal,
     runAgent: deps.runAgent,
     exitWith: (given) => {

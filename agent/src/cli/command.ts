@@ -14,6 +14,7 @@ export interface CommandContext {
   out(text: string): void;
   /** asks a yes-or-no question at the terminal; absent without a terminal */
   ask?(question: string): Promise<boolean>;
+  env: NodeJS.ProcessEnv;
   signal: AbortSignal;
   /** Runs the agent until the signal fires. */
   runAgent(configFile: string, signal: AbortSignal): Promise<void>;

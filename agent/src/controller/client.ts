@@ -206,6 +206,17 @@ export class ControllerClient {
     await this.#send('DELETE', '/agent/delete-node', { signal });
   }
 
+  /** How another request reaches a server: with authority and token at the controller's own address, with neither elsewhere. */
+  accessTo({ origin }: URL): { ca?: string; insecure?: boolean; authorization?: string } {
+    const { ca, insecure, node } = this.#options;
+    if (origin !== this.controllerUrl) return {};
+    return {
+      ...(ca !== undefined && { ca }),
+      ...(insecure && { insecure }),
+      ...(node && { authorization: `Bearer ${this.#token()}` }),
+    };
+  }
+
   /** Closes the connections that are kept open. */
   close(): void {
     this.#connections.destroy();

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -18,7 +19,6 @@ import { exchange } from '../system/http.ts';
 import { createLog, errorText } from '../system/log.ts';
 import { processLimits } from '../system/machine.ts';
 import { isAlive } from '../system/presence.ts';
-import { releaseKeys } from '../update/manifest.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 

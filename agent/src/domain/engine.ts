@@ -13,7 +13,10 @@ export interface Engine {
   connect(signal?: AbortSignal): Promise<EngineFacts>;
   /** All containers of this agent, running or not. */
   containers(signal?: AbortSignal): Promise<Container[]>;
-  /** Names of the containers on this engine that are not of this agent, running or not. They are never touched. */
+  /**
+   * Names of the containers on this engine that are not of this agent, running or not, without the one that it runs in. They
+   * are touched only where the machine's own file says so.
+   */
   foreignContainers(signal?: AbortSignal): Promise<string[]>;
   /** Containers of other agents, running or not, without those that have the label only from their image. */
   containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;

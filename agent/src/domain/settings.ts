@@ -105,7 +105,7 @@ const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
   networkInterface: ({ networkInterface = 'dynamic' }, { hasInterface }) =>
     networkInterface === 'dynamic' || (hasInterface?.(networkInterface) ?? true)
       ? undefined
-      : `${JSON.stringify(networkInterface)}; the machine has no such interface with an IPv4 address`,
+      : `${JSON.stringify(networkInterface)}; the machine has no such interface with an address`,
   timeZone: ({ timeZone = '' }) =>
     isTimeZone(timeZone) ? undefined : `${JSON.stringify(timeZone)}; must be an IANA time zone such as Europe/Berlin`,
 };

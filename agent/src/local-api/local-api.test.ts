@@ -303,6 +303,7 @@ describe('the command line', () => {
     'a missing argument': { args: ['ms', 'stop'], code: 2, says: /the microservice is missing/ },
     'an unknown microservice': { args: ['ms', 'stop', 'nobody'], code: 4, says: /no microservice "nobody"/ },
     'deprovisioning a node that is not provisioned': { args: ['deprovision'], code: 5, says: /not provisioned/ },
+    'a missing join string': { args: ['provision'], code: 2, says: /join string is missing\n.*SKERRY_JOIN/ },
     'a bad join string': { args: ['provision', 'hello'], code: 2, says: /join string/ },
     'an unknown output format': { args: ['status', '-o', 'xml'], code: 2, says: /human, json, yaml/ },
     'an unknown setting': { args: ['config', 'nonsense=1'], code: 2, says: /nonsense: no such setting/ },

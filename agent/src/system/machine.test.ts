@@ -3,7 +3,15 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { directorySize } from './disk.ts';
-import { architectureId, architectureOf, localMachine, processLimits, sparing } from './machine.ts';
+import {
+  addressIn,
+  architectureId,
+  architectureOf,
+  localMachine,
+  type NetworkView,
+  processLimits,
+  sparing,
+} from './machine.ts';
 import { cgroupPaths } from './usage.ts';
 
 test("the process's limits are read, and whether it may raise them", () => {
@@ -16,6 +24,26 @@ test("the process's limits are read, and whether it may raise them", () => {
   expect(processLimits(limits, 'CapEff:\t000001fffeffffff\n').mayRaise).toBe(false);
   expect(processLimits(limits, '', '32768\n').hard).toEqual({ nofile: 20000, nproc: 32768 });
   expect(processLimits('', '')).toEqual({ mayRaise: false, hard: {} });
+});
+
+const [ROUTE, ROUTE6] = ['Iface\tDestination\tGateway\neth0\t00000000\t0100000A\n', `${'0'.repeat(32)} 00 x x eth0\n`];
+const address = (family: 'IPv4' | 'IPv6', text: string) => ({ family, address: text, internal: false });
+const NETWORKS = {
+  both: [address('IPv6', 'fe80::1'), address('IPv4', '10.0.0.2'), address('IPv6', 'fd00::2')],
+  only6: [address('IPv6', 'fe80::1'), address('IPv6', 'fd00::2')],
+};
+
+test.each([
+  ['IPv4 before IPv6', 'both', ROUTE, ROUTE6, 'dynamic', '10.0.0.2'],
+  ['IPv6 where there is no IPv4, not that of a bridge of the engine', 'only6', '', ROUTE6, 'dynamic', 'fd00::2'],
+  ['what there is, without a default route', 'only6', '', '', 'dynamic', '172.17.0.1'],
+  ['IPv6 of a named interface', 'only6', '', '', 'eth0', 'fd00::2'],
+  ['none of an interface that is not there', 'both', ROUTE, ROUTE6, 'eth9', undefined],
+] as const)('the address of a machine: %s', (_, name, routes, routes6, wanted, expected) => {
+  const bridge = [address('IPv4', '172.17.0.1')];
+  const interfaces = { docker0: bridge, eth0: NETWORKS[name] } as unknown as NetworkView['interfaces'];
+  const refusing = `${'0'.repeat(32)} 00 x x lo\n`;
+  expect(addressIn({ interfaces, routes, routes6: refusing + routes6 }, wanted)?.address).toBe(expected);
 });
 
 test('the first measurement of the CPU leaves out what the process used before', async () => {

@@ -136,19 +136,52 @@ function busyPercent(before: CpuTimes, now: CpuTimes): number | undefined {
   return total > 0 ? Math.round(((now.busy - before.busy) / total) * 1000) / 10 : undefined;
 }
 
-/** Our address: that of the named interface, or of the one that the default route goes through. */
-function addresses(networkInterface: string): { name: string; address: string } | undefined {
-  const all = networkInterfaces();
-  const route = (readText('/proc/net/route') ?? '')
+/** What the kernel shows of the network: its interfaces, and the texts of /proc/net/route and /proc/net/ipv6_route. */
+export interface NetworkView {
+  interfaces: ReturnType<typeof networkInterfaces>;
+  routes: string;
+  routes6: string;
+}
+
+/**
+ * Our address: that of the named interface, or of the one that the default route goes through. An address of IPv4 comes first, and one
+ * that is valid on its link only never counts.
+ */
+export function addressIn(network: NetworkView, wanted: string): { name: string; address: string } | undefined {
+  const { interfaces } = network;
+  const of = (family: 'IPv4' | 'IPv6', names: readonly string[]) =>
+    names
+      .flatMap((name) => (interfaces[name] ?? []).map((each) => ({ name, ...each })))
+      .find((each) => each.family === family && !each.internal && !/^fe[89ab]/i.test(each.address));
+  const all = wanted === 'dynamic' ? Object.keys(interfaces) : [wanted];
+  const [route, route6] = wanted === 'dynamic' ? [defaultRoute(network.routes), defaultRoute6(network.routes6)] : [];
+  const found =
+    (route !== undefined && of('IPv4', [route])) ||
+    (route6 !== undefined && of('IPv6', [route6])) ||
+    of('IPv4', all) ||
+    of('IPv6', all);
+  return found && { name: found.name, address: found.address };
+}
+
+const defaultRoute = (text: string) =>
+  text
     .split('\n')
     .map((line) => line.split('\t'))
     .find(([, destination]) => destination === '00000000')?.[0];
-  const name = networkInterface !== 'dynamic' ? networkInterface : route;
-  const candidates = name ? { [name]: all[name] } : all;
-  for (const [each, list] of Object.entries(candidates))
-    for (const { family, internal, address } of list ?? [])
-      if (family === 'IPv4' && !internal) return { name: each, address };
-  return undefined;
+
+/** The kernel lists a route that refuses everything as one of `lo`. */
+const defaultRoute6 = (text: string) =>
+  text
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .find(
+      ([destination, length, ...rest]) => /^0{32}$/.test(destination ?? '') && length === '00' && rest.at(-1) !== 'lo',
+    )
+    ?.at(-1);
+
+function addresses(networkInterface: string): { name: string; address: string } | undefined {
+  const [routes, routes6] = [readText('/proc/net/route') ?? '', readText('/proc/net/ipv6_route') ?? ''];
+  return addressIn({ interfaces: networkInterfaces(), routes, routes6 }, networkInterface);
 }
 
 /** Names of limits as the kernel names them, and as containers ask for them. */

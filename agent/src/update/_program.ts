@@ -51,6 +51,7 @@ export class FileServer {
   readonly folder: string;
   /** `path` or `path from-byte` of each request */
   readonly requests: string[] = [];
+  observe: (request: IncomingMessage) => void = () => {};
   fault: ((path: string, response: ServerResponse, content: Buffer) => boolean) | undefined;
   readonly #server = createServer((request, response) => this.#answer(request, response));
 
@@ -72,6 +73,7 @@ export class FileServer {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
+    this.observe(request);
     const path = new URL(request.url ?? '/', 'http://x').pathname;
     const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
     this.requests.push(from > 0 ? `${path} ${from}` : path);

@@ -45,7 +45,7 @@ count(promises, ['open', 'unlink']);
 count(fs, CHANGES);
 syncBuiltinESMExports();
 
-const { releaseKeys } = await import('./manifest.ts');
+const { releaseKeys } = await import('../../../src/wire/release-signature.ts');
 const { Program } = await import('./program.ts');
 const { Updater } = await import('./updater.ts');
 const { decideStart } = await import('./trial.ts');
@@ -64,6 +64,7 @@ const updater = new Updater({
   architecture: 'amd64',
   clock: systemClock(),
   random: Math.random,
+  accessTo: () => ({}),
   log: silentLog(),
   requested: async () => ({
     versionCommand: command as 'upgrade',

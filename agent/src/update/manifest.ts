@@ -1,7 +1,8 @@
-import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { Architecture } from '../../../src/api/names.ts';
 import { compareVersions, versionOf } from '../../../src/api/version.ts';
+import { isSigned } from '../../../src/wire/release-signature.ts';
 
 /** Product that a manifest is about, so that a signature of the same key over another text is worth nothing here. */
 const PRODUCT = 'skerry-agent';
@@ -36,25 +37,13 @@ export class ReleaseError extends Error {
   override name = 'ReleaseError';
 }
 
-/** The public keys of a PEM text, one or several; throws when one is not an Ed25519 key. */
-export function releaseKeys(pem: string): KeyObject[] {
-  const blocks = pem.match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g) ?? [];
-  if (blocks.length === 0) throw new Error('there is no public key in it (PEM)');
-  return blocks.map((block) => {
-    const key = createPublicKey(block);
-    if (key.asymmetricKeyType !== 'ed25519') throw new Error(`a key is of type ${key.asymmetricKeyType}, not ed25519`);
-    return key;
-  });
-}
-
 /** The manifest whose exact bytes one of the keys has signed, with the digest of these bytes. */
 export function verifiedManifest(
   bytes: Buffer,
   signature: string,
   keys: readonly KeyObject[],
 ): { manifest: Manifest; digest: string } {
-  const signed = Buffer.from(signature.trim(), 'base64');
-  if (!keys.some((key) => verify(null, bytes, key, signed)))
+  if (!isSigned(bytes, signature, keys))
     throw new ReleaseError('the signature of its manifest is not by a release key of this machine');
   let content: unknown;
   try {

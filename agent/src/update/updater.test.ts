@@ -1,15 +1,19 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack/agent-release.ts';
+import { makeCertificate } from '../../../hack/certificate.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
+import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
-import { releaseKeys } from './manifest.ts';
 import type { Program, Trial } from './program.ts';
 import { decideStart, endLateTrial } from './trial.ts';
 import { Updater, type UpdaterDependencies } from './updater.ts';
@@ -62,6 +66,7 @@ function begun(requested: Partial<VersionReply> | undefined = {}, change: Partia
     architecture: 'amd64',
     clock: { ...clock, sleep: (ms, signal) => clock.sleep(ms / 1000, signal) },
     random: Math.random,
+    accessTo: () => ({}),
     log: silentLog(),
     requested: async () => requested && wish(requested),
     restart: restarted,
@@ -123,6 +128,59 @@ test('a rollback switches to the former release, on trial as well', async () => 
   expect(await begun({ versionCommand: 'rollback' }).over).toBe('restarts');
   expect(program.current).toBe('1.0.0');
   expect(program.state.trial).toMatchObject({ version: '1.0.0', from: '1.1.0' });
+});
+
+test('a server that asks for patience is asked again after at least that time, however often it is busy', async () => {
+  publish('1.1.0');
+  let busy = 9;
+  server.fault = (path, response) => {
+    if (!path.startsWith('/blobs/') || busy-- <= 0) return false;
+    response.writeHead(503, { 'retry-after': '10' }).end();
+    return true;
+  };
+  const pauses: number[] = [];
+  const clock = systemClock();
+  const sleep: typeof clock.sleep = async (ms) => void pauses.push(ms);
+  expect(await begun({}, { clock: { ...clock, sleep } }).over).toBe('restarts');
+  expect(pauses).toHaveLength(9);
+  expect(Math.min(...pauses)).toBeGreaterThanOrEqual(10_000);
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(20_000);
+  expect(new Set(pauses).size).toBeGreaterThan(1);
+});
+
+test('what belongs to the controller goes to its address alone, also where it redirects elsewhere', async () => {
+  publish('1.1.0');
+  const seen = new Map<string, (string | undefined)[]>();
+  const see = (name: string, request: IncomingMessage) =>
+    seen.set(name, [...(seen.get(name) ?? []), request.headers.authorization]);
+  server.observe = (request) => see('elsewhere', request);
+  const controller = await new FileServer(server.folder).listen();
+  controller.observe = (request) => see('controller', request);
+  controller.fault = (path, response) => Boolean(response.writeHead(307, { location: `${server.url}${path}` }).end());
+  const accessTo: UpdaterDependencies['accessTo'] = ({ origin }) =>
+    origin === controller.url ? { authorization: 'Bearer own' } : {};
+  expect(await begun({ releasesUrl: controller.url }, { accessTo }).over).toBe('restarts');
+  expect(new Set(seen.get('controller'))).toEqual(new Set(['Bearer own']));
+  expect(new Set(seen.get('elsewhere'))).toEqual(new Set([undefined]));
+});
+
+test('releases come from a controller whose certificate is of an own authority, with that authority alone', async () => {
+  publish('1.1.0');
+  const { cert, key: tlsKey, ca } = makeCertificate(makeFolder(), ['127.0.0.1']);
+  const secure = createServer({ cert: readFileSync(cert), key: readFileSync(tlsKey) }, (request, response) => {
+    void fetch(`${server.url}${request.url}`).then(async (reply) => {
+      response.writeHead(reply.status, { 'content-length': reply.headers.get('content-length') ?? '0' });
+      response.end(Buffer.from(await reply.arrayBuffer()));
+    });
+  });
+  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void secure.close());
+  const releasesUrl = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`;
+  const { updater, over } = begun({ releasesUrl });
+  expect(await over).toBe('settled');
+  expect(updater.problems.join()).toMatch(/certificate/);
+  program.save({ bad: {} });
+  expect(await begun({ releasesUrl }, { accessTo: () => ({ ca }) }).over).toBe('restarts');
 });
 
 const refusals: Record<string, { arrange?: () => void; requested?: Partial<VersionReply>; says: RegExp }> = {

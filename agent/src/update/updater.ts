@@ -17,7 +17,7 @@ import {
   writeDurably,
 } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
-import { fetchFile, fetchSmall } from './download.ts';
+import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
 import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
 
@@ -40,6 +40,8 @@ export interface UpdaterDependencies {
   clock: Clock;
   random: Random;
   log: Log;
+  /** how the places of releases are reached */
+  accessTo: AccessTo;
   /** what the controller wants; undefined when nothing is requested */
   requested(signal: AbortSignal): Promise<VersionReply | undefined>;
   /** Starts the agent again, by the launcher. */
@@ -160,13 +162,15 @@ export class Updater {
         return;
       } catch (error) {
         if (signal.aborted) return;
-        if (this.#downloaded() > before) futile = 0;
+        // A server that asks for patience is there: a fleet that upgrades at once takes turns.
+        const asked = error instanceof BusyError ? error.retryAfter * (1 + random()) : 0;
+        if (this.#downloaded() > before || asked > 0) futile = 0;
         const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS || attempts >= MOST_ATTEMPTS;
         log.warn('A version action failed', { version, error: errorText(error), again: !isFinal });
         if (isFinal && this.#fail(action, version, errorText(error))) return;
         this.#trouble = `${version || 'a version action'}: ${errorText(error)}; it is tried again`;
         this.#deps.changed();
-        await pause(clock, jitter(Math.min(5 * 2 ** futile, 300) * SECOND, random), signal);
+        await pause(clock, Math.max(asked, jitter(Math.min(5 * 2 ** futile, 300) * SECOND, random)), signal);
       }
     }
   }
@@ -185,15 +189,15 @@ export class Updater {
   }
 
   async #upgrade({ semver, releasesUrl }: VersionReply, action: string, signal: AbortSignal): Promise<void> {
-    const { program, keys, version: installed, architecture, log } = this.#deps;
+    const { program, keys, version: installed, architecture, accessTo, log } = this.#deps;
     if (!releasesUrl) throw new ReleaseError('the controller names no place of releases');
     if (keys.length === 0) throw new ReleaseError('this machine has no release key (setting releaseKeyFile)');
     const version = semver === undefined ? undefined : versionOf(semver);
     if (semver !== undefined && version === undefined) throw new ReleaseError('it is not a version such as 1.2.3');
     const at = releasesUrl.replace(/\/+$/, '');
     const folder = `${at}/${version ?? 'latest'}`;
-    const bytes = await fetchSmall(`${folder}/manifest.json`, signal);
-    const signature = await fetchSmall(`${folder}/manifest.json.sig`, signal);
+    const bytes = await fetchSmall(`${folder}/manifest.json`, accessTo, signal);
+    const signature = await fetchSmall(`${folder}/manifest.json.sig`, accessTo, signal);
     const { manifest, digest } = verifiedManifest(bytes, signature.toString('utf8'), keys);
     const files = fitting(manifest, { version, installed, architecture });
     const bad = this.#state.bad[manifest.version];
@@ -235,7 +239,7 @@ export class Updater {
     const missing = file.size - fileSize(path);
     if (free < missing + WATERMARK)
       throw new ReleaseError(`it needs ${mebibytes(missing + WATERMARK)} MiB free, and there are ${mebibytes(free)}`);
-    await fetchFile({ ...file, name, url }, path, signal);
+    await fetchFile({ ...file, name, url }, path, this.#deps.accessTo, signal);
   }
 
   /** Puts the files under their names. The directory gets its name when all of it is on the disk. */

@@ -23,10 +23,13 @@ import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
 const LIFETIME_MS = 20 * 60_000;
 const IDENTITY_MS = 30_000;
 
-/** The command that installs the agent first. `ca`: the file with the authority, which has to be on the machine. */
+/**
+ * The command that installs the agent first. The join string is no argument: other users of the machine see those in the list of
+ * processes, and an environment only its own user. `ca`: the file with the authority, which has to be on the machine.
+ */
 function installLine(from: string, join: string, ca: string | undefined): string {
-  if (ca === undefined) return `curl -fsSL ${from} | sh -s -- "${join}"`;
-  return `export CURL_CA_BUNDLE=$PWD/${ca}; curl -fsSL ${from} | sh -s -- "${join}"`;
+  const trusted = ca === undefined ? '' : `export CURL_CA_BUNDLE=$PWD/${ca}; `;
+  return `${trusted}curl -fsSL ${from} | SKERRY_JOIN="${join}" sh`;
 }
 
 export const provision: Command = {
@@ -87,7 +90,7 @@ export const provision: Command = {
       return out(`${JSON.stringify({ node: v3Name(node), key, expiresAt, join }, undefined, 2)}\n`);
     const host = address ? controller.host : controller.host.toUpperCase();
     const from = `${controller.protocol}//${host}/install.sh`;
-    out(`Run on the machine, within 20 minutes:\n\n  skerry-agent provision "${join}"\n`);
+    out(`Run on the machine, within 20 minutes:\n\n  SKERRY_JOIN="${join}" skerry-agent provision\n`);
     out(`\nWithout an agent on it, as root:\n\n  ${installLine(from, join, ca && basename(String(flags.ca)))}\n`);
     if (!address)
       out('\nPut the address of the controller in the place of CONTROLLER:51121, or name it with --controller.\n');

@@ -275,7 +275,7 @@ function notReady(
 ): string | undefined {
   const isReady = command === 'upgrade' ? status?.isReadyToUpgrade : status?.isReadyToRollback;
   if (!isReady && command === 'upgrade')
-    return 'its agent does not say that it can (ours can once it was installed with a launcher)';
+    return 'its agent does not say that it can (ours can once it was installed with a launcher; one in a container gets another image)';
   if (!isReady) return 'its agent has no former release';
   // Third-party agents know themselves where their releases are.
   if (command === 'upgrade' && status?.agent && !releasesUrl)

@@ -1,7 +1,10 @@
 import { bytes, duration, facts } from '../../../../src/terminal/output.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
-import { type Command, type CommandContext, type Item, REMOVAL, required, show } from '../command.ts';
+import { type Command, type CommandContext, type Item, REMOVAL, show } from '../command.ts';
+
+/** The join string, where it is no argument: the environment of a process is shown to its own user alone. */
+const JOIN_VARIABLE = 'SKERRY_JOIN';
 
 /** The agent itself: its process, its membership and its settings. */
 export const AGENT_COMMANDS: readonly Command[] = [
@@ -60,11 +63,17 @@ export const AGENT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'provision',
-    usage: '<join string>',
-    summary: 'Make this machine a node of a controller',
+    usage: '[join string]',
+    summary: `Make this machine a node of a controller; the join string may also be in $${JOIN_VARIABLE}, which ps does not show`,
     example: 'skerry-agent provision skerry://controller.example.com:51121/6f1c...?tls=1',
     run: async (context) => {
-      const provisioningKey = required(context, 'the join string');
+      const provisioningKey = context.words[0] ?? context.env[JOIN_VARIABLE];
+      if (!provisioningKey)
+        throw new CliError(
+          'INVALID_ARGUMENT',
+          'the join string is missing',
+          `It is an argument, or in $${JOIN_VARIABLE}.`,
+        );
       const data = await context.client.call<{ agentUuid: string; name?: string; controllerUrl: string }>(
         'POST',
         '/v1/system/provision',

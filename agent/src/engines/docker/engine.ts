@@ -40,6 +40,8 @@ export interface DockerEngineOptions {
   url: string;
   /** the agent's instance id: containers that do not carry it do not exist for this adapter */
   instance: string;
+  /** id of the container that the agent itself runs in */
+  self?: string | undefined;
 }
 
 /**
@@ -48,6 +50,7 @@ export interface DockerEngineOptions {
  */
 export class DockerEngine implements Engine {
   readonly url: string;
+  readonly #self: string | undefined;
   #instance: string;
   readonly #api: DockerApi;
   #dialect: Dialect = dialectOf();
@@ -57,8 +60,9 @@ export class DockerEngine implements Engine {
   /** the agent that an image claims to be of, by its id */
   #claims = new Map<string, string | undefined>();
 
-  constructor({ url, instance }: DockerEngineOptions) {
+  constructor({ url, instance, self }: DockerEngineOptions) {
     this.url = url;
+    this.#self = self;
     this.#instance = instance;
     this.#api = new DockerApi(url);
   }
@@ -102,7 +106,8 @@ export class DockerEngine implements Engine {
   async foreignContainers(signal?: AbortSignal): Promise<string[]> {
     const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
     const others: string[] = [];
-    for (const { Labels, Names, ImageID } of items) {
+    for (const { Id, Labels, Names, ImageID } of items) {
+      if (Id === this.#self) continue;
       const isOurs =
         Labels?.[CONTAINER_LABELS.agent] === this.#instance && !(await this.#claimsToBeUs(ImageID, signal));
       if (!isOurs) others.push((Names[0] ?? '').replace(/^\//, ''));

@@ -1,0 +1,46 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
+import { makeReleaseKey, writeRelease, writeSigned } from '../../hack/agent-release.ts';
+import { bundle } from '../../hack/build.ts';
+import { layOut, makeDebianPackage } from '../../hack/package/agent.ts';
+import { ROOT } from '../../hack/paths.ts';
+
+export interface Releases {
+  /** what a controller serves */
+  folder: string;
+  /** public key, PEM */
+  key: string;
+  /** path of the package of a version */
+  package(version: string): string;
+}
+
+/** Releases of the agent as `make release` leaves them, for this architecture; the first version is the latest package. */
+export async function makeReleases(dir: string, versions: readonly [string, ...string[]]): Promise<Releases> {
+  const folder = join(dir, 'releases');
+  const { privateKey, publicKey } = makeReleaseKey();
+  const [agent, launcher] = [await bundle('skerry-agent', dir), await bundle('skerry-agent-launcher', dir)];
+  const node = join(ROOT, 'node_modules/node/bin/node');
+  const nameOf = (version: string) => `skerry-agent-${version}-linux-amd64.deb`;
+  for (const version of versions) {
+    const program = join(dir, version);
+    writeFileSync(program, readFileSync(agent.path, 'utf8').replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
+    const origin = { version, revision: 'test', created: new Date(0) };
+    const parts = { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' };
+    layOut(join(dir, 'tree'), { ...parts, releaseKey: publicKey }, origin);
+    mkdirSync(join(folder, version), { recursive: true });
+    const to = join(folder, version, nameOf(version));
+    await makeDebianPackage(join(dir, 'tree'), 'amd64', origin, { to, compression: ['-Zgzip', '-z1'] });
+    const release = { agent: program, node: { amd64: node }, version, minimumVersion: '0.0.1' };
+    writeRelease({ ...release, key: privateKey, out: folder });
+  }
+  const [first] = versions;
+  const digest = createHash('sha256')
+    .update(readFileSync(join(folder, first, nameOf(first))))
+    .digest('hex');
+  const file = { file: nameOf(first), sha256: digest };
+  const list = { product: 'skerry-agent-packages', version: first, packages: { amd64: { deb: file, archive: file } } };
+  writeSigned(join(folder, 'latest/packages.json'), Buffer.from(JSON.stringify(list)), privateKey);
+  return { folder, key: publicKey, package: (version) => join(folder, version, nameOf(version)) };
+}

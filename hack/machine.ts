@@ -1,0 +1,184 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { waitFor } from './wait.ts';
+
+const run = promisify(execFile);
+/** Where engines keep layers, which cannot lie on an overlay. */
+const ON_DISK = ['var/lib/docker', 'var/lib/containers'] as const;
+
+/** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for one that is read only. */
+const BOOT = `set -e
+mount --make-rprivate /
+cd "$1"
+mkdir -p .host
+pivot_root . .host
+cd /
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t tmpfs -o mode=755 tmpfs /dev
+for each in null zero full random urandom tty; do touch /dev/$each; mount --bind /.host/dev/$each /dev/$each; done
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts /dev/pts
+ln -s pts/ptmx /dev/ptmx
+ln -s /proc/self/fd /dev/fd
+umount -l /.host
+if [ "$2" = ro ]; then
+  mount --rbind /var /var
+  mount -o remount,bind,ro /
+fi
+export container=other
+exec /lib/systemd/systemd --unit=multi-user.target >/dev/null 2>&1 </dev/null
+`;
+
+export interface Said {
+  code: number;
+  out: string;
+}
+
+export interface MachineOptions {
+  /** the root file system that it begins with (hack/debian.ts); this machine's own when absent */
+  base?: string;
+  /** prefix of a command that runs in its network, such as `ip netns exec <name>`; it has none when absent */
+  within?: readonly string[];
+}
+
+/**
+ * A Debian of its own with systemd as init, in namespaces of its own: a root file system under a layer that takes all writes and
+ * outlives a loss of power, though not the machine itself. Needs root.
+ */
+export class Machine implements AsyncDisposable {
+  readonly root: string;
+  readonly #dir: string;
+  readonly #within: readonly string[] | undefined;
+  #process: ChildProcess | undefined;
+
+  private constructor(dir: string, within: MachineOptions['within']) {
+    this.#dir = dir;
+    this.root = join(dir, 'root');
+    this.#within = within;
+  }
+
+  static async create({ base = '/', within }: MachineOptions = {}): Promise<Machine> {
+    const machine = new Machine(mkdtempSync(join(tmpdir(), 'skerry-machine-')), within);
+    await machine.#lay(base);
+    return machine;
+  }
+
+  async #lay(base: string): Promise<void> {
+    const at = (name: string) => join(this.#dir, name);
+    for (const name of ['root', 'layer', 'disk']) mkdirSync(at(name));
+    // In memory: a layer may not lie in what it covers.
+    await run('mount', ['-t', 'tmpfs', 'skerry-machine', at('layer')]);
+    for (const name of ['upper', 'work']) mkdirSync(join(at('layer'), name));
+    const options = `lowerdir=${base},upperdir=${at('layer/upper')},workdir=${at('layer/work')}`;
+    await run('mount', ['-t', 'overlay', 'skerry-machine', '-o', options, this.root]);
+    // Only what is tested is started, and the packages may start it.
+    rmSync(join(this.root, 'etc/systemd/system/multi-user.target.wants'), { recursive: true, force: true });
+    rmSync(join(this.root, 'usr/sbin/policy-rc.d'), { force: true });
+    for (const path of ON_DISK) {
+      for (const folder of [join(this.root, path), join(at('disk'), path)]) mkdirSync(folder, { recursive: true });
+      await run('mount', ['--bind', join(at('disk'), path), join(this.root, path)]);
+    }
+    writeFileSync(at('boot'), BOOT);
+  }
+
+  /** Installs packages of an engine before the first start, or while the machine runs. */
+  async installEngine(kind: 'docker' | 'podman'): Promise<Said> {
+    const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb`;
+    if (this.#process) return this.sh(command);
+    return said(run('chroot', [this.root, 'sh', '-c', command], { cwd: '/', maxBuffer: 64 * 1024 ** 2 }));
+  }
+
+  /** Starts the init system and waits until it is up. With `readOnly` only /var, /run and /tmp can be written. */
+  async boot({ readOnly = false } = {}): Promise<void> {
+    const namespaces = ['--mount', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'];
+    const network = this.#within ? [] : ['--net'];
+    const [command = '', ...args] = [...(this.#within ?? []), 'unshare', ...network, ...namespaces];
+    const boot = ['sh', join(this.#dir, 'boot'), this.root, readOnly ? 'ro' : 'rw'];
+    this.#process = spawn(command, [...args, ...boot], { stdio: ['ignore', 'ignore', 'inherit'], cwd: '/' });
+    const state = async () => (await this.say('systemctl', 'is-system-running')).out;
+    await waitFor(async () => /running|degraded/.test(await state()), {
+      what: 'systemd to be up',
+      timeoutMs: 240_000,
+    });
+  }
+
+  /** Ends all processes, as a loss of power does; the disk stays. */
+  async powerOff(): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (!child || child.exitCode !== null) return;
+    const gone = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await gone;
+  }
+
+  /** What a program on the machine says, also one that fails. */
+  async say(...command: string[]): Promise<Said> {
+    const parent = this.#process?.pid;
+    const init = parent && readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();
+    if (!init) return { code: -1, out: '' };
+    const args = ['--target', init, '--all', '--root', '--wdns=/root', 'env', '-i', 'HOME=/root', PATH, ...command];
+    return said(run('nsenter', args, { cwd: '/', maxBuffer: 64 * 1024 ** 2 }));
+  }
+
+  /** What a line of the shell says. */
+  sh(line: string): Promise<Said> {
+    return this.say('sh', '-c', line);
+  }
+
+  write(path: string, content: string | Uint8Array): void {
+    const file = join(this.root, path);
+    mkdirSync(join(file, '..'), { recursive: true });
+    writeFileSync(file, content);
+  }
+
+  /** The properties of the agent's unit. */
+  async unit(): Promise<Record<'ActiveState' | 'MainPID' | 'NRestarts' | 'StatusText', string>> {
+    const { out } = await this.say(
+      'systemctl',
+      'show',
+      'skerry-agent',
+      '-p',
+      'ActiveState,MainPID,NRestarts,StatusText',
+    );
+    return Object.fromEntries(out.split('\n').map((line) => line.split('=', 2)));
+  }
+
+  untilActive(): Promise<unknown> {
+    return waitFor(async () => (await this.unit()).ActiveState === 'active', {
+      what: 'the unit to be active',
+      timeoutMs: 120_000,
+    });
+  }
+
+  /** All files of the root, without the data of engines and what every package leaves: logs, lists of packages, caches. */
+  async files(): Promise<string[]> {
+    const left = ['var/log', 'var/lib/dpkg', 'var/cache', 'var/lib/apt', 'var/lib/systemd', 'var/tmp', '.host'];
+    const without = left.flatMap((path) => ['-path', `./${path}`, '-prune', '-o']);
+    const { stdout } = await run('find', ['.', '-xdev', ...without, '-print'], { cwd: this.root, maxBuffer: 2 ** 28 });
+    return stdout.trim().split('\n').sort();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.powerOff();
+    for (const path of [...ON_DISK.map((each) => join(this.root, each)), this.root, join(this.#dir, 'layer')])
+      await run('umount', ['--lazy', path]).catch(() => {});
+    // Never through a mount that is still there.
+    if (!existsSync(join(this.root, 'usr'))) await run('rm', ['-rf', '--one-file-system', this.#dir]);
+  }
+}
+
+const PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+const said = (running: Promise<{ stdout: string; stderr: string }>): Promise<Said> =>
+  running.then(
+    ({ stdout, stderr }) => ({ code: 0, out: `${stdout}${stderr}`.trim() }),
+    ({ code, stdout, stderr }) => ({ code: Number(code ?? 1), out: `${stdout ?? ''}${stderr ?? ''}`.trim() }),
+  );
