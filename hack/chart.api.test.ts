@@ -17,6 +17,8 @@ import { waitFor } from './wait.ts';
 /** The chart with a real helm, on a cluster of its own: lint, template, install and uninstall. */
 const run = promisify(execFile);
 const CHART = join(ROOT, 'charts/skerry');
+/** There is no node that runs the job of the CRDs; e2e/cluster.test.ts has one. */
+const NO_JOB = ['--set', 'crds.upgrade=false'];
 let helm: string;
 let cluster: ControlPlane;
 let kube: Kube;
@@ -170,7 +172,7 @@ describe('the chart renders', () => {
 });
 
 test('the chart is installed on a real API server, and uninstalled', async () => {
-  await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', ...NO_JOB);
   const crds = await kube.request<{ items: KubeObject[] }>(
     'GET',
     '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
@@ -197,8 +199,8 @@ test('two releases in one cluster do not affect each other, and uninstalling one
         (error: Error) => error.message,
       );
   const refused = async (namespace: string) => (await create(namespace)).includes('elsewhere nobody would reconcile');
-  await helmWith('install', 'skerry', CHART, '--namespace', 'edge');
-  await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace');
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', ...NO_JOB);
+  await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace', ...NO_JOB);
   // policies take effect some time after they are stored
   await waitFor(() => refused('default'), { what: 'the policies to act' });
   expect([await create('edge'), await create('shore')]).toEqual(['created', 'created']);

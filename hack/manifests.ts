@@ -92,7 +92,7 @@ export function controllerRoles(namespace: string): Manifest[] {
 export function crdRoles(namespace: string): Manifest[] {
   const account = 'skerry-crds';
   const hook = {
-    'helm.sh/hook': 'pre-upgrade',
+    'helm.sh/hook': 'pre-install,pre-upgrade',
     'helm.sh/hook-weight': '-5',
     'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
   };

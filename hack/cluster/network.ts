@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { processStartTime } from '../process.ts';
 
 /**
@@ -13,11 +13,13 @@ export interface ClusterNetwork extends Disposable {
   readonly subnet: string;
   /** The address of a host number; 1 is this machine. */
   address(host: number): string;
-  /** Gives a network namespace, by the id of a process in it, an interface `eth0` on the bridge. */
-  attach(pid: number, host: number): void;
+  /** Gives a network namespace, by its name or the id of a process in it, an interface `eth0` on the bridge. */
+  attach(namespace: string | number, host: number): void;
 }
 
-const PREFIX = 'skc-';
+/** Of the names of bridges and namespaces; the id of the process that they belong to follows. */
+export const PREFIX = 'skc-';
+const NAMES = '/run/netns';
 let count = 0;
 
 /** Needs root and `ip` (Debian: iproute2). */
@@ -36,11 +38,13 @@ export function createClusterNetwork(): ClusterNetwork {
     bridge,
     subnet: `10.250.${third}.0/24`,
     address,
-    attach(pid, host) {
+    attach(namespace, host) {
       const cable = `${bridge.replace(PREFIX, 'skv')}.${host}`.slice(-15);
-      ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(pid));
+      ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(namespace));
       ip('link', 'set', cable, 'master', bridge, 'up');
-      const inside = (...args: string[]) => run('nsenter', ['--target', String(pid), '--net', 'ip', ...args]);
+      const at =
+        typeof namespace === 'number' ? ['--target', String(namespace), '--net'] : [`--net=${NAMES}/${namespace}`];
+      const inside = (...args: string[]) => run('nsenter', [...at, 'ip', ...args]);
       inside('link', 'set', 'lo', 'up');
       inside('address', 'add', `${address(host)}/24`, 'dev', 'eth0');
       inside('link', 'set', 'eth0', 'up');
@@ -53,12 +57,15 @@ export function createClusterNetwork(): ClusterNetwork {
   };
 }
 
-/** Removes the bridges of runs that were killed. */
+/** Removes the bridges and the named namespaces of runs that were killed. */
 function removeLeftovers(): void {
-  for (const name of readdirSync('/sys/class/net')) {
-    const [, pid] = /^skc-(\d+)-/.exec(name) ?? [];
-    if (pid && processStartTime(Number(pid)) === undefined) spawnSync('ip', ['link', 'delete', name]);
-  }
+  const left = (folder: string) =>
+    (existsSync(folder) ? readdirSync(folder) : []).filter((name) => {
+      const [, pid] = /^skc-(\d+)-/.exec(name) ?? [];
+      return pid !== undefined && processStartTime(Number(pid)) === undefined;
+    });
+  for (const name of left(NAMES)) spawnSync('ip', ['netns', 'delete', name]);
+  for (const name of left('/sys/class/net')) spawnSync('ip', ['link', 'delete', name]);
 }
 
 const ip = (...args: string[]) => run('ip', args);

@@ -8,6 +8,7 @@ import { ROOT } from '../paths.ts';
  */
 const LONG: readonly string[] = [
   'e2e/history/history.test.ts',
+  'e2e/cluster.test.ts',
   'e2e/silence.test.ts',
   'e2e/link.test.ts',
   'e2e/hostile/controller.test.ts',
