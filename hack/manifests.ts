@@ -5,6 +5,7 @@
 import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS, PROTECTED, VERSION } from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
+import { CORE_POLICIES } from '../src/domain/core-objects/rules.ts';
 import { BOUND_ROLES } from '../src/domain/service-account.ts';
 import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
@@ -131,15 +132,21 @@ interface Policy {
   resources: readonly string[];
   /** core resources that it applies to as well */
   core?: readonly string[];
+  /** the requests are about objects with this label, before or after them */
+  label?: string;
+  validations: readonly Validation[];
+  /** applies also in namespaces without an installation; otherwise only in its own namespace */
+  everywhere?: true;
+  /** prints a warning and allows the request */
+  warns?: true;
+}
+
+interface Validation {
   /** CEL: true when the request is allowed without a message */
   expression: string;
   message: string;
   /** CEL of a message about this object; `message` is used when it fails */
   messageExpression?: string;
-  /** applies also in namespaces without an installation; otherwise only in its own namespace */
-  everywhere?: true;
-  /** prints a warning and allows the request */
-  warns?: true;
 }
 
 const USER = 'request.userInfo.username';
@@ -164,6 +171,10 @@ function listed(texts: readonly string[]): string {
 /** CEL: whether `object` has a label or an annotation. */
 const marked = (object: string, marks: 'labels' | 'annotations', key: string) =>
   `has(${object}.metadata.${marks}) && '${key}' in ${object}.metadata.${marks}`;
+
+/** CEL: whether the v3 API has the core object. */
+const isShareable = (object: string) =>
+  `${marked(object, 'labels', LABELS.shareable)} && ${object}.metadata.labels['${LABELS.shareable}'] == 'true'`;
 
 /** CEL: whether the object that is deleted is a built-in one, which has a policy of its own. */
 const BUILT_IN = WITH_BUILT_INS.map(
@@ -193,95 +204,151 @@ function policies(namespace: string): Policy[] {
       everywhere: true,
       operations: ['CREATE'],
       resources: PLURALS,
-      expression: `authorizer.serviceAccount(request.namespace, '${CONTROLLER_ACCOUNT}').group('${GROUP}').resource(request.resource.resource).namespace(request.namespace).check('update').allowed()`,
-      message: `objects of ${GROUP} belong into a namespace where a controller works, such as ${namespace}; elsewhere nobody would reconcile them`,
+      validations: [
+        {
+          expression: `authorizer.serviceAccount(request.namespace, '${CONTROLLER_ACCOUNT}').group('${GROUP}').resource(request.resource.resource).namespace(request.namespace).check('update').allowed()`,
+          message: `objects of ${GROUP} belong into a namespace where a controller works, such as ${namespace}; elsewhere nobody would reconcile them`,
+        },
+      ],
     },
     {
       name: 'in-use',
       operations: ['DELETE'],
       resources: PLURALS,
       core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
-      expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${BUILT_IN} || ${controller} || ${COLLECTOR}`,
-      message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
+      validations: [
+        {
+          expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${BUILT_IN} || ${controller} || ${COLLECTOR}`,
+          message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
+        },
+      ],
+    },
+    {
+      name: 'shareable',
+      operations: ['CREATE', 'UPDATE'],
+      resources: [],
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
+      label: LABELS.shareable,
+      validations: CORE_POLICIES.map(({ keeps, resources, message }) => ({
+        // What broke the rule before may be changed in other things.
+        expression: `!(request.resource.resource in ${listed(resources)}) || !(${isShareable('object')}) || (${keeps('object')}) || (oldObject != null && ${isShareable('oldObject')} && !(${keeps('oldObject')})) || ${controller}`,
+        message,
+      })),
     },
     {
       name: 'protected',
       operations: ['DELETE'],
       resources: PLURALS,
-      expression: `!(${marked('oldObject', 'annotations', ANNOTATIONS.protected)}) || oldObject.metadata.annotations['${ANNOTATIONS.protected}'] == 'false' || ${COLLECTOR}`,
-      message: PROTECTED,
+      validations: [
+        {
+          expression: `!(${marked('oldObject', 'annotations', ANNOTATIONS.protected)}) || oldObject.metadata.annotations['${ANNOTATIONS.protected}'] == 'false' || ${COLLECTOR}`,
+          message: PROTECTED,
+        },
+      ],
     },
     {
       name: 'what-a-node-runs',
       operations: ['DELETE'],
       resources: ['edgenodes'],
       warns: true,
-      expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || ${controller} || ${COLLECTOR}`,
-      message: 'what the node runs is removed from its machine',
-      messageExpression: listing(
-        'this removes from the machine what the node runs: ',
-        `(has(m.application) ? m.application + '/' : '') + (has(m.name) ? m.name : m.uuid)`,
-        `; the annotation ${ANNOTATIONS.protected}=true keeps a node from being deleted`,
-      ),
+      validations: [
+        {
+          expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || ${controller} || ${COLLECTOR}`,
+          message: 'what the node runs is removed from its machine',
+          messageExpression: listing(
+            'this removes from the machine what the node runs: ',
+            `(has(m.application) ? m.application + '/' : '') + (has(m.name) ? m.name : m.uuid)`,
+            `; the annotation ${ANNOTATIONS.protected}=true keeps a node from being deleted`,
+          ),
+        },
+      ],
     },
     {
       name: 'what-an-application-runs',
       operations: ['DELETE'],
       resources: ['applications'],
       warns: true,
-      expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, ${REACHED}) || ${controller} || ${COLLECTOR}`,
-      message: 'what the application runs is removed from its machines',
-      messageExpression: listing(
-        'this removes from their machines: ',
-        `m.name + ' on ' + m.node`,
-        `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
-        REACHED,
-      ),
+      validations: [
+        {
+          expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, ${REACHED}) || ${controller} || ${COLLECTOR}`,
+          message: 'what the application runs is removed from its machines',
+          messageExpression: listing(
+            'this removes from their machines: ',
+            `m.name + ' on ' + m.node`,
+            `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
+            REACHED,
+          ),
+        },
+      ],
     },
     {
       name: 'drafts',
       operations: ['CREATE', 'UPDATE'],
       resources: ['registries'],
-      expression: `!(${marked('object', 'annotations', ANNOTATIONS.draft)}) || (oldObject != null && ${marked('oldObject', 'annotations', ANNOTATIONS.draft)}) || ${controller}`,
-      message: `${ANNOTATIONS.draft} is a note of the controller's own; leave it out`,
+      validations: [
+        {
+          expression: `!(${marked('object', 'annotations', ANNOTATIONS.draft)}) || (oldObject != null && ${marked('oldObject', 'annotations', ANNOTATIONS.draft)}) || ${controller}`,
+          message: `${ANNOTATIONS.draft} is a note of the controller's own; leave it out`,
+        },
+      ],
     },
     {
       name: 'roles-of-accounts',
       operations: ['CREATE', 'UPDATE'],
       resources: ['serviceaccounts'],
-      expression: `!(object.spec.roleRef.name in ${BOUND}) || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
-      message: UNBOUND,
+      validations: [
+        {
+          expression: `!(object.spec.roleRef.name in ${BOUND}) || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
+          message: UNBOUND,
+        },
+      ],
     },
     {
       name: 'roles-of-microservices',
       operations: ['CREATE', 'UPDATE'],
       resources: ['applications'],
       // A check of a permission is dear, so each role is checked once.
-      expression: `!has(object.spec.microservices) || ${BOUND}.all(role, !object.spec.microservices.exists(m, ${hasRole('m')} && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${hasRole('o')}))) || ${mayBind('role')}) || ${controller}`,
-      message: UNBOUND,
+      validations: [
+        {
+          expression: `!has(object.spec.microservices) || ${BOUND}.all(role, !object.spec.microservices.exists(m, ${hasRole('m')} && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${hasRole('o')}))) || ${mayBind('role')}) || ${controller}`,
+          message: UNBOUND,
+        },
+      ],
     },
     {
       name: 'system',
       operations: ['CREATE', 'UPDATE'],
       resources: WITH_SYSTEM,
-      expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && ${WAS_SYSTEM}) || ${controller}`,
-      message: 'isSystem is set and cleared by the controller alone',
+      validations: [
+        {
+          expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && ${WAS_SYSTEM}) || ${controller}`,
+          message: 'isSystem is set and cleared by the controller alone',
+        },
+      ],
     },
     {
       // Over REST these are a resource of their own. An update and a patch are one operation here.
       name: 'system-applications',
       operations: ['UPDATE', 'DELETE'],
       resources: ['applications'],
-      expression: `!(${WAS_SYSTEM}) || ${controller} || ${COLLECTOR} || ${may('systemapplications', 'oldObject.metadata.name', "request.operation == 'DELETE' ? 'delete' : 'update'")}`,
-      message: `the application belongs to the system: only who may update or delete systemapplications in ${GROUP} does that`,
+      validations: [
+        {
+          expression: `!(${WAS_SYSTEM}) || ${controller} || ${COLLECTOR} || ${may('systemapplications', 'oldObject.metadata.name', "request.operation == 'DELETE' ? 'delete' : 'update'")}`,
+          message: `the application belongs to the system: only who may update or delete systemapplications in ${GROUP} does that`,
+        },
+      ],
     },
     ...WITH_BUILT_INS.map(
       ({ plural, names }): Policy => ({
         name: `built-in-${plural}`,
         operations: ['UPDATE', 'DELETE'],
         resources: [plural],
-        expression: `!(oldObject.metadata.name in ${listed(names)}) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
-        message: `the built-in ${plural} cannot be changed or deleted`,
+        validations: [
+          {
+            expression: `!(oldObject.metadata.name in ${listed(names)}) || (request.operation == 'UPDATE' && object.spec == oldObject.spec) || ${controller} || ${COLLECTOR}`,
+            message: `the built-in ${plural} cannot be changed or deleted`,
+          },
+        ],
       }),
     ),
   ];
@@ -289,36 +356,35 @@ function policies(namespace: string): Policy[] {
 
 export function admissionPolicies(namespace: string): Manifest[] {
   const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
-  return policies(namespace).flatMap(
-    ({ name, operations, resources, core, expression, message, messageExpression, everywhere, warns }) => {
-      const full = `skerry-${name}.${namespace}.${GROUP}`;
-      return [
-        {
-          apiVersion: 'admissionregistration.k8s.io/v1',
-          kind: 'ValidatingAdmissionPolicy',
-          metadata: { name: full },
-          spec: {
-            failurePolicy: 'Fail',
-            matchConstraints: {
-              resourceRules: [
-                { apiGroups: [GROUP], apiVersions: [VERSION], operations, resources },
-                ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
-              ],
-            },
-            validations: [{ expression, message, ...(messageExpression && { messageExpression }) }],
+  return policies(namespace).flatMap(({ name, operations, resources, core, label, validations, everywhere, warns }) => {
+    const full = `skerry-${name}.${namespace}.${GROUP}`;
+    return [
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingAdmissionPolicy',
+        metadata: { name: full },
+        spec: {
+          failurePolicy: 'Fail',
+          matchConstraints: {
+            ...(label && { objectSelector: { matchExpressions: [{ key: label, operator: 'Exists' }] } }),
+            resourceRules: [
+              ...(resources.length > 0 ? [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }] : []),
+              ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
+            ],
           },
+          validations,
         },
-        {
-          apiVersion: 'admissionregistration.k8s.io/v1',
-          kind: 'ValidatingAdmissionPolicyBinding',
-          metadata: { name: full },
-          spec: {
-            policyName: full,
-            validationActions: [warns ? 'Warn' : 'Deny'],
-            ...(!everywhere && { matchResources: own }),
-          },
+      },
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: 'ValidatingAdmissionPolicyBinding',
+        metadata: { name: full },
+        spec: {
+          policyName: full,
+          validationActions: [warns ? 'Warn' : 'Deny'],
+          ...(!everywhere && { matchResources: own }),
         },
-      ];
-    },
-  );
+      },
+    ];
+  });
 }

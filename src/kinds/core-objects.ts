@@ -5,15 +5,16 @@ import { ANNOTATIONS } from '../api/names.ts';
 import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
 import { text } from '../api/schema.ts';
 import {
-  bodyOfDocument,
   configMapFromBody,
   configMapPatch,
-  SECRET_TYPES,
+  patchedContent,
+  requireMutable,
   secretFromBody,
   secretPatch,
 } from '../domain/core-objects/body.ts';
+import { bodyOfDocument } from '../domain/core-objects/document.ts';
 import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
-import { DomainError } from '../domain/errors.ts';
+import { SECRET_TYPES } from '../domain/core-objects/rules.ts';
 import { v3Name } from '../domain/names.ts';
 import type { Kind, KindObject } from './definition.ts';
 import { type KindCrud, type KindRest, replyShape } from './rest.ts';
@@ -34,7 +35,11 @@ const head = {
   updated_at: z.string().optional(),
 };
 const data = z.record(z.string(), z.string());
-const content = { data: data.optional(), binaryData: data.optional() };
+const content = {
+  data: data.optional(),
+  binaryData: data.optional().describe('Bytes that are no text, in base64.'),
+};
+const whole = { ...content, immutable: z.boolean().optional() };
 
 /** Times of a core object: the API server does not say when an object was changed, so REST notes it. */
 const timesOf = ({ metadata: { creationTimestamp, annotations } }: KindObject): Json => ({
@@ -53,16 +58,6 @@ const REPLIES = {
   change: { status: 200, body: 'object' },
   delete: { status: 200 },
 } as const;
-
-/** The part of a spec that a PATCH replaces; bytes that are no text stay unless their key gets a text. */
-const withData = <S extends { data: object; binaryData?: Readonly<Record<string, string>> }>(
-  spec: S,
-  given: Readonly<Record<string, string>>,
-): S => {
-  const { binaryData = {}, ...rest } = spec;
-  const left = Object.entries(binaryData).filter(([key]) => !Object.hasOwn(given, key));
-  return { ...rest, data: given, ...(left.length > 0 && { binaryData: Object.fromEntries(left) }) } as S;
-};
 
 function definitionOf(kind: 'Secret' | 'ConfigMap', plural: string, description: string): ResourceDefinition {
   const spec = z.object({ name: text({ max: BOUNDS.anyName }).optional(), ...identity.asked });
@@ -118,8 +113,10 @@ export const secretKind = coreKind<SecretForm>(
       readPermission: 'secrets/data',
       templated: false,
       shapes: {
-        create: z.strictObject({ name: z.string(), type: z.enum(SECRET_TYPES), data }).meta({ id: 'NewSecret' }),
-        change: z.strictObject({ data }).meta({ id: 'SecretChanges' }),
+        create: z
+          .strictObject({ name: z.string(), type: z.enum(SECRET_TYPES), ...whole, data })
+          .meta({ id: 'NewSecret' }),
+        change: z.strictObject({ ...whole, data }).meta({ id: 'SecretChanges' }),
         read: replyShape({ ...head, type: z.enum(SECRET_TYPES), ...content }, 'Secret'),
         listed: z.looseObject({ ...head, type: z.enum(SECRET_TYPES), data: z.undefined().optional() }),
       },
@@ -135,11 +132,16 @@ export const secretKind = coreKind<SecretForm>(
         return { name, spec };
       },
       patch: (secret, body) => {
-        const given = secretPatch(body, { name: v3Name(secret), type: secret.spec.type });
-        requireMutable(secret, secret.core?.immutable, 'SECRET_IMMUTABLE');
-        return { spec: withData(secret.spec, given) };
+        const spec = patchedContent(secret.spec, secretPatch(body, { name: v3Name(secret), type: secret.spec.type }));
+        requireMutable(`Secret ${v3Name(secret)}`, 'SECRET_IMMUTABLE', { before: secret.spec, after: spec });
+        return { spec };
       },
-      read: (secret) => ({ name: v3Name(secret), type: secret.spec.type, ...timesOf(secret) }),
+      read: (secret) => ({
+        name: v3Name(secret),
+        type: secret.spec.type,
+        ...(secret.spec.immutable && { immutable: true }),
+        ...timesOf(secret),
+      }),
       upload: { part: 'secret', update: 'PATCH', body: (document) => bodyOfDocument(document, 'Secret') },
     },
   },
@@ -166,14 +168,12 @@ export const configMapKind = coreKind<ConfigMapForm>(
         create: z
           .strictObject({
             name: z.string(),
+            ...whole,
             data,
-            immutable: z.boolean().optional(),
             useVault: z.boolean().optional().describe('Accepted without effect.'),
           })
           .meta({ id: 'NewConfigMap' }),
-        change: z
-          .strictObject({ data: data.optional(), immutable: z.boolean().optional() })
-          .meta({ id: 'ConfigMapChanges' }),
+        change: z.strictObject(whole).meta({ id: 'ConfigMapChanges' }),
         read: replyShape({ ...head, immutable: z.boolean(), useVault: z.boolean(), ...content }, 'ConfigMap'),
       },
       texts: {
@@ -182,14 +182,16 @@ export const configMapKind = coreKind<ConfigMapForm>(
         delete: { description: 'Deletes its volume mounts as well, which no microservice may use.' },
       },
       fromBody: (body) => {
-        const { name, data, immutable } = configMapFromBody(body);
-        return { name, spec: { data, ...(immutable && { immutable }) } };
+        const { name, ...spec } = configMapFromBody(body);
+        return { name, spec };
       },
       patch: (configMap, body) => {
-        const { data: given, immutable } = configMapPatch(body, { name: v3Name(configMap) });
-        requireMutable(configMap, configMap.spec.immutable, 'CONFIGMAP_IMMUTABLE');
-        const spec = given ? withData(configMap.spec, given) : configMap.spec;
-        return { spec: immutable === undefined ? spec : { ...spec, immutable } };
+        const spec = patchedContent(configMap.spec, configMapPatch(body, { name: v3Name(configMap) }));
+        requireMutable(`ConfigMap ${v3Name(configMap)}`, 'CONFIGMAP_IMMUTABLE', {
+          before: configMap.spec,
+          after: spec,
+        });
+        return { spec };
       },
       read: (configMap) => ({
         name: v3Name(configMap),
@@ -201,11 +203,6 @@ export const configMapKind = coreKind<ConfigMapForm>(
     },
   },
 );
-
-function requireMutable(object: KindObject, immutable: boolean | undefined, code: string): void {
-  if (!immutable) return;
-  throw new DomainError(400, code, `${object.kind} ${v3Name(object)} is immutable: delete it and create it again`);
-}
 
 /** The core kinds by key: their stores are those of the core resources. */
 export const CORE_KINDS = { secrets: secretKind, configMaps: configMapKind } as const;

@@ -38,15 +38,7 @@ const NAME = 'corpus';
 
 export async function openDoors(kubeconfig: string): Promise<Doors> {
   const cleanup = new AsyncDisposableStack();
-  const kube = cleanup.use(
-    createClient({
-      config: () => {
-        const config = new KubeConfig();
-        config.loadFromFile(kubeconfig);
-        return config;
-      },
-    }),
-  );
+  const kube = cleanup.use(clientFor(kubeconfig));
   const deps = dryDependencies(kube);
   const server = cleanup.use(createRestServer({ deps }));
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
@@ -63,7 +55,9 @@ export async function openDoors(kubeconfig: string): Promise<Doors> {
     client,
     kubectl(kind, spec, name = NAME) {
       const key = JSON.stringify([kind.kind, spec, name]);
-      const known = seen.get(key) ?? strictDryRun(kube, kind, { metadata: { name }, spec });
+      const object = { apiVersion: API_VERSION, kind: kind.kind, metadata: { name }, spec };
+      const known =
+        seen.get(key) ?? strictDryRun(kube, `/apis/${API_VERSION}/namespaces/default/${kind.plural}`, object);
       seen.set(key, known);
       return known;
     },
@@ -83,16 +77,24 @@ export async function openDoors(kubeconfig: string): Promise<Doors> {
   };
 }
 
+export const clientFor = (kubeconfig: string): KubeClient =>
+  createClient({
+    config: () => {
+      const config = new KubeConfig();
+      config.loadFromFile(kubeconfig);
+      return config;
+    },
+  });
+
 const OWN_PATHS: Readonly<Record<string, string>> = { nodes: '/node', applications: '/application' };
 
 const yamlPath = (kind: Kind): string | undefined =>
   kind.key === 'applications' ? '/application/yaml' : kind.rest.crud?.upload && `${kind.rest.crud.path}/yaml`;
 
 /** What the API server says of an object under the strict field validation that kubectl asks for. */
-async function strictDryRun(kube: KubeClient, kind: ResourceDefinition, object: object): Promise<Answer> {
-  const path = `/apis/${API_VERSION}/namespaces/default/${kind.plural}?dryRun=All&fieldValidation=Strict`;
+export async function strictDryRun(kube: KubeClient, path: string, object: object): Promise<Answer> {
   try {
-    await kube.request('POST', path, { apiVersion: API_VERSION, kind: kind.kind, ...object });
+    await kube.request('POST', `${path}?dryRun=All&fieldValidation=Strict`, object);
     return { accepted: true, refusals: [], status: 201, code: '' };
   } catch (error) {
     if (!(error instanceof ApiError) || (error.status !== 422 && error.status !== 400)) throw error;

@@ -31,6 +31,8 @@ const KUBE: Words = [
   [/ should be greater than or equal to (\S+)$/, (min) => `must be at least ${Number(min)}`],
   [/ should be greater than (\S+)$/, (min) => `must be greater than ${min}`],
   [/^Too long: may not be more than (\d+) bytes$/, (max) => `must have at most ${max} characters`],
+  [/^(.*) \(e\.g\. 'key\.name'.*\)$/s, (text = '') => text],
+  [/^(a lowercase RFC 1123 subdomain must .*) \(e\.g\. .*\)$/s, (text = '') => text],
   [/ should be at least 1 chars long$/, () => 'must not be empty'],
   [/ should be at least (\d+) chars long$/, (min) => `must have at least ${min} characters`],
   [/ should match '.*'$/s, () => 'must match'],
@@ -47,6 +49,10 @@ const REST: Words = [
   [/^(must have at most \d+ characters), has \d+$/, (text = '') => text],
   [/^duplicate: /, () => 'duplicate'],
   [/^unknown field /, () => 'unknown field'],
+  [/^(must have at most \d+) bytes, has \d+$/, (text = '') => `${text} characters`],
+  [/^must be text; in YAML put it in quotes$/, () => 'must be text'],
+  // The words of a core Secret; a v3 body has types of its own.
+  [/^must be one of Opaque, tls$/, () => 'must be one of Opaque, kubernetes.io/tls'],
   [/^is required/, () => 'is required'],
   // Of annotations, which existing clients may send as text.
   [/^must be an object with text values, or its JSON text$/, () => 'must be an object'],
@@ -62,12 +68,31 @@ const spoken = (text: string, words: Words): string => {
 
 /** `spec.cpuLimit: Invalid value: 401: spec.cpuLimit in body should be ...`, as one cause of a refusal of the API server. */
 export function demandOfKube(cause: string): Demand {
+  const [, denied] = /denied request: (.*)$/s.exec(cause) ?? [];
+  if (denied !== undefined) return demandOfRest(denied);
+  const [, member = '', type = ''] =
+    /cannot unmarshal \w+ into Go struct field \w+\.(\S+) of type (\S+)$/.exec(cause) ?? [];
+  if (member) return { field: member, demand: `must be ${GO_TYPES[type] ?? type}` };
+  // One message, without causes.
+  if (/illegal base64 data/.test(cause)) return { field: '', demand: 'must be base64' };
+  const [, top = ''] = /handled as a \w+: strict decoding error: unknown field "([^"]+)"/.exec(cause) ?? [];
+  if (top && !top.startsWith('spec.')) return { field: '', demand: 'unknown field' };
   const unknown = /unknown field "spec\.?([^"]*?)\.?([^".]+)"/.exec(cause);
   if (unknown) return { field: unknown[1] ?? '', demand: 'unknown field' };
   const [field = ''] = /^[^:]*/.exec(cause) ?? [];
   const text = cause.slice(field.length + 2);
   return { field: inSpec(field), demand: spoken(afterValue(text), KUBE) };
 }
+
+/** Types of core objects, which the API server decodes by their Go types. */
+const GO_TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  'v1.SecretType': 'text',
+  '[]uint8': 'text',
+  bool: 'true or false',
+  'map[string]string': 'an object with text values',
+  'map[string][]uint8': 'an object with text values',
+};
 
 /** The rule of CEL after the value, where there is one; it may be a whole object. */
 const afterValue = (text: string) =>
@@ -77,7 +102,7 @@ const afterValue = (text: string) =>
 
 /** `cpuLimit: 401 is not valid: must be at most 400`. */
 export function demandOfRest(message: string): Demand {
-  const [, field = '', text = message] = /^([A-Za-z0-9_.[\]/-]+): (.*)$/s.exec(message) ?? [];
+  const [, field = '', text = message] = /^((?:[A-Za-z0-9_./-]|\[[^\]]*\])+): (.*)$/s.exec(message) ?? [];
   const demand = text.replace(/^.*? is not valid: /s, '');
   return { field: inSpec(field), demand: spoken(demand, REST) };
 }

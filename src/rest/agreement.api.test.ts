@@ -2,8 +2,11 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { type AgreementCase, agreementTables } from '../api/_agreement.ts';
 import { type DerivedCase, derivedCases } from '../api/_derived.ts';
+import { cases as configMapCases } from '../api/v3/_config-map.cases.ts';
+import { cases as secretCases } from '../api/v3/_secret.cases.ts';
 import { isObject } from '../domain/upload/document.ts';
 import { KINDS, type Kind } from '../kinds/index.ts';
+import { type CoreDoors, openCoreDoors } from './_core-doors.ts';
 import { type Answer, type Doors, inParallel, openDoors, readAs } from './_doors.ts';
 import { demandOfKube, demandOfRest } from './_wording.ts';
 
@@ -54,6 +57,39 @@ describe.each(kinds)('$definition.kind', (kind) => {
   );
 });
 
+describe('core objects', () => {
+  let coreDoors: CoreDoors;
+  beforeAll(async () => {
+    coreDoors = await openCoreDoors(inject('kubeconfig'));
+  });
+  afterAll(() => coreDoors?.[Symbol.asyncDispose]());
+
+  test.each([
+    ['secrets', secretCases],
+    ['configMaps', configMapCases],
+  ] as const)(
+    'kubectl, YAML and JSON give every document of %s one verdict, and refusals name the same field and demand',
+    async (key, cases) => {
+      const differences: string[] = [];
+      await inParallel(cases, async (one) => {
+        const { name, accepted, differs } = one;
+        const kubectl = await coreDoors.kubectl(key, one);
+        if (kubectl.accepted !== accepted) differences.push(`${name}: kubectl ${shown(kubectl)}`);
+        for (const door of ['yaml', 'json'] as const) {
+          const answer = await coreDoors[door](key, one);
+          if (!answer) continue;
+          if (answer.accepted !== (accepted && !differs))
+            differences.push(`${name}: ${door} ${shown(answer)}; kubectl ${shown(kubectl)}`);
+          else if (!accepted && !sameDemand(answer, kubectl))
+            differences.push(`${name}: ${door} says ${shown(answer)}; kubectl ${shown(kubectl)}`);
+        }
+      });
+      expect(differences).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+});
+
 /** Entries have a flat form in JSON, with names and words of its own. Its many forms are tested by src/domain/microservice/flat.test.ts. */
 const isFlat = (kind: Kind, door: string) => kind.key === 'applications' && door === 'json';
 const isDerived = (kind: Kind, one: AgreementCase | DerivedCase) => kind.key === 'applications' && 'path' in one;
@@ -96,6 +132,7 @@ function sameDemand(answer: Answer, kubectl: Answer): boolean {
       (one.field === field ||
         (demand === 'unknown field' && one.field.startsWith(field)) ||
         field.startsWith(`${one.field}.`) ||
+        field.startsWith(`${one.field}[`) ||
         one.field === ''),
   );
 }

@@ -3,8 +3,9 @@ import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { KeyedText } from '../inputs.ts';
 import { objectName } from '../names.ts';
-import { type SecretType, textOfBase64 } from './body.ts';
+import { base64OfText, textOfBase64 } from './base64.ts';
 import { keysAnnotation, storedKey, withV3Keys } from './keys.ts';
+import type { SecretType } from './rules.ts';
 
 /**
  * Core Secrets and ConfigMaps in the form of the v3 API and back. What a form does not have, such as foreign labels and
@@ -52,7 +53,8 @@ const secretTypeOf = ({ type, metadata }: Pick<Secret, 'type' | 'metadata'>): Se
 export function secretForm(core: Secret): SecretForm {
   const type = secretTypeOf(core);
   const encoded = withV3Keys(core, core.data ?? {});
-  if (type === 'tls') return { ...headOf(core), spec: { ...identityOf(core), type, data: encoded }, core };
+  const head = { ...identityOf(core), type, ...(core.immutable !== undefined && { immutable: core.immutable }) };
+  if (type === 'tls') return { ...headOf(core), spec: { ...head, data: encoded }, core };
   const data: Record<string, string> = {};
   const binaryData: Record<string, string> = {};
   for (const [key, value] of Object.entries(encoded)) {
@@ -60,18 +62,18 @@ export function secretForm(core: Secret): SecretForm {
     if (plain === undefined) binaryData[key] = value;
     else data[key] = plain;
   }
-  return { ...headOf(core), spec: { ...identityOf(core), type, data, ...unlessEmpty({ binaryData }) }, core };
+  return { ...headOf(core), spec: { ...head, data, ...unlessEmpty({ binaryData }) }, core };
 }
 
 export function coreSecret({ metadata, spec, core }: SecretForm): Secret {
-  const { type, data, binaryData = {} } = spec;
+  const { type, data, binaryData = {}, immutable } = spec;
   const isTls = type === 'tls';
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     // A core Secret of type kubernetes.io/tls keeps it: the API server lets no type change.
     type: core?.type ?? 'Opaque',
-    ...(core?.immutable !== undefined && { immutable: core.immutable }),
+    ...(immutable !== undefined && { immutable }),
     metadata: metadataOf(metadata, spec, { ...(isTls && { [LABELS.secretType]: 'tls' }) }),
     data: stored({ ...binaryData, ...(isTls ? data : encoded(data)) }),
   };
@@ -144,7 +146,7 @@ function metadataOf(
 }
 
 const encoded = (data: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, base64OfText(value)]));
 
 const stored = (data: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [storedKey(key), value]));

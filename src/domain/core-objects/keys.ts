@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import { ANNOTATIONS } from '../../api/names.ts';
 
 /** Keys that core objects accept (a file name below `..data` would be in the way of kubelets). */
-const LEGAL = /^(?!\.\.|\.$)[-._a-zA-Z0-9]{1,253}$/;
+export const LEGAL_KEY = /^(?!\.\.|\.$)[-._a-zA-Z0-9]{1,253}$/;
 
 /** The key under which a core object keeps a key of the v3 API: itself when legal, else slug, `-`, 8 hex digits. */
 export function storedKey(key: string): string {
-  if (LEGAL.test(key)) return key;
+  if (LEGAL_KEY.test(key)) return key;
   const slug = key
     .replace(/[^-_a-zA-Z0-9.]+/g, '-')
     .replace(/^[.-]+/, '')

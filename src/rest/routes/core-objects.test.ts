@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
+import { storedKey } from '../../domain/core-objects/keys.ts';
 import { createTestClient, type TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 import { createRestServer, type RestServer } from '../server.ts';
@@ -91,9 +92,40 @@ describe('secrets over REST', () => {
     ['no data', { name: 'x', type: 'Opaque' }, 'data'],
     ['no name', { type: 'Opaque', data: {} }, 'name'],
     ['an unknown type', { name: 'x', type: 'kubernetes.io/tls', data: {} }, 'type'],
-    ['a number as a value', { name: 'x', type: 'Opaque', data: { pin: 4711 } }, 'data.pin'],
+    ['a number as a value', { name: 'x', type: 'Opaque', data: { pin: 4711 } }, 'data[pin]: must be text'],
     ['an empty key', { name: 'x', type: 'Opaque', data: { '': 'a' } }, 'data'],
-    ['a tls value that is no base64', { name: 'x', type: 'tls', data: { 'tls.key': '-----BEGIN 4711' } }, 'tls.key'],
+    [
+      'a tls value that is no base64',
+      { name: 'x', type: 'tls', data: { 'tls.key': '-----BEGIN 4711' } },
+      'data[tls.key]',
+    ],
+    ['no tls.key', { name: 'x', type: 'tls', data: { 'tls.crt': '' } }, 'data[tls.key]: is required'],
+    ['no tls.crt', { name: 'x', type: 'tls', data: { 'tls.key': '' } }, 'data[tls.crt]: is required'],
+    [
+      'text and bytes of one key',
+      { name: 'x', type: 'Opaque', data: { a: '' }, binaryData: { a: '' } },
+      'data[a]: duplicate',
+    ],
+    ['bytes that are no base64', { name: 'x', type: 'Opaque', data: {}, binaryData: { a: '4711!' } }, 'binaryData[a]'],
+    [
+      'two keys that are stored as one',
+      { name: 'x', type: 'Opaque', data: { 'a/b': '', [storedKey('a/b')]: '' } },
+      'is stored under the same name as the key "a/b"',
+    ],
+    [
+      'more keys than a Secret may have',
+      { name: 'x', type: 'Opaque', data: Object.fromEntries(Array.from({ length: 513 }, (_, i) => [`k${i}`, ''])) },
+      'data: must have at most 512 keys',
+    ],
+    [
+      'keys whose spellings do not fit',
+      {
+        name: 'x',
+        type: 'Opaque',
+        data: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`${i}${'\u{1F600}'.repeat(250)}`, ''])),
+      },
+      'must take at most 131072 bytes',
+    ],
     ['too many bytes', { name: 'x', type: 'Opaque', data: { a: 'x'.repeat(1024 * 1024 + 1) } }, ''],
   ])('a body with %s is refused with a message that names the member and no value', async (_, json, named) => {
     const { status, body } = await admin.post('/secrets', { json });
@@ -117,9 +149,15 @@ describe('secrets over REST', () => {
       status: 400,
       body: { code: 'SECRET_TYPE_MISMATCH' },
     });
-    kubectl('Secret', 'native', { type: 'kubernetes.io/tls', data: { 'tls.crt': base64('c') } });
+    kubectl('Secret', 'native', {
+      type: 'kubernetes.io/tls',
+      data: { 'tls.crt': base64('c'), 'tls.key': base64('k') },
+    });
     expect((await admin.get('/secrets/native')).body).toMatchObject({ type: 'tls', data: { 'tls.crt': base64('c') } });
-    await admin.patch('/secrets/native', { json: { data: { 'tls.crt': base64('d') } } });
+    const other = { 'tls.crt': base64('d'), 'tls.key': base64('k') };
+    expect((await admin.patch('/secrets/native', { json: { data: { 'tls.crt': base64('d') } } })).status).toBe(400);
+    expect((await admin.patch('/secrets/native', { json: { data: other } })).status).toBe(200);
+    expect(secretNamed('native').data).toEqual(other);
     expect(secretNamed('native').type).toBe('kubernetes.io/tls');
   });
 
@@ -178,6 +216,28 @@ describe('secrets over REST', () => {
     expect((await admin.get('/secrets/binary')).body).toMatchObject({ data: { text: 't' }, binaryData: { bytes } });
     await admin.patch('/secrets/binary', { json: { data: { text: 'u' } } });
     expect(secretNamed('binary').data).toEqual({ text: base64('u'), bytes });
+    const other = Buffer.from([0xfe]).toString('base64');
+    await admin.patch('/secrets/binary', { json: { data: {}, binaryData: { other } } });
+    expect(secretNamed('binary').data).toEqual({ other });
+    const read = (await admin.get('/secrets/binary')).body;
+    const { id, created_at, updated_at, ...copied } = read;
+    const copy = await admin.post('/secrets', { json: { ...copied, name: 'binary-copy' } });
+    expect([copy.status, secretNamed('binary-copy').data]).toEqual([201, { other }]);
+  });
+
+  test('an immutable secret may be sent again, and is changed in nothing', async () => {
+    const yaml = `apiVersion: v1\nkind: Secret\nmetadata: {name: fixed}\nimmutable: true\ndata: {a: ${base64('b')}}\n`;
+    expect(await admin.post('/secrets/yaml', { yaml })).toMatchObject({ status: 201, body: { immutable: true } });
+    expect(secretNamed('fixed').immutable).toBe(true);
+    expect(await admin.patch('/secrets/yaml/fixed', { yaml })).toMatchObject({
+      status: 200,
+      body: { data: { a: 'b' } },
+    });
+    for (const json of [{ data: { a: 'c' } }, { data: { a: 'b' }, immutable: false }])
+      expect(await admin.patch('/secrets/fixed', { json })).toMatchObject({
+        status: 400,
+        body: { code: 'SECRET_IMMUTABLE' },
+      });
   });
 
   test('foreign labels, annotations and owners of a Secret survive a change', async () => {
@@ -193,7 +253,7 @@ describe('secrets and config maps from files', () => {
   const flat = 'kind: Secret\nmetadata: {name: NAME}\ntype: Opaque\ndata: {user: a, "conf/x": "{{ no }}"}\n';
   const under =
     'apiVersion: skerry.dev/v3\nkind: Secret\nmetadata: {name: NAME}\nspec: {type: Opaque, data: {user: a, "conf/x": "{{ no }}"}}\n';
-  const core = `apiVersion: v1\nkind: Secret\nmetadata: {name: NAME, labels: {a: b}}\ndata: {user: ${base64('a')}}\nstringData: {"conf/x": "{{ no }}"}\n`;
+  const core = `apiVersion: v1\nkind: Secret\nmetadata: {name: NAME, labels: {a: b}, annotations: {skerry.dev/keys: '{"conf-x": "conf/x"}'}}\ndata: {user: ${base64('a')}}\nstringData: {"conf-x": "{{ no }}"}\n`;
   test.each([
     ['v3 files', v3],
     ['v3 files with the type at the top level', flat],
@@ -220,7 +280,11 @@ describe('secrets and config maps from files', () => {
     ['an unknown member', 'kind: Secret\nmetadata: {name: y}\nspec: {type: Opaque, colour: red}\ndata: {}\n', 'colour'],
     ['two types', 'kind: Secret\nmetadata: {name: y}\nspec: {type: tls}\ntype: Opaque\ndata: {}\n', 'type'],
     ['no metadata', 'kind: Secret\ndata: {}\n', 'metadata'],
-    ['a number as a value', 'kind: Secret\nmetadata: {name: y}\nspec: {type: Opaque}\ndata: {pin: 4711}\n', 'data.pin'],
+    [
+      'a number as a value',
+      'kind: Secret\nmetadata: {name: y}\nspec: {type: Opaque}\ndata: {pin: 4711}\n',
+      'data[pin]',
+    ],
     [
       'a foreign core type',
       'apiVersion: v1\nkind: Secret\nmetadata: {name: y}\ntype: kubernetes.io/ssh-auth\n',
@@ -229,7 +293,7 @@ describe('secrets and config maps from files', () => {
     [
       'plain text in a core Secret',
       'apiVersion: v1\nkind: Secret\nmetadata: {name: y}\ndata: {a: "4711!"}\n',
-      'data.a',
+      'data[a]',
     ],
   ])('a file with %s is refused', async (_, yaml, named) => {
     const { status, body } = await admin.post('/secrets/yaml', { yaml });
