@@ -36,10 +36,10 @@ export const applicationTemplateCrud: KindCrud<ApplicationTemplate> = {
   fromBody: plain.fromBody,
   patch(object, body) {
     if (!isObject(body)) throw invalid('body: must be an object');
-    const { name, description } = body;
+    const { name, id, description } = body;
     const named =
       name === undefined || name === null ? v3Name(object) : validateSpec(dottedName(), name, { path: 'name' });
-    const patched = plain.patch(object, description === undefined ? {} : { description });
+    const patched = plain.patch(object, { id, ...(description !== undefined && { description }) });
     return { spec: { ...patched.spec, ...(named !== v3Name(object) && { name: named }) } };
   },
   read(object, find) {

@@ -1,12 +1,12 @@
 import type { Application, ApplicationSpec, CatalogItem, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { MicroserviceStatus } from '../../wire/index.ts';
 import { hasContainer } from '../deletion.ts';
-import { invalid } from '../errors.ts';
 import type { Liveness } from '../inputs.ts';
 import { keepLogSize } from '../microservice/normal-form.ts';
 import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
 import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
+import { requireUnchanged } from '../upload/document.ts';
 import { nodeOf } from './entries.ts';
 
 /** The inputs of an application read besides the objects. */
@@ -130,9 +130,4 @@ function kept(
     ...(old.uuid !== undefined && { uuid: old.uuid }),
     ...(!said.has(entry.name) && old.isActivated !== undefined && { isActivated: old.isActivated }),
   };
-}
-
-function requireUnchanged(field: string, given: unknown, is: unknown): void {
-  if (given !== undefined && is !== undefined && given !== is)
-    throw invalid(`${field}: ${JSON.stringify(given)}; is immutable and is ${JSON.stringify(is)}`, field);
 }

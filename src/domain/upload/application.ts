@@ -1,8 +1,14 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import { type ApplicationSpec, applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
+import {
+  type Application,
+  type ApplicationSpec,
+  applicationSpecSchema,
+  type MicroserviceEntry,
+} from '../../api/v3/index.ts';
 import { DomainError, invalid } from '../errors.ts';
 import { isEmpty } from '../microservice/body-values.ts';
 import { entryFromFlat, type FlatOptions } from '../microservice/flat.ts';
+import { applicationId, applicationUuid, v3Name } from '../names.ts';
 import { readEntryOfAnyForm } from '../templates/overlay.ts';
 import { readTemplateRef } from '../templates/variables.ts';
 import { isObject, readDocument, requireName, requireUnchanged } from './document.ts';
@@ -108,10 +114,13 @@ function readApplication(fields: Record<string, unknown>, read: ReadEntry, prefi
 const saysActivated = (value: unknown): boolean => isObject(value) && !isAbsent(value.isActivated);
 
 /** A JSON body of `PATCH /application/{name}`: metadata only; null removes. Returns the changed spec. */
-export function patchApplication(spec: ApplicationSpec, body: unknown, path: string): ApplicationSpec {
+export function patchApplication(application: Application, body: unknown): ApplicationSpec {
   if (!isObject(body)) throw invalid('body: must be an object');
-  const { name, isSystem } = body;
-  requireUnchanged('name', name, path);
+  const { spec } = application;
+  const { name, uuid, id, isSystem } = body;
+  requireUnchanged('name', name, v3Name(application));
+  requireUnchanged('uuid', uuid, applicationUuid(application));
+  requireUnchanged('id', id, applicationId(application));
   if (!isAbsent(isSystem) && isSystem !== (spec.isSystem ?? false)) throw systemRefused('isSystem');
   const sent = PATCHED.filter((field) => body[field] !== undefined);
   const values = validateSpec(

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
+import type { Application } from '../../api/v3/index.ts';
 import { applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
 import { makeApplication, makeEntry } from '../_util.ts';
 import { DomainError } from '../errors.ts';
@@ -301,6 +302,8 @@ describe('readApplicationBody', () => {
   });
 });
 
+const stored = (spec: Application['spec']) => ({ ...makeApplication({ name: 'plant-a' }), spec });
+
 describe('patchApplication', () => {
   const { spec } = makeApplication({ spec: { description: 'old', busConfig: { busAccess: true } } });
   const CASES: Record<string, [object, object]> = {
@@ -312,23 +315,28 @@ describe('patchApplication', () => {
     'the same name is accepted': [{ name: 'plant-a' }, spec],
     'the present isSystem is accepted': [{ isSystem: false }, spec],
   };
-  it.each(Object.entries(CASES))('%s', (_, [body, want]) =>
-    expect(patchApplication(spec, body, 'plant-a')).toEqual(want),
-  );
+  it.each(Object.entries(CASES))('%s', (_, [body, want]) => expect(patchApplication(stored(spec), body)).toEqual(want));
 
   it('null removes a field', () => {
-    expect(patchApplication(spec, { description: null, busConfig: null }, 'plant-a')).not.toHaveProperty('busConfig');
+    expect(patchApplication(stored(spec), { description: null, busConfig: null })).not.toHaveProperty('busConfig');
   });
-  it('refuses another name and isSystem', () => {
-    expect(failure(() => patchApplication(spec, { name: 'b' }, 'plant-a'))).toMatchObject({ field: 'name' });
-    expect(failure(() => patchApplication(spec, { isSystem: true }, 'plant-a'))).toMatchObject({ field: 'isSystem' });
+  it('refuses another name, uuid or id, and isSystem', () => {
+    expect(failure(() => patchApplication(stored(spec), { name: 'b' }))).toMatchObject({ field: 'name' });
+    expect(failure(() => patchApplication(stored(spec), { isSystem: true }))).toMatchObject({ field: 'isSystem' });
     const system = { ...spec, isSystem: true };
-    expect(failure(() => patchApplication(system, { isSystem: false }, 'plant-a'))).toMatchObject({
+    const identified = stored({ ...spec, uuid: '11111111-2222-4333-8444-555555555555', id: 7 });
+    expect(failure(() => patchApplication(identified, { uuid: '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6' }))).toMatchObject(
+      { field: 'uuid' },
+    );
+    expect(failure(() => patchApplication(identified, { id: 4711 }))).toMatchObject({ field: 'id' });
+    const { uuid, id } = identified.spec;
+    expect(patchApplication(identified, { uuid, id })).toEqual(identified.spec);
+    expect(failure(() => patchApplication(stored(system), { isSystem: false }))).toMatchObject({
       field: 'isSystem',
     });
   });
   it('refuses an isActivated that is not a boolean', () => {
-    expect(failure(() => patchApplication(spec, { isActivated: 'no' }, 'plant-a'))).toMatchObject({
+    expect(failure(() => patchApplication(stored(spec), { isActivated: 'no' }))).toMatchObject({
       field: 'isActivated',
     });
   });
@@ -451,8 +459,8 @@ describe('a refusal', () => {
     ['of an object as kind', () => readApplicationUpload({ kind: big }), /^kind: an object; must be Application$/],
     [
       'of an object as name',
-      () => patchApplication({ isActivated: true }, { name: big }, 'a'),
-      /^name: an object; is immutable and is "a"$/,
+      () => patchApplication(stored({ isActivated: true }), { name: big }),
+      /^name: an object; is immutable and is "plant-a"$/,
     ],
     [
       'of an unknown field',

@@ -135,7 +135,7 @@ export const applicationRoutes = [
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {
       await editApplication(deps, params.name, signal, (application) =>
-        withChanges(application, { spec: patchApplication(application.spec, body, params.name) }),
+        withChanges(application, { spec: patchApplication(application, body) }),
       );
       return undefined;
     },

@@ -4,7 +4,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { API_VERSION } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
-import { requireName } from '../../domain/upload/document.ts';
+import { requireName, requireUnchanged } from '../../domain/upload/document.ts';
 import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
@@ -333,6 +333,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       value,
       (object) => {
         const write = crud.fromBody(body);
+        for (const member of ['uuid', 'id'] as const)
+          requireUnchanged(member, (body as Record<string, unknown>)[member], identity[member]?.(object));
         const { uuid, id, name, nodes } = object.spec;
         const kept = Object.fromEntries(
           Object.entries({ uuid, id, name, nodes: (write.spec as typeof object.spec).nodes ?? nodes }).filter(
