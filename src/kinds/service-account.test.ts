@@ -59,9 +59,26 @@ describe('a service account', () => {
     const path = '/serviceaccounts/plant-a/writer';
     const changed = account({ roleRef: { kind: 'Role', name: 'agent-admin' } });
     expect((await admin.patch(path, { json: changed })).body).toMatchObject(changed);
-    expect((await admin.patch(path, { json: { name: 'other' } })).status).toBe(400);
+    for (const [field, value] of [
+      ['name', 'other'],
+      ['applicationName', 'plant-b'],
+    ] as const)
+      expect(await admin.patch(path, { json: { ...changed, [field]: value } })).toMatchObject({
+        status: 400,
+        body: { message: expect.stringContaining(`${field}: "${value}"; is immutable`) },
+      });
     expect((await admin.patch(path, { json: { roleRef: { name: 'king' } } })).status).toBe(400);
   });
+
+  test.each([{}, { name: 'writer' }, { roleRef: null }])(
+    'is not changed by a body without a role: %j',
+    async (json) => {
+      expect(await admin.patch('/serviceaccounts/plant-a/writer', { json })).toMatchObject({
+        status: 400,
+        body: { message: 'roleRef: is required' },
+      });
+    },
+  );
 
   test('gets a role that permits more than every microservice may from callers who may bind it', async () => {
     const strong = { kind: 'Role', name: 'agent-admin' };

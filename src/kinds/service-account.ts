@@ -1,5 +1,7 @@
 import { type ServiceAccount, serviceAccountResource, serviceAccountSpecSchema } from '../api/v3/service-account.ts';
+import { invalid } from '../domain/errors.ts';
 import { roleVerdict, serviceAccountName } from '../domain/service-account.ts';
+import { requireUnchanged } from '../domain/upload/document.ts';
 import { defineKind } from './definition.ts';
 import { plainTranslation } from './plain.ts';
 import { plainShapes } from './rest.ts';
@@ -45,6 +47,13 @@ export const serviceAccountKind = defineKind<ServiceAccount>()({
       fromBody(body) {
         const { name = '', spec } = plain.fromBody(body);
         return { name: `${spec.applicationName}/${name}`, spec: { ...spec, name } };
+      },
+      /** The role is all that an account can change, and the path has the rest. */
+      patch(account, body) {
+        const { applicationName, roleRef } = (body ?? {}) as Record<string, unknown>;
+        requireUnchanged('applicationName', applicationName, account.spec.applicationName);
+        if (!roleRef) throw invalid('roleRef: is required', 'roleRef');
+        return plain.patch(account, body);
       },
       read(account, find) {
         const { kind = 'Role', ...role } = account.spec.roleRef;

@@ -48,7 +48,7 @@ describe('public routes', () => {
 describe('a node', () => {
   test('is created, read, listed, changed and deleted', async () => {
     const { status, body } = await admin.post('/node', {
-      json: { name: 'gw-1', location: 'hall 3', latitude: 1.5, unknown: 1 },
+      json: { name: 'gw-1', location: 'hall 3', latitude: 1.5, longitude: 0, unknown: 1 },
     });
     expect([status, Object.keys(body).sort()]).toEqual([201, ['id', 'uuid']]);
     const path = `/node/${body.uuid}`;

@@ -44,6 +44,8 @@ export const cases: AgreementCase[] = [
   refuses('cpuLimit above 400', { cpuLimit: 401 }),
   refuses('an architecture out of range', { archId: 5 }),
   refuses('a latitude beyond the pole', { latitude: 90.1 }),
+  refuses('a latitude without a longitude', { latitude: 1 }),
+  refuses('a longitude without a latitude', { longitude: 0 }),
   refuses('a port of zero', { messagingPort: 0 }),
   refuses('an unknown engine', { containerEngine: 'crio' }),
   accepts('the neutral word of an engine', { containerEngine: 'engine_a' }),

@@ -37,8 +37,8 @@ export const edgeNodeSpecSchema = withRules(
     ...identity.asked,
     location: text({ max: BOUNDS.description }).optional().describe('Where it stands, for people.'),
     description: text({ max: BOUNDS.description }).optional().describe('What it is, for people.'),
-    latitude: z.number().min(-90).max(90).optional().describe('Degrees north.'),
-    longitude: z.number().min(-180).max(180).optional().describe('Degrees east.'),
+    latitude: z.number().min(-90).max(90).optional().describe('Degrees north; given with longitude.'),
+    longitude: z.number().min(-180).max(180).optional().describe('Degrees east; given with latitude.'),
     gpsMode: oneOf('auto', 'manual', 'dynamic', 'off').optional().describe('Where coordinates come from.'),
     gpsDevice: text({ max: BOUNDS.path }).optional().describe('Device of gpsMode dynamic.'),
     gpsScanFrequency: amount().optional().describe('Seconds between readings.'),
@@ -99,7 +99,12 @@ export const edgeNodeSpecSchema = withRules(
     jsStorageSize: storeSize.optional().describe('Size of the persistent store on disk.'),
     jsMemoryStoreSize: storeSize.optional().describe('Size of the persistent store in memory.'),
   }),
-  [nameRule, isSystemRule],
+  [
+    nameRule,
+    isSystemRule,
+    { rule: 'requires', field: 'latitude', needs: 'longitude', message: 'latitude needs longitude' },
+    { rule: 'requires', field: 'longitude', needs: 'latitude', message: 'longitude needs latitude' },
+  ],
 );
 
 const unixMs = integer(0, Number.MAX_SAFE_INTEGER);

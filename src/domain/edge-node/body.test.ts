@@ -29,7 +29,6 @@ describe('a node from a create body', () => {
       { latitude: 1, longitude: 2 },
       { archId: 0, latitude: 1, longitude: 2, gpsMode: 'manual' },
     ],
-    ['one coordinate alone sets no mode', { latitude: 1 }, { archId: 0, latitude: 1 }],
     [
       'coordinates keep a mode that is given',
       { latitude: 1, longitude: 2, gpsMode: 'off' },
@@ -58,6 +57,8 @@ describe('a node from a create body', () => {
     ['a name that is too long', { name: 'x'.repeat(256) }, 'name'],
     ['a number out of range', { name: 'gw', cpuLimit: 401 }, 'cpuLimit'],
     ['a latitude beyond the pole', { name: 'gw', latitude: 91 }, 'latitude'],
+    ['a latitude without a longitude', { name: 'gw', latitude: 1 }, 'latitude'],
+    ['a longitude without a latitude', { name: 'gw', longitude: 1 }, 'longitude'],
     ['a value of another type', { name: 'gw', diskLimit: 'much' }, 'diskLimit'],
     ['a size without a number', { name: 'gw', jsStorageSize: 'big' }, 'jsStorageSize'],
     ['a system node', { name: 'gw', isSystem: true }, 'isSystem'],
@@ -94,6 +95,12 @@ describe('a node after a PATCH body', () => {
     ['unknown fields are dropped', { bluetoothEnabled: true }, {}],
     ['the present uuid changes nothing, and an id is ignored', { uuid: spec.uuid, id: 9 }, {}],
     ['the present name changes nothing', { name: 'gw-1' }, {}],
+    [
+      'two coordinates are set together, also when one of them is shown already',
+      { latitude: 0, longitude: 4 },
+      { latitude: 0, longitude: 4, gpsMode: 'manual' },
+    ],
+    ['coordinates as they are shown set nothing', { latitude: 0, longitude: 0 }, {}],
     ['the present isSystem changes nothing', { isSystem: false }, {}],
   ])('%s', (_, body, changes) => {
     expect(patchNode(node, body)).toEqual(JSON.parse(JSON.stringify({ ...spec, ...changes })));
@@ -105,9 +112,15 @@ describe('a node after a PATCH body', () => {
     ['a change to a system node', { isSystem: true }, 'isSystem'],
     ['a number out of range', { cpuLimit: 1 }, 'cpuLimit'],
     ['router mode edge without a host', { routerMode: 'edge', host: null }, 'host'],
+    ['one coordinate alone', { latitude: 1 }, 'latitude'],
   ])('refuses %s', (_, body, field) => {
     const withoutAddress = makeNode({ spec: { ...spec, routerMode: 'none' } });
     expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
+  });
+
+  it('one coordinate alone that was stored once goes with the next change', () => {
+    const { latitude: _, ...half } = { ...spec, latitude: 1, longitude: 2 };
+    expect(patchNode(makeNode({ spec: half }), { location: 'hall 4' })).toEqual({ ...spec, location: 'hall 4' });
   });
 
   it('a read that is sent back sets no default', () => {

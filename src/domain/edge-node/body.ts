@@ -27,10 +27,10 @@ export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   requireUnchanged('uuid', (body as Fields).uuid, nodeUuid(node));
   requireUnchanged('name', name, v3Name(node));
   if (!isAbsent(isSystem) && isSystem !== (node.spec.isSystem ?? false)) throw systemRefused();
-  const spec: Fields = { ...node.spec };
+  const spec: Fields = withoutHalf(node.spec);
   const changed: Fields = {};
   for (const [field, value] of Object.entries(fields)) {
-    if (spec[field] === undefined && isShown(node, field, value)) continue;
+    if (spec[field] === undefined && isShown(node, field, value) && !isHalf(node, field, fields)) continue;
     changed[field] = value;
     if (value === null) delete spec[field];
     else spec[field] = value;
@@ -100,6 +100,19 @@ function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
     ? { ...spec, gpsMode: 'manual' }
     : spec;
 }
+
+const COORDINATES = ['latitude', 'longitude'];
+
+/** Without one coordinate alone, which was accepted once and never in force: it keeps nobody from changing something else. */
+const withoutHalf = (spec: Fields): Fields => {
+  const { latitude, longitude, ...rest } = spec;
+  return isAbsent(latitude) === isAbsent(longitude) ? { ...spec } : rest;
+};
+
+/** One coordinate that is sent as it is shown counts when the other one is sent as well and is another. */
+const isHalf = (node: EdgeNode, field: string, fields: Fields): boolean =>
+  COORDINATES.includes(field) &&
+  COORDINATES.some((other) => !isAbsent(fields[other]) && !isShown(node, other, fields[other]));
 
 function isShown(node: EdgeNode, field: string, value: unknown): boolean {
   return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec) ?? null) === JSON.stringify(value);

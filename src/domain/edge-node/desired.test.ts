@@ -291,6 +291,7 @@ describe('settings', () => {
       statusFrequency: 5,
       watchdogEnabled: false,
       latitude: 0,
+      longitude: 4,
       containerEngine: 'podman',
       containerEngineUrl: 'unix:///x',
       diskDirectory: '/x',
@@ -302,6 +303,7 @@ describe('settings', () => {
       statusFrequency: 5,
       watchdogEnabled: false,
       latitude: 0,
+      longitude: 4,
     });
   });
 

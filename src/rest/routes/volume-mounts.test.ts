@@ -96,6 +96,15 @@ describe('volume mounts over REST', () => {
     expect(await admin.post('/volumeMounts', { json })).toMatchObject({ status, body: { code } });
   });
 
+  test('a PATCH with another name is refused like a file with another name, and one that repeats the name is not', async () => {
+    await admin.post('/volumeMounts', { json: { name: 'kept', secretName: 'db' } });
+    expect(await admin.patch('/volumeMounts/kept', { json: { name: 'other', secretName: 'db' } })).toMatchObject({
+      status: 400,
+      body: { message: 'name: "other"; is immutable and is "kept"' },
+    });
+    expect((await admin.patch('/volumeMounts/kept', { json: { name: 'kept', secretName: 'db' } })).status).toBe(200);
+  });
+
   test('a taken name is 409', async () => {
     const json = { name: 'once', secretName: 'db' };
     await admin.post('/volumeMounts', { json });
