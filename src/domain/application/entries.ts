@@ -1,6 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
+import { byAgeOf } from './age.ts';
 
 /** Whether an entry should run. */
 export function shouldRun(application: Application, entry: Pick<MicroserviceEntry, 'isActivated'>): boolean {
@@ -9,7 +10,7 @@ export function shouldRun(application: Application, entry: Pick<MicroserviceEntr
   );
 }
 
-/** Entries of an application that name this node. */
+/** Entries of an application that name this node; another, older node may have the name as well. */
 export function entriesOn(application: Application, node: EdgeNode): readonly MicroserviceEntry[] {
   const uuid = nodeUuid(node);
   const name = v3Name(node);
@@ -28,10 +29,21 @@ export function nodeOf(
   return name ? lookups.nodeByName(name) : undefined;
 }
 
-/** Entries of an application that are on this node: of several nodes with one name, the name means the oldest. */
-export const entriesPlacedOn = (
-  application: Application,
+/** Finds the entries of applications that are on this node: of several nodes with one name, the name means the oldest. */
+export function placedOn(
   node: EdgeNode,
-  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid'>,
-): readonly MicroserviceEntry[] =>
-  entriesOn(application, node).filter((entry) => nodeUuid(nodeOf(entry, lookups) ?? node) === nodeUuid(node));
+  { nodeByName }: Pick<Lookups, 'nodeByName'>,
+): (application: Application) => readonly MicroserviceEntry[] {
+  const isMeant = nodeUuid(nodeByName(v3Name(node)) ?? node) === nodeUuid(node);
+  return (application) => entriesOn(application, node).filter(({ agent }) => isMeant || agent?.uuid !== undefined);
+}
+
+/** The node among these that an entry is on, where they have every node that it may mean. */
+export function nodeAmong<T extends { node: EdgeNode }>(
+  entry: Pick<MicroserviceEntry, 'agent'>,
+  nodes: readonly T[],
+): T | undefined {
+  const { name, uuid } = entry.agent ?? {};
+  if (uuid !== undefined) return nodes.find(({ node }) => nodeUuid(node) === uuid);
+  return nodes.filter(({ node }) => v3Name(node) === name).sort((a, b) => byAgeOf(a.node, b.node))[0];
+}

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { BOUNDS } from '../../api/bounds.ts';
 import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID } from '../_util.ts';
 import { entryUuid } from '../names.ts';
 import { portClaims, portHolder } from './ports.ts';
+import { crowdOn } from './verdicts/node.ts';
 
 const port = (external: number) => ({ internal: 80, external, protocol: 'tcp' as const });
 const asks = (name: string, external: number, createdAt: string, uid = `uid-${name}`) =>
@@ -13,6 +15,8 @@ const asks = (name: string, external: number, createdAt: string, uid = `uid-${na
     entries: [makeEntry({ name: 'm', container: { ports: [port(external)] } })],
   });
 
+/** No other node has the name. */
+const ALONE = { nodeByName: () => undefined };
 const OLD = '2025-01-01T00:00:00Z';
 const NEW = '2026-01-01T00:00:00Z';
 
@@ -21,7 +25,7 @@ const holder = (
   observed: Parameters<typeof makeObserved>[0][] = [],
 ) => {
   const node = makeNode({ status: { microservices: observed.map(makeObserved) } });
-  const found = portHolder(portClaims(node, applications), 8080, 'tcp');
+  const found = portHolder(portClaims(node, applications, ALONE), 8080, 'tcp');
   return found && `${found.application}/${found.name}`;
 };
 const uuidOf = (application: ReturnType<typeof asks>) => entryUuid(application, { name: 'm' });
@@ -114,7 +118,9 @@ describe('the holder of a port', () => {
   it('can be an entry that no longer asks for the port: portClaims distinguishes wanted from reported claims', () => {
     const moved = asks('b', 9090, NEW);
     const node = makeNode({ status: { microservices: [makeObserved({ uuid: uuidOf(moved), ports: [port(8080)] })] } });
-    expect(portClaims(node, [moved]).map(({ external, wanted, reported }) => [external, wanted, reported])).toEqual([
+    expect(
+      portClaims(node, [moved], ALONE).map(({ external, wanted, reported }) => [external, wanted, reported]),
+    ).toEqual([
       [9090, true, false],
       [8080, false, true],
     ]);
@@ -142,5 +148,30 @@ describe('the holder of a port', () => {
         if (claims.some(({ reported }) => reported)) expect(found?.reported).toBe(true);
       }),
     );
+  });
+});
+
+describe('of two nodes with one name', () => {
+  const older = makeNode();
+  const younger = makeNode({ uuid: '99999999-9999-4999-8999-999999999999', creationTimestamp: NEW });
+  const lookups = { nodeByName: () => older };
+  const byUuid = { agent: { uuid: '99999999-9999-4999-8999-999999999999' } };
+  const application = makeApplication({
+    entries: [
+      makeEntry({ name: 'by-name', container: { ports: [port(8080)] } }),
+      makeEntry({ name: 'by-uuid', ...byUuid, container: { ports: [port(8081)] } }),
+    ],
+  });
+  const claimed = (node: typeof older) => portClaims(node, [application], lookups).map(({ name }) => name);
+
+  it('the older one has the ports of what names them by name, and the younger one those of what names its uuid', () => {
+    expect([claimed(older), claimed(younger)]).toEqual([['by-name'], ['by-uuid']]);
+  });
+
+  it('what names the older one takes no room of the younger one', () => {
+    const entries = Array.from({ length: BOUNDS.entries }, (_, i) => makeEntry({ name: `m-${i}` }));
+    const crowded = [0, 1, 2, 3].map((n) => makeApplication({ name: `crowd-${n}`, uid: `uid-${n}`, entries }));
+    expect(crowdOn(younger, [...crowded, application], lookups).size).toBe(0);
+    expect(crowdOn(older, [...crowded, application], lookups).size).toBeGreaterThan(0);
   });
 });

@@ -1,7 +1,8 @@
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import { hasContainer } from '../deletion.ts';
+import type { Lookups } from '../inputs.ts';
 import { entryUuid, v3Name } from '../names.ts';
-import { entriesOn, shouldRun } from './entries.ts';
+import { placedOn, shouldRun } from './entries.ts';
 
 /** A claim of an external port of a node. */
 export interface PortClaim {
@@ -26,12 +27,17 @@ export interface PortClaim {
 type Port = { external: number; protocol?: 'tcp' | 'udp' };
 
 /** Every claim on a node's ports: of entries that should run, and of what the node still reports. */
-export function portClaims(node: EdgeNode, applications: readonly Application[]): readonly PortClaim[] {
+export function portClaims(
+  node: EdgeNode,
+  applications: readonly Application[],
+  lookups: Pick<Lookups, 'nodeByName'>,
+): readonly PortClaim[] {
   const observed = new Map((node.status?.microservices ?? []).map((item) => [item.uuid, item]));
   const claims: PortClaim[] = [];
   const seen = new Set<string>();
+  const entriesOf = placedOn(node, lookups);
   for (const application of applications)
-    for (const entry of entriesOn(application, node)) {
+    for (const entry of entriesOf(application)) {
       const uuid = entryUuid(application, entry);
       if (seen.has(uuid)) continue;
       seen.add(uuid);

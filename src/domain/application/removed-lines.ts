@@ -1,9 +1,10 @@
 import { BOUNDS } from '../../api/bounds.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
 import { cut } from '../conditions.ts';
 import { hasContainer } from '../deletion.ts';
 import { removedState } from '../microservice/state.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
-import { entriesOn } from './entries.ts';
+import { nodeAmong } from './entries.ts';
 import { isNode } from './moves.ts';
 import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
 
@@ -16,6 +17,11 @@ export function removedLines(
   if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
   const name = v3Name(application);
   const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
+  const placed = new Map<EdgeNode | undefined, string[]>();
+  for (const entry of application.spec.microservices ?? []) {
+    const node = nodeAmong(entry, nodes)?.node;
+    placed.set(node, [...(placed.get(node) ?? []), entryUuid(application, entry)]);
+  }
   return nodes.flatMap(({ node, liveness }) => {
     if (liveness === 'never') return [];
     // The line of a microservice that moved and is to run says itself where it may still run.
@@ -24,7 +30,7 @@ export function removedLines(
         .filter(({ wanted, formerNodes = [] }) => wanted && formerNodes.some((former) => isNode(former, node)))
         .map(({ uuid }) => uuid),
     );
-    const here = new Set(entriesOn(application, node).map((entry) => entryUuid(application, entry)));
+    const here = new Set(placed.get(node));
     return (node.status?.microservices ?? [])
       .filter(
         (item) => item.application === name && !here.has(item.uuid) && !moved.has(item.uuid) && hasContainer(item),

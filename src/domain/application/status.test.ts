@@ -504,3 +504,20 @@ describe('stability', () => {
         expect(message).not.toMatch(/\d{4}-\d\d-\d\d|\d{10}/);
   });
 });
+
+describe('of two nodes with one name', () => {
+  it('an entry that names them by name has the state that the older one reports, in whatever order they are known', () => {
+    const inputs = inputsOf({ observed: [RUNNING] });
+    const [older] = inputs.nodes;
+    if (!older) throw new Error('no node');
+    const younger = makeNode({
+      uuid: '99999999-9999-4999-8999-999999999999',
+      creationTimestamp: '2027-01-01T00:00:00Z',
+    });
+    const nodes = [{ ...older, node: younger, desired: { microservices: [] } }, older];
+    for (const known of [nodes, nodes.toReversed()])
+      expect(applicationStatus({ ...inputs, nodes: known }).microservices).toMatchObject([
+        { nodeUuid: older.node.spec.uuid ?? older.node.metadata.uid, state: 'RUNNING' },
+      ]);
+  });
+});

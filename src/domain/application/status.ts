@@ -8,7 +8,7 @@ import { ownerOf } from '../deletion.ts';
 import type { Verdict } from '../inputs.ts';
 import { stateOf } from '../microservice/state.ts';
 import { entryUuid, v3Name } from '../names.ts';
-import { entriesOn, shouldRun } from './entries.ts';
+import { nodeAmong, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
 import { type FormerNode, formerNodeText, isNode, placements } from './moves.ts';
 import { notActing } from './not-acting.ts';
@@ -65,7 +65,7 @@ const byName = (a: StatusLine, b: StatusLine) => (a.name < b.name ? -1 : a.name 
 export function placementsIn({ application, nodes, leftEarly, now }: ApplicationStatusInputs) {
   return placements({
     application,
-    nodeOf: (entry) => nodes.find(({ node }) => entriesOn(application, node).includes(entry))?.node,
+    nodeOf: (entry) => nodeAmong(entry, nodes)?.node,
     factsOf(former) {
       const found = nodes.find(({ node }) => isNode(former, node));
       return {
@@ -87,7 +87,7 @@ function entryLine(
 ): StatusLine {
   const { formerNodes = [], ...place } = places.get(entry.name) ?? {};
   const uuid = entryUuid(application, entry);
-  const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
+  const at = nodeAmong(entry, nodes);
   const item = at && observedOf(application, uuid, at);
   const wanted = shouldRun(application, entry);
   const facts: EntryFacts = {
@@ -151,7 +151,7 @@ function warningOf({ node: { status }, liveness }: NodeFacts): string {
 /** When (Unix ms) the next microservice has run for long enough, so that the status changes without a report. */
 export function readyAt({ application, nodes, now }: ApplicationStatusInputs): number | undefined {
   const times = (application.spec.microservices ?? []).flatMap((entry) => {
-    const at = nodes.find(({ node }) => entriesOn(application, node).some(({ name }) => name === entry.name));
+    const at = nodeAmong(entry, nodes);
     const item = at && observedOf(application, entryUuid(application, entry), at);
     const least = item?.state === 'RUNNING' ? minReadyMs(item, entry) : 0;
     return item?.startTime && least > 0 ? [item.startTime + least] : [];

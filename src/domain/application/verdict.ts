@@ -63,10 +63,10 @@ export function createJudge(
   lookups: Lookups,
   { writing = false }: { writing?: boolean } = {},
 ): (application: Application, entry: MicroserviceEntry, normal?: NormalEntry) => Verdict | undefined {
-  const once = <V>(make: (node: EdgeNode, applications: readonly Application[]) => V) => {
+  const once = <V>(make: (node: EdgeNode, applications: readonly Application[], lookups: Lookups) => V) => {
     const known = new Map<EdgeNode, V>();
     return (node: EdgeNode) => {
-      const made = known.get(node) ?? make(node, lookups.applicationsOn(node));
+      const made = known.get(node) ?? make(node, lookups.applicationsOn(node), lookups);
       known.set(node, made);
       return made;
     };

@@ -3,7 +3,7 @@ import type { VerdictReason } from '../../api/conditions.ts';
 import type { EdgeNode, EdgeNodeSpec, Registry } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { isDue, requestedAction } from '../actions.ts';
-import { entriesPlacedOn, shouldRun } from '../application/entries.ts';
+import { placedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { digestWithMoves } from '../application/moves.ts';
 import { createJudge } from '../application/verdict.ts';
@@ -26,6 +26,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const lookups = lookupsOf(inputs);
   const judge = createJudge(lookups);
+  const entriesOf = placedOn(node, lookups);
   // The machine first removes its containers, as for removed entries; then its agent gives up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
@@ -42,7 +43,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const bound = { models: new Set<string>(), knowledge: new Set<string>() };
 
   for (const application of applications)
-    for (const stored of entriesPlacedOn(application, node, lookups)) {
+    for (const stored of entriesOf(application)) {
       const uuid = entryUuid(application, stored);
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);

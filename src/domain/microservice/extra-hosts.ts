@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Application, EdgeNode } from '../../api/v3/index.ts';
-import { entriesOn } from '../application/entries.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import { placedOn } from '../application/entries.ts';
 import { hostOf } from '../edge-node/settings.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
@@ -45,7 +45,7 @@ export function resolveHost(
   }
   const app = /^\$\{Apps\.(.+)\.local\}$/.exec(address)?.[1];
   if (app !== undefined) {
-    if (namesMicroservice(app, node, lookups.applicationsOn(node))) return { address: app };
+    if (namesMicroservice(app, node, lookups)) return { address: app };
     const isElsewhere = existsAnywhere(app, lookups);
     return refuse({
       reason: 'HostNotFound',
@@ -71,10 +71,11 @@ function isAddress(text: string): boolean {
 const IP = z.union([z.ipv4(), z.ipv6()]);
 
 /** Both names may contain dots, so every split is tried. */
-function namesMicroservice(text: string, node: EdgeNode, applications: readonly Application[]): boolean {
-  return applications.some((application) => {
+function namesMicroservice(text: string, node: EdgeNode, lookups: HostLookups): boolean {
+  const entriesOf = placedOn(node, lookups);
+  return lookups.applicationsOn(node).some((application) => {
     const prefix = `${v3Name(application)}.`;
-    return text.startsWith(prefix) && entriesOn(application, node).some((entry) => text === `${prefix}${entry.name}`);
+    return text.startsWith(prefix) && entriesOf(application).some((entry) => text === `${prefix}${entry.name}`);
   });
 }
 

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, VolumeMount } from '../../api/v3/index.ts';
 import type { VolumeMountView } from '../../wire/volume-mounts.ts';
 import { byAgeOf } from '../application/age.ts';
-import { entriesPlacedOn } from '../application/entries.ts';
+import { placedOn } from '../application/entries.ts';
 import { contentOf, sizeOf } from '../core-objects/content.ts';
 import type { KeyedText, Lookups } from '../inputs.ts';
 import { uuidOf, v3Name } from '../names.ts';
@@ -25,9 +25,8 @@ export interface MountOnNode {
  */
 export function mountsOn(node: EdgeNode, lookups: Lookups): readonly MountOnNode[] {
   const applications = [...lookups.applicationsOn(node)].sort(byAgeOf);
-  const used = applications.flatMap((application) =>
-    entriesPlacedOn(application, node, lookups).flatMap(volumeMountsOf),
-  );
+  const entriesOf = placedOn(node, lookups);
+  const used = applications.flatMap((application) => entriesOf(application).flatMap(volumeMountsOf));
   const linked = [...lookups.linkedTo(node)('volumeMounts')].sort(byAgeOf).map(v3Name);
   let room = BOUNDS.volumeMountBytes;
   return [...new Set([...used, ...linked])].flatMap((name): readonly MountOnNode[] => {

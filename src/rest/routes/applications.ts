@@ -4,7 +4,7 @@ import { type Application, applicationResource } from '../../api/v3/index.ts';
 import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { conflict, DomainError } from '../../domain/errors.ts';
-import { applicationId, identityLabels, objectName } from '../../domain/names.ts';
+import { applicationId, identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
 import { KINDS } from '../../kinds/index.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -184,10 +184,17 @@ export const applicationRoutes = [
 async function list(deps: RestDependencies, system: boolean, signal: AbortSignal) {
   const applications = deps.applications
     .list()
-    .filter((application) => isPresent(application) && (application.spec.isSystem === true) === system);
+    .filter(
+      (application) =>
+        isPresent(application) && (application.spec.isSystem === true) === system && hasItsName(deps, application),
+    );
   const context = await readContext(deps, 'all', signal);
   return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
+
+/** Of two applications with one name the older has it: a path with the name means that one. */
+const hasItsName = ({ applications }: RestDependencies, application: Application) =>
+  oldest(applications.find('name', v3Name(application))) === application;
 
 async function get(deps: RestDependencies, name: string, system: boolean, signal: AbortSignal) {
   const application = await applicationByName(deps, name, signal, { system });

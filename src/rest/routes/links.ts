@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import { entriesPlacedOn, nodeOf } from '../../domain/application/entries.ts';
+import { nodeOf, placedOn } from '../../domain/application/entries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import type { KindLinks } from '../../kinds/definition.ts';
@@ -187,10 +187,12 @@ const usersIn = <T extends KindObject>(
   ) ?? [];
 
 /** Names of the entries on a node that use an object. */
-const usersOn = <T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T, node: EdgeNode): string[] =>
-  [...applicationsReferringTo(deps, kind, object)]
-    .flatMap((application) => usersIn(kind, object, application, entriesPlacedOn(application, node, deps.lookups)))
+function usersOn<T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T, node: EdgeNode): string[] {
+  const entriesOf = placedOn(node, deps.lookups);
+  return [...applicationsReferringTo(deps, kind, object)]
+    .flatMap((application) => usersIn(kind, object, application, entriesOf(application)))
     .sort();
+}
 
 /** uuids of the nodes of an object, sorted. */
 function linkedNodes<T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T): string[] {

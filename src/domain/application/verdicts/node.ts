@@ -1,9 +1,9 @@
 import { BOUNDS } from '../../../api/bounds.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
-import type { Verdict } from '../../inputs.ts';
+import type { Lookups, Verdict } from '../../inputs.ts';
 import { entryUuid, v3Name } from '../../names.ts';
 import { byAge } from '../age.ts';
-import { entriesOn } from '../entries.ts';
+import { placedOn } from '../entries.ts';
 import { waitsFor } from '../moves.ts';
 import type { VerdictInput } from './rule.ts';
 
@@ -78,13 +78,18 @@ export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | unde
  * The microservices beyond the bound of the list that an agent reads. Those that the node reports stay; of the others,
  * those of older applications come first.
  */
-export function crowdOn(node: EdgeNode, applications: readonly Application[]): ReadonlySet<string> {
+export function crowdOn(
+  node: EdgeNode,
+  applications: readonly Application[],
+  lookups: Pick<Lookups, 'nodeByName'>,
+): ReadonlySet<string> {
   const bound = applications.reduce((sum, { spec }) => sum + (spec.microservices?.length ?? 0), 0);
   if (bound <= BOUNDS.report) return NONE;
+  const entriesOf = placedOn(node, lookups);
   const reported = new Set((node.status?.microservices ?? []).map((item) => item.uuid));
   const all = applications
     .flatMap((application) =>
-      entriesOn(application, node).map((entry) => {
+      entriesOf(application).map((entry) => {
         const uuid = entryUuid(application, entry);
         return { application, name: entry.name, uuid, reported: reported.has(uuid) };
       }),
