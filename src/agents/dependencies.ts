@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { DesiredState, Observation } from '../domain/inputs.ts';
+import type { SessionLists } from '../domain/session/list.ts';
 import { ESSENTIAL_KINDS, type ObjectOf } from '../kinds/index.ts';
 import type { Leadership as KubeLeadership, KubeObject, Store } from '../kube/mod.ts';
 import type { AgentConfig, StatusReport } from '../wire/index.ts';
@@ -115,6 +116,13 @@ export type AgentMetric =
   | 'delta-refused'
   | 'report-repaired';
 
+/** The exec and log sessions that the agents of nodes are to connect to. */
+export interface NodeSessions {
+  lists(node: string): SessionLists;
+  /** The listener is called with the node whose lists have changed. */
+  subscribe(listener: (node: string) => void): Disposable;
+}
+
 export interface AgentOptions {
   namespace: string;
   /** the URL of the controller for agents; when set, tokens for another audience are refused */
@@ -127,6 +135,8 @@ export interface AgentOptions {
   revisionKey?: string;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
+  /** without them every list of sessions is empty */
+  sessions?: NodeSessions;
   /** the audit log, and whether it has the addresses of clients; without it nothing is recorded */
   audit?: { record(event: RecordedEvent): void; recordsAddresses: boolean };
   limits?: Partial<AgentLimits>;

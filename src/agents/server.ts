@@ -16,6 +16,7 @@ import {
   requiredStores,
 } from './dependencies.ts';
 import { createDesiredCache } from './desired-state/desired-cache.ts';
+import { withSessions } from './desired-state/with-sessions.ts';
 import { AgentFailure, notReady } from './failure.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 import { createLongPolls } from './long-polls/long-polls.ts';
@@ -78,13 +79,14 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     startedAt: clock.wall(),
     ...(options.publicUrl !== undefined && { audience: options.publicUrl }),
   });
-  const desired = createDesiredCache({
+  const cache = createDesiredCache({
     stores,
     namespace,
     metrics,
     desiredState: options.desiredState ?? desiredState,
     ...(revisionKey !== undefined && { revisionKey }),
   });
+  const desired = withSessions(cache, options.sessions);
   const longPolls = createLongPolls({
     digests: desired.digests,
     clock,
@@ -104,6 +106,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const handlers = createHandlers({
     ...{ client, stores, namespace, provisioningKeys: options.provisioningKeys, caCert: options.caCert, limits },
     releasesUrl: options.releasesUrl,
+    sessions: options.sessions,
     ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, outgoing, clock, log, metrics },
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),

@@ -8,9 +8,13 @@ import { addressOf } from '../http/client-address.ts';
 import { createByteBudget } from '../kube/byte-budget.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
 import { type Log, silentLog } from '../kube/dependencies.ts';
+import type { Identity } from './access/access.ts';
+import { admit } from './access/gate.ts';
+import { SOCKET_ACCESS, type UserSocket } from './access/sockets.ts';
 import { BASE } from './base.ts';
 import { refusedBody } from './body.ts';
 import type { RestDependencies } from './dependencies.ts';
+import { unauthenticated, unavailable } from './errors.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
 import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
@@ -40,11 +44,23 @@ export interface RestServerOptions {
 /** Serves a request, or returns false without any effect. */
 type FirstHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
+/** A request for an upgrade to a WebSocket. */
+interface SocketCall {
+  request: IncomingMessage;
+  authorization: string | undefined;
+  socket: UserSocket;
+  /** of the microservice or the node */
+  uuid: string;
+  signal: AbortSignal;
+}
+
 export interface RestServer extends AsyncDisposable {
   /** For other listeners of the same port, such as WebSocket upgrades. */
   readonly http: Server;
   /** Called before the REST API, once request id and X-Timestamp are set: the agent routes. */
   mountFirst(handler: FirstHandler): void;
+  /** The caller of a socket, before its upgrade; or 401, 403, 429 or 503. `authorization` may come from the query. */
+  admitSocket(socket: SocketCall): Promise<Identity>;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
   /** Accepts no more connections, closes idle ones, and waits for active requests, at most `graceMs`. */
   drain(graceMs: number): Promise<void>;
@@ -134,6 +150,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     mountFirst(handler) {
       first.push(handler);
     },
+    admitSocket: (call) => admitSocket(call, mounting),
     listen({ port, host }) {
       return new Promise((resolve, reject) => {
         http.once('error', reject);
@@ -147,6 +164,21 @@ export function createRestServer(options: RestServerOptions): RestServer {
     drain,
     [Symbol.asyncDispose]: () => drain(0),
   };
+}
+
+async function admitSocket(call: SocketCall, { deps, rates, addressOf }: Mounting): Promise<Identity> {
+  const { request, authorization, socket, uuid, signal } = call;
+  const notReady = await deps.readiness.check(signal);
+  if (notReady) throw unavailable(notReady.message);
+  const address = addressOf(request);
+  const { identity } = await admit(deps, SOCKET_ACCESS[socket], {
+    authorization,
+    params: { uuid },
+    signal,
+    guesses: { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) },
+  });
+  if (!identity) throw unauthenticated('send a bearer token');
+  return identity;
 }
 
 /** Destroys a connection whose client reads nothing for a while, since the response stays in memory until then. */

@@ -1,6 +1,6 @@
 import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
 import type { Observe } from '../call.ts';
-import type { AgentLimits, AgentMetrics, AgentStores, ProvisioningKeys } from '../dependencies.ts';
+import type { AgentLimits, AgentMetrics, AgentStores, NodeSessions, ProvisioningKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { LongPolls } from '../long-polls/long-polls.ts';
@@ -27,6 +27,7 @@ export interface HandlerDependencies {
   limits: AgentLimits;
   directory: NodeDirectory;
   desired: DesiredCache;
+  sessions?: NodeSessions | undefined;
   longPolls: LongPolls;
   sent: SentResponses;
   checkEpoch: CheckEpoch;

@@ -2,6 +2,7 @@ import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import { thirdPartyView } from '../../domain/edge-node/desired.ts';
 import type { SentList } from '../../domain/edge-node/sent-list.ts';
 import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
+import type { SessionLists } from '../../domain/session/list.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import {
@@ -13,6 +14,7 @@ import {
   type Section,
 } from '../../wire/index.ts';
 import type { Call, Observe } from '../call.ts';
+import type { NodeSessions } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
@@ -23,6 +25,7 @@ import { isThirdParty } from './changes.ts';
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
 export interface ReadsOptions {
+  sessions?: Pick<NodeSessions, 'lists'> | undefined;
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   /** called when our agent gets its list */
   onListed?: (uuid: string) => void;
@@ -38,8 +41,10 @@ const LOST_MS = 5 * 60_000;
 /** Members that third-party agents expect, in both spellings: what is to be deleted is absent from the list. */
 const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
+const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
+
 /** The sections of the desired state, each response with its digests as ETag. */
-export function createReads({ desired, onListed, sent, observe, outgoing, clock }: ReadsOptions) {
+export function createReads({ desired, sessions, onListed, sent, observe, outgoing, clock }: ReadsOptions) {
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
@@ -92,6 +97,15 @@ export function createReads({ desired, onListed, sent, observe, outgoing, clock 
         const state = stateOf(call);
         if (isThirdParty(call)) sent.addSections(call.uuid, state.digests, sections);
         return tagged(call, etagOf(state.digests, sections), () => body(state));
+      },
+
+    /** A handler whose response has sessions of the node: nothing but memory, and empty without any. */
+    sessions:
+      (sections: readonly Section[], body: (lists: SessionLists) => unknown) =>
+      (call: Call): Reply => {
+        observe(call);
+        const lists = sessions?.lists(call.uuid) ?? NO_SESSIONS;
+        return tagged(call, etagOf(lists.digests, sections), () => body(lists));
       },
 
     /** May be far longer than the other sections, so that there must be room before it is serialised. */

@@ -17,6 +17,12 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     notOlderThan: true,
     handle: reads.sections(...args),
   });
+  const ofSessions = (path: string, ...args: Parameters<typeof reads.sessions>): NodeRoute => ({
+    method: 'GET',
+    path,
+    metric: 'read',
+    handle: reads.sessions(...args),
+  });
   const audited = { isAudited: true } as const;
   const ends = { metric: 'provision', ...audited } as const;
   const list = { metric: 'read', notOlderThan: true, epoch: true, handle: reads.microservices } as const;
@@ -45,9 +51,8 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     section('/models', ['models'], ({ models }) => ({ models })),
     section('/knowledge', ['knowledge'], ({ knowledge }) => ({ knowledge })),
     { method: 'GET', path: '/volumeMounts', metric: 'read', notOlderThan: true, handle: reads.volumeMounts },
-    // Not built yet: agents read a missing list as an empty one (docs/spec/agent-channel.md#requests).
-    section('/exec/sessions', ['execSessions'], () => ({ execSessions: [] })),
-    section('/logs/sessions', ['microserviceLogs', 'fogLogs'], () => ({ logSessions: [] })),
+    ofSessions('/exec/sessions', ['execSessions'], ({ exec }) => ({ execSessions: exec })),
+    ofSessions('/logs/sessions', ['microserviceLogs', 'fogLogs'], ({ logs }) => ({ logSessions: logs })),
     { method: 'GET', path: '/version', metric: 'read', handle: version },
 
     { method: 'PUT', path: '/status', metric: 'status', body: 'report', handle: status.report },

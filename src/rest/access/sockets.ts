@@ -1,0 +1,13 @@
+import { KINDS } from '../../kinds/index.ts';
+import { accessByKey } from '../lookup.ts';
+import type { Grant } from '../route.ts';
+
+/** The permissions of the sockets of users, as the routes have theirs. */
+export const SOCKET_ACCESS = {
+  exec: { resource: 'microservices/exec', verb: 'create', name: 'uuid' },
+  systemExec: { resource: 'systemmicroservices/exec', verb: 'create', name: 'uuid' },
+  logs: { resource: 'microservices/log', verb: 'get', name: 'uuid' },
+  systemLogs: { resource: 'systemmicroservices/log', verb: 'get', name: 'uuid' },
+  nodeLogs: { resource: 'edgenodes/log', verb: 'get', ...accessByKey(KINDS.nodes) },
+} as const satisfies Record<string, Grant>;
+export type UserSocket = keyof typeof SOCKET_ACCESS;

@@ -1,0 +1,214 @@
+import { randomUUID } from 'node:crypto';
+import { type SessionLists, sessionLists } from '../domain/session/list.ts';
+import {
+  beginSession,
+  deadline,
+  type Effect,
+  type End,
+  type Session,
+  type SessionEvent,
+  type SessionTarget,
+  type Step,
+  step,
+} from '../domain/session/session.ts';
+import type { Clock, Log } from '../kube/mod.ts';
+import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
+import { CLOSE_CODES, SESSIONS_PER_TARGET } from '../wire/sessions.ts';
+import type { Socket } from './socket.ts';
+
+/** The sessions of one replica, in memory: what happens at their sockets goes through the state machine of the domain. */
+export interface Sessions {
+  readonly count: number;
+  /** Begins a session of a user, or says why it cannot begin. */
+  open(target: SessionTarget, user: Socket, onOver: (outcome: Outcome) => void): { refused: string } | { id: string };
+  /** An agent connects to a session of its node, or is told why not. */
+  join(asked: Joining, agent: Socket): { refused: string } | undefined;
+  /** What the agent of a node gets. */
+  lists(node: string): SessionLists;
+  /** The listener is called with the node whose lists have changed. */
+  subscribe(listener: (node: string) => void): Disposable;
+  /** Ends all sessions with 1001, since the replica shuts down. */
+  drain(): void;
+}
+
+export interface Outcome {
+  code: number;
+  reason: string;
+  ms: number;
+}
+
+/** What the path of an agent's socket names. */
+interface Joining {
+  node: string;
+  id: string;
+  kind: SessionTarget['kind'];
+  microservice: string | undefined;
+}
+
+interface Entry {
+  session: Session;
+  user: Socket;
+  agent?: Socket;
+  startedAt: number;
+  cancel: () => void;
+  onOver: (outcome: Outcome) => void;
+}
+
+export interface SessionsOptions {
+  clock: Clock;
+  log: Log;
+}
+
+const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
+const NEWLINE = Buffer.from('\n');
+
+/** One factory of more than a hundred lines, since what happens at a socket and what follows from it share the sessions. */
+export function createSessions({ clock, log }: SessionsOptions): Sessions {
+  const entries = new Map<string, Entry>();
+  const byNode = new Map<string, Set<Entry>>();
+  const perTarget = new Map<string, number>();
+  const listeners = new Set<(node: string) => void>();
+
+  function happened(entry: Entry, event: SessionEvent, message?: Uint8Array) {
+    const before = entry.session.phase;
+    const done = step(entry.session, event, clock.now());
+    // A frame that is passed on as it is need not be encoded again.
+    carryOut(entry, done, event.type === 'frame' && message ? { frame: event.frame, message } : undefined);
+    if (entry.session.phase !== before) watch(entry);
+  }
+
+  /** The session is stored before anything is done, since what is done may be the next event. */
+  function carryOut(entry: Entry, { session, effects }: Step, given?: { frame: Frame; message: Uint8Array }) {
+    entry.session = session;
+    for (const effect of effects) perform(entry, effect, given);
+  }
+
+  function perform(entry: Entry, effect: Effect, given?: { frame: Frame; message: Uint8Array }) {
+    switch (effect.do) {
+      case 'send':
+        return entry[effect.to]?.send(effect.frame === given?.frame ? given.message : encodeFrame(effect.frame));
+      case 'close':
+        return entry[effect.end]?.close(effect.code, effect.reason);
+      case 'pause':
+        return entry[effect.end]?.pause();
+      case 'resume':
+        return entry[effect.end]?.resume();
+      case 'list':
+        for (const listener of listeners) listener(entry.session.target.node);
+        return;
+      case 'over':
+        forget(entry);
+        return entry.onOver({ code: effect.code, reason: effect.reason, ms: clock.now() - entry.startedAt });
+    }
+  }
+
+  /** Frames only move the deadline away, so the alarm looks again when it rings. */
+  function watch(entry: Entry) {
+    entry.cancel();
+    const due = deadline(entry.session);
+    if (due === undefined) return;
+    entry.cancel = clock.after(due - clock.now(), () => {
+      happened(entry, { type: 'clock' });
+      if (entry.session.phase !== 'over') watch(entry);
+    });
+  }
+
+  function received(entry: Entry, from: End, data: Buffer, isBinary: boolean) {
+    if (!isBinary) {
+      if (from === 'agent') return;
+      const frame: Frame = { type: FRAME_TYPES.STDIN, data: Buffer.concat([data, NEWLINE]) };
+      return happened(entry, { type: 'frame', from, frame });
+    }
+    let frame: Frame | undefined;
+    try {
+      frame = decodeFrame(data);
+    } catch (error) {
+      const reason = `the ${from} sent a message that is no frame: ${(error as Error).message}`;
+      return happened(entry, {
+        type: 'stop',
+        code: from === 'user' ? CLOSE_CODES.protocol : CLOSE_CODES.refused,
+        reason,
+      });
+    }
+    if (frame) happened(entry, { type: 'frame', from, frame }, data);
+  }
+
+  function attend(entry: Entry, end: End, socket: Socket) {
+    const isCurrent = () => entry[end] === socket;
+    const report = (event: SessionEvent) => isCurrent() && happened(entry, event);
+    socket.listen({
+      message: (data, isBinary) => isCurrent() && received(entry, end, data, isBinary),
+      full: () => report({ type: 'full', end }),
+      drained: () => report({ type: 'drained', end }),
+      closed() {
+        if (!isCurrent()) return;
+        if (end === 'agent') delete entry.agent;
+        happened(entry, { type: 'left', end });
+      },
+    });
+  }
+
+  function forget(entry: Entry) {
+    const { id, target } = entry.session;
+    entries.delete(id);
+    const ofNode = byNode.get(target.node);
+    ofNode?.delete(entry);
+    if (ofNode?.size === 0) byNode.delete(target.node);
+    const key = quotaKey(target);
+    const left = (perTarget.get(key) ?? 1) - 1;
+    if (left > 0) perTarget.set(key, left);
+    else perTarget.delete(key);
+  }
+
+  return {
+    get count() {
+      return entries.size;
+    },
+    open(target, user, onOver) {
+      const key = quotaKey(target);
+      const open = perTarget.get(key) ?? 0;
+      if (open >= SESSIONS_PER_TARGET) {
+        const what = target.microservice === undefined ? 'node' : 'microservice';
+        return { refused: `this ${what} has ${open} ${target.kind} sessions, which is the limit` };
+      }
+      perTarget.set(key, open + 1);
+      const now = clock.now();
+      const begun = beginSession(randomUUID(), target, now);
+      const entry: Entry = { session: begun.session, user, startedAt: now, cancel: () => {}, onOver };
+      entries.set(begun.session.id, entry);
+      byNode.set(target.node, (byNode.get(target.node) ?? new Set()).add(entry));
+      attend(entry, 'user', user);
+      carryOut(entry, begun);
+      watch(entry);
+      return { id: begun.session.id };
+    },
+    join({ node, id, kind, microservice }, agent) {
+      const entry = entries.get(id);
+      const target = entry?.session.target;
+      if (!entry || target?.node !== node || target.kind !== kind || target.microservice !== microservice)
+        return { refused: 'this node has no such session' };
+      const former = entry.agent;
+      entry.agent = agent;
+      // The agent has connected again before its former connection was noticed to be dead.
+      former?.close(CLOSE_CODES.ended, 'the agent connected again');
+      attend(entry, 'agent', agent);
+      happened(entry, { type: 'joined' });
+      return undefined;
+    },
+    lists(node) {
+      const ofNode = byNode.get(node);
+      return ofNode ? sessionLists(Array.from(ofNode, ({ session }) => session)) : NO_SESSIONS;
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    drain() {
+      log.debug({ sessions: entries.size }, 'Sessions end, since this replica shuts down');
+      const stop = { type: 'stop', code: CLOSE_CODES.goingAway, reason: 'the controller shuts down' } as const;
+      for (const entry of [...entries.values()]) happened(entry, stop);
+    },
+  };
+}
+
+const quotaKey = ({ kind, microservice, node }: SessionTarget) => `${kind} ${microservice ?? `node ${node}`}`;

@@ -1,0 +1,114 @@
+import type { WebSocket } from 'ws';
+import type { Clock } from '../kube/mod.ts';
+import { CLOSE_CODES, CLOSE_REASON_BYTES, SESSION_TIMES } from '../wire/sessions.ts';
+
+/** One end of a session: an open WebSocket that says when it takes no more, and ends when its other side is gone. */
+export interface Socket {
+  send(message: Uint8Array): void;
+  /** Does nothing when it is closed already. A client that does not answer is disconnected. */
+  close(code: number, reason: string): void;
+  pause(): void;
+  resume(): void;
+  /** Called once, before anything can arrive. */
+  listen(listener: SocketListener): void;
+}
+
+export interface SocketListener {
+  message(data: Buffer, isBinary: boolean): void;
+  /** more bytes wait to be sent than the bound allows; `drained` follows */
+  full(): void;
+  drained(): void;
+  /** last of all, once */
+  closed(): void;
+}
+
+export interface SocketOptions {
+  clock: Clock;
+  /** bytes that may wait to be sent before the socket counts as full */
+  fullBytes: number;
+}
+
+/** Wraps an open WebSocket. Pings find a connection whose other side is gone without a word. */
+export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions): Socket {
+  let listener: SocketListener | undefined;
+  let isFull = false;
+  let isAlive = true;
+  let isOver = false;
+  let cancelPing = clock.after(SESSION_TIMES.ping, ping);
+  let cancelClose = () => {};
+
+  function ping() {
+    // While reading is stopped, no answer can be read.
+    if (!isAlive && !ws.isPaused) return ws.terminate();
+    isAlive = false;
+    ws.ping();
+    cancelPing = clock.after(SESSION_TIMES.ping, ping);
+  }
+
+  function over() {
+    if (isOver) return;
+    isOver = true;
+    cancelPing();
+    listener?.closed();
+  }
+
+  function sent() {
+    if (!isFull || ws.bufferedAmount > fullBytes / 2) return;
+    isFull = false;
+    listener?.drained();
+  }
+
+  ws.on('message', (data: Buffer, isBinary: boolean) => {
+    isAlive = true;
+    if (ws.readyState === ws.OPEN) listener?.message(data, isBinary);
+  });
+  ws.on('pong', () => {
+    isAlive = true;
+  });
+  // A message that is no WebSocket frame, or too long: ws has sent the right code and reads nothing any more, so that it would
+  // not see the answer of the client.
+  ws.on('error', () => {
+    over();
+    cancelClose = clock.after(SESSION_TIMES.close, () => ws.terminate());
+  });
+  ws.on('close', () => {
+    over();
+    cancelClose();
+  });
+
+  return {
+    send(message) {
+      if (ws.readyState !== ws.OPEN) return;
+      ws.send(message, { binary: true }, sent);
+      if (isFull || ws.bufferedAmount <= fullBytes) return;
+      isFull = true;
+      listener?.full();
+    },
+    close(code, reason) {
+      if (isOver) return;
+      // A socket that is not read would never get the answer.
+      ws.resume();
+      ws.close(code, shortened(reason));
+      cancelClose();
+      cancelClose = clock.after(SESSION_TIMES.close, () => ws.terminate());
+    },
+    pause: () => ws.pause(),
+    resume: () => ws.resume(),
+    listen(given) {
+      listener = given;
+    },
+  };
+}
+
+/** As much of a reason as a close frame can have. */
+function shortened(reason: string): string {
+  if (Buffer.byteLength(reason) <= CLOSE_REASON_BYTES) return reason;
+  const room = Buffer.from(reason).subarray(0, CLOSE_REASON_BYTES - 3);
+  return `${new TextDecoder().decode(room, { stream: true })}...`;
+}
+
+/** Closes a socket that has no session, once its client has the reason as a whole. */
+export function refuse(socket: Pick<Socket, 'send' | 'close'>, message: Uint8Array, reason: string): void {
+  socket.send(message);
+  socket.close(CLOSE_CODES.refused, reason);
+}

@@ -1,0 +1,273 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { AuditEvent } from '../domain/audit.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Lookups } from '../domain/inputs.ts';
+import { readExec, readTail } from '../domain/session/request.ts';
+import type { SessionTarget } from '../domain/session/session.ts';
+import { placeSession } from '../domain/session/target.ts';
+import { HttpError, replyTo, retryAfter } from '../http/http-error.ts';
+import { createRateLimit } from '../http/rate-limit.ts';
+import type { Clock, Log } from '../kube/mod.ts';
+import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
+import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
+import type { Outcome, Sessions } from './sessions.ts';
+import { createSocket, refuse } from './socket.ts';
+
+/** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
+const SOCKET_LIMITS = {
+  /** open sockets of users, and of one address */
+  users: 500,
+  address: 100,
+  /** upgrades of one address in a minute: of users, and of agents, of which many can be behind one address */
+  upgradesPerMinute: { user: 60, agent: 600 },
+  /** until the caller is known */
+  admitMs: 10_000,
+  /** bytes that may wait for a client: for a log, whose lines are left out then, and for a terminal, whose program waits */
+  fullBytes: { log: 256 * 1024, exec: 64 * 1024 },
+} as const;
+
+export interface UpgradesOptions {
+  sessions: Sessions;
+  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'applicationsWithEntry'>;
+  /** The caller of a socket of a user, or rejects with HttpError. */
+  admitUser(call: {
+    request: IncomingMessage;
+    authorization: string | undefined;
+    socket: UserSocket;
+    uuid: string;
+    signal: AbortSignal;
+  }): Promise<{ name: string }>;
+  /** The node whose agent this is, or rejects with HttpError. */
+  admitAgent(request: IncomingMessage): Promise<{ uuid: string }>;
+  addressOf(request: IncomingMessage): string;
+  /** the audit log, and whether it has the addresses of clients */
+  audit?: { record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void; recordsAddresses: boolean };
+  clock: Clock;
+  log: Log;
+}
+
+/** The listener of an HTTP server for requests of an upgrade to a WebSocket. */
+export interface Upgrades {
+  handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Refuses further upgrades, and ends all sessions. */
+  drain(): void;
+}
+
+/** What the audit log calls the resource of a socket. */
+const RESOURCES: Readonly<Record<UserSocket, string>> = {
+  exec: 'microservices/exec',
+  systemExec: 'systemmicroservices/exec',
+  logs: 'microservices/log',
+  systemLogs: 'systemmicroservices/log',
+  nodeLogs: 'edgenodes/log',
+};
+
+type UserPath = SocketPath & { by: 'user' };
+type AgentPath = SocketPath & { by: 'agent' };
+
+/** What a user wants who is known; the socket is still to be opened. */
+interface Requester {
+  name: string;
+  address: string;
+}
+
+/**
+ * Who connects is known before the upgrade, and a refusal is an HTTP response. Everything later is a close code. One factory
+ * of more than a hundred lines, since the two kinds of callers share their bounds and the server.
+ */
+export function createUpgrades(options: UpgradesOptions): Upgrades {
+  const { sessions, lookups, clock, log } = options;
+  const limit = (by: 'user' | 'agent') =>
+    createRateLimit({
+      clock,
+      perSecond: SOCKET_LIMITS.upgradesPerMinute[by] / 60,
+      burst: SOCKET_LIMITS.upgradesPerMinute[by],
+      refuse: (seconds) => tooMany('too many sockets are opened from this address', seconds),
+    });
+  const rates = { user: limit('user'), agent: limit('agent') };
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: FRAME_LIMITS.bytes,
+    perMessageDeflate: false,
+    clientTracking: false,
+  });
+  /** open sockets of users, those that are being opened included, by address */
+  const open = new Map<string, number>();
+  let users = 0;
+  let isDraining = false;
+
+  function take(address: string): () => void {
+    const ofAddress = open.get(address) ?? 0;
+    if (ofAddress >= SOCKET_LIMITS.address) throw tooMany('too many sockets of this address are open', 60);
+    if (users >= SOCKET_LIMITS.users) throw unavailable('too many sockets are open at this replica');
+    users++;
+    open.set(address, ofAddress + 1);
+    let isTaken = true;
+    return () => {
+      if (!isTaken) return;
+      isTaken = false;
+      users--;
+      const left = (open.get(address) ?? 1) - 1;
+      if (left > 0) open.set(address, left);
+      else open.delete(address);
+    };
+  }
+
+  /** Ends the handshake; a client that is gone, or whose handshake is wrong, gets no socket. */
+  function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, opened: (ws: WebSocket) => void) {
+    if (isDraining) throw unavailable('the controller shuts down');
+    if (socket.destroyed) return;
+    server.handleUpgrade(request, socket, head, (ws) => {
+      try {
+        opened(ws);
+      } catch (err) {
+        log.error({ err }, 'A socket could not be served');
+        ws.terminate();
+      }
+    });
+  }
+
+  async function ofUser(path: UserPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const address = options.addressOf(request);
+    rates.user.take(address);
+    const query = queryOf(request);
+    const release = take(address);
+    socket.once('close', release);
+    const token = query.get('token');
+    const { name } = await options.admitUser({
+      request,
+      authorization: request.headers.authorization ?? (token ? `Bearer ${token}` : undefined),
+      socket: path.socket,
+      uuid: path.uuid,
+      signal: AbortSignal.timeout(SOCKET_LIMITS.admitMs),
+    });
+    upgrade(request, socket, head, (ws) => begin(path, query, ws, { name, address }));
+  }
+
+  function begin(path: UserPath, query: URLSearchParams, ws: WebSocket, requester: Requester) {
+    const user = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
+    const target = targetOf(path, query, lookups);
+    const begun =
+      'refused' in target
+        ? target
+        : sessions.open(target, user, (outcome) => record(path, requester, 'WS_DISCONNECT', outcome));
+    const outcome = 'refused' in begun ? { code: 1008, reason: begun.refused, ms: 0 } : undefined;
+    record(path, requester, 'WS_CONNECT', outcome);
+    if (!outcome) return;
+    const type = path.kind === 'exec' ? FRAME_TYPES.CLOSE : FRAME_TYPES.LOG_ERROR;
+    refuse(user, encodeFrame({ type, data: Buffer.from(outcome.reason) }), outcome.reason);
+  }
+
+  async function ofAgent(path: AgentPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    rates.agent.take(options.addressOf(request));
+    const { uuid: node } = await options.admitAgent(request);
+    const { id, kind, microservice } = path;
+    upgrade(request, socket, head, (ws) => {
+      const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
+      const isOther = path.node !== undefined && path.node !== node;
+      const refused = isOther
+        ? { refused: 'the path names another node than the token' }
+        : sessions.join({ node, id, kind, microservice }, agent);
+      if (refused) agent.close(1008, refused.refused);
+    });
+  }
+
+  function record(
+    path: UserPath,
+    { name, address }: Requester,
+    eventType: 'WS_CONNECT' | 'WS_DISCONNECT',
+    outcome?: Outcome,
+  ) {
+    const { code = 1000, reason = '', ms = 0 } = outcome ?? {};
+    const seconds = Math.round(ms / 1000);
+    log.info(
+      { socket: path.socket, target: path.uuid, user: name, event: eventType, code, reason, seconds },
+      'Session',
+    );
+    options.audit?.record({
+      eventType,
+      endpointType: 'user',
+      actorId: name,
+      method: 'GET',
+      resourceType: RESOURCES[path.socket],
+      resourceId: path.uuid,
+      endpointPath: path.path.replace('{uuid}', path.uuid),
+      ipAddress: options.audit.recordsAddresses ? address : '',
+      status: code === 1000 || code === 1001 ? 'SUCCESS' : 'FAILED',
+      statusCode: eventType === 'WS_CONNECT' && !outcome ? 101 : code,
+      statusMessage: eventType === 'WS_DISCONNECT' ? `${reason}, after ${seconds} s` : reason,
+      requestId: '',
+    });
+  }
+
+  return {
+    handle(request, socket, head) {
+      // A client that is gone while it is being admitted.
+      socket.on('error', () => socket.destroy());
+      const path = socketPath((request.url ?? '').split('?', 1)[0] ?? '');
+      const serve = async () => {
+        if (isDraining) throw unavailable('the controller shuts down');
+        if (!path) throw new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such socket');
+        await (path.by === 'user' ? ofUser(path, request, socket, head) : ofAgent(path, request, socket, head));
+      };
+      serve().catch((error: unknown) => {
+        if (!(error instanceof HttpError)) log.error({ err: error }, 'Upgrade failed');
+        respond(socket, error instanceof HttpError ? error : unavailable('the socket cannot be opened now'));
+      });
+    },
+    drain() {
+      isDraining = true;
+      sessions.drain();
+    },
+  };
+}
+
+/** What a session is to be about, or the words for a user whose request cannot be fulfilled. */
+function targetOf(
+  { kind, named }: UserPath,
+  query: URLSearchParams,
+  lookups: UpgradesOptions['lookups'],
+): SessionTarget | { refused: string } {
+  try {
+    const placed = placeSession(named, lookups);
+    if ('refused' in placed) return placed;
+    const { node } = placed;
+    if (kind === 'log') {
+      const tail = readTail(query);
+      return { kind, node, tail, ...('microservice' in named && { microservice: named.microservice }) };
+    }
+    const microservice = 'microservice' in named ? named.microservice : '';
+    return { kind, node, microservice, ...readExec(query) };
+  } catch (error) {
+    if (error instanceof DomainError) return { refused: error.message };
+    throw error;
+  }
+}
+
+function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
+  const mark = url.indexOf('?');
+  return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
+}
+
+const tooMany = (message: string, seconds: number) =>
+  new HttpError(429, 'TOO_MANY_REQUESTS', message, { headers: retryAfter(seconds) });
+const unavailable = (message: string) =>
+  new HttpError(503, 'CONTROLLER_NOT_READY', message, { headers: retryAfter(1) });
+
+/** An HTTP response to a request for an upgrade, which ends the connection. */
+function respond(socket: Duplex, error: HttpError): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, headers = {}, body = '' } = replyTo(error);
+  const lines = Object.entries({
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('\r\n')}\r\n\r\n${body}`);
+}
