@@ -23,7 +23,7 @@ describe('template expressions', () => {
 
   it('are reported as plain text in objects that kubectl stored', () => {
     const entry = makeEntry({ container: { env: [{ key: 'A', value: '{{ .Name }}' }] } });
-    expect(notActing(entry)).toEqual(['template expressions, whose text is taken as it stands']);
+    expect(notActing(makeApplication(), entry)).toEqual(['template expressions, whose text is taken as it stands']);
     expect(makeApplication({ entries: [entry] }).spec.microservices?.[0]?.container?.env?.[0]?.value).toBe(
       '{{ .Name }}',
     );

@@ -1,12 +1,20 @@
-import type { MicroserviceEntry } from '../../api/v3/index.ts';
+import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { findExpression } from '../expressions.ts';
-import { normalEntry } from '../microservice/normal-form.ts';
+import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
+
+/** Why an entry cannot have access to the message bus (docs/spec/workloads.md#microservice-entry). */
+export const busAccessMissing = (
+  { spec }: Application,
+  { busConfig }: Pick<NormalEntry, 'busConfig'>,
+): string | undefined =>
+  busConfig?.busAccess && !spec.busConfig?.busAccess ? 'needs busConfig.busAccess of the application' : undefined;
 
 /** Fields of an entry that are stored and have no effect on the container yet. */
-export function notActing(entry: MicroserviceEntry): readonly string[] {
+export function notActing(application: Application, entry: MicroserviceEntry): readonly string[] {
   const { busConfig } = normalEntry(entry);
+  const missing = busAccessMissing(application, { busConfig });
   return [
-    ...(busConfig?.busAccess || busConfig?.busRule ? ['busConfig'] : []),
+    ...(busConfig?.busAccess || busConfig?.busRule ? [missing ? `busConfig (${missing})` : 'busConfig'] : []),
     ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
   ];
 }

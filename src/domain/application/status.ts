@@ -245,7 +245,10 @@ function notSupportedYet({ application }: ApplicationStatusInputs, lines: readon
   const items = new Map(lines.map(({ uuid, item }) => [uuid, item]));
   const texts = microservices.flatMap((entry) => {
     const notHonoured = items.get(entryUuid(application, entry))?.notHonoured ?? [];
-    const fields = [...notActing(entry), ...notHonoured.map(({ field, reason }) => `${field} (${reason})`)];
+    const fields = [
+      ...notActing(application, entry),
+      ...notHonoured.map(({ field, reason }) => `${field} (${reason})`),
+    ];
     return fields.length > 0 ? [`${entry.name}: ${[...new Set(fields)].sort().join(', ')}`] : [];
   });
   if (busConfig?.busAccess || busConfig?.busRule) texts.push('busConfig');

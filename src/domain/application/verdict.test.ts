@@ -81,6 +81,13 @@ const REFUSED: Record<string, [Given, VerdictReason, Verdict['status'], string, 
     'ROLE_NOT_FOUND',
     /king.*agent-admin/,
   ],
+  'a write of bus access that the application has not': [
+    { entry: { busEnabled: true }, writing: true },
+    'BusAccessNotGranted',
+    400,
+    'BUS_ACCESS_NOT_GRANTED',
+    /busConfig\.busAccess needs busConfig\.busAccess of the application/,
+  ],
   'the uuid of an older microservice': [
     { entry: { uuid: UUID }, others: [other({}, { entries: [makeEntry({ name: 'writer', uuid: UUID })] })] },
     'UuidTaken',
@@ -721,6 +728,7 @@ describe('verdict', () => {
         "runtimeClassIsFound",
         "runtimeIsAvailable",
         "roleIsFound",
+        "busAccessIsGranted",
         "portsAreAllowed",
         "envResolves",
         "volumeMountsResolve",
@@ -930,6 +938,7 @@ describe('lookupsOf', () => {
 });
 
 describe('notActing', () => {
+  const granted = makeApplication({ spec: { busConfig: { busAccess: true } } });
   const cases: Record<string, [Partial<MicroserviceEntry>, string[]]> = {
     'the minimal entry has no such field': [{}, []],
     'bus access is listed': [{ busEnabled: true }, ['busConfig']],
@@ -938,5 +947,13 @@ describe('notActing', () => {
     'a config is not listed': [{ config: { rate: 5 } }, []],
     'an empty config is not listed': [{ config: {} }, []],
   };
-  it.each(Object.entries(cases))('%s', (_, [entry, want]) => expect(notActing(makeEntry(entry))).toEqual(want));
+  it.each(Object.entries(cases))('%s', (_, [entry, want]) =>
+    expect(notActing(granted, makeEntry(entry))).toEqual(want),
+  );
+
+  it('says which bus access the application has not', () => {
+    expect(notActing(makeApplication(), makeEntry({ busEnabled: true }))).toEqual([
+      'busConfig (needs busConfig.busAccess of the application)',
+    ]);
+  });
 });

@@ -18,7 +18,7 @@ import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './verdicts/i
 import { mountsAreApart } from './verdicts/mounts.ts';
 import { crowdOn, formerNodesHaveStopped, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
-import { envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
+import { busAccessIsGranted, envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
 import { runtimeClassIsFound, runtimeIsAvailable } from './verdicts/runtime.ts';
 import { volumeMountsResolve } from './verdicts/volume-mounts.ts';
@@ -48,6 +48,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   runtimeClassIsFound,
   runtimeIsAvailable,
   roleIsFound,
+  busAccessIsGranted,
   portsAreAllowed,
   envResolves,
   volumeMountsResolve,

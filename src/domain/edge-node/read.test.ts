@@ -216,6 +216,14 @@ describe('platformStatus of a read', () => {
     expect(lastError(done)).toMatchObject({ lastError: null, generation: 1, observedGeneration: 1 });
   });
 
+  it('is a warning of the node while it is Failed, unless its agent has one', () => {
+    const failed = { ...done, phase: 'Failed', lastError: 'x'.repeat(300) } as const;
+    const warning = (status: object) => nodeRead(makeNode({ status }), never).warningMessage;
+    expect(warning({ platformStatus: failed })).toBe(`Platform reconcile: ${'x'.repeat(180)}`);
+    expect(warning({ platformStatus: failed, warningMessage: 'the disk is full' })).toBe('the disk is full');
+    expect(warning({ platformStatus: done })).toBe('HEALTHY');
+  });
+
   it('is left out of lists', () => {
     expect(nodeRead(makeNode(), never, { platformStatus: false })).not.toHaveProperty('platformStatus');
   });

@@ -1,6 +1,7 @@
 import { ARCHITECTURES } from '../../api/names.ts';
-import type { EdgeNode } from '../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeStatus } from '../../api/v3/index.ts';
 import { platformGeneration } from '../actions.ts';
+import { cut } from '../conditions.ts';
 import { invalid } from '../errors.ts';
 import type { Liveness, Observation } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
@@ -65,7 +66,7 @@ export function nodeRead(
     version: report.version ?? status.version ?? '',
     isReadyToUpgrade: report.isReadyToUpgrade ?? status.isReadyToUpgrade ?? false,
     isReadyToRollback: report.isReadyToRollback ?? status.isReadyToRollback ?? false,
-    warningMessage: (report.warningMessage ?? status.warningMessage) || 'HEALTHY',
+    warningMessage: warningShown(report.warningMessage ?? status.warningMessage, status),
     lastActive: observation?.contactAt ?? ms(status.lastSeenTime),
     lastStatusTime: observation?.reportedAt ?? 0,
     lastCommandTime: report.lastCommandTime ?? 0,
@@ -112,6 +113,13 @@ export function nodeRead(
       platformStatus: platformShown(node),
     }),
   };
+}
+
+/** What the agent warns of, else why the platform of the node could not be reconciled. */
+function warningShown(warning: string | undefined, { platformStatus }: Pick<EdgeNodeStatus, 'platformStatus'>): string {
+  if (warning && warning !== 'HEALTHY') return warning;
+  const error = platformStatus?.phase === 'Failed' ? platformStatus.lastError : undefined;
+  return error ? cut(`Platform reconcile: ${error}`, 200) : 'HEALTHY';
 }
 
 function mountShown({ mount, source }: MountOnNode): Record<string, unknown> {

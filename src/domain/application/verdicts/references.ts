@@ -3,6 +3,7 @@ import type { Verdict } from '../../inputs.ts';
 import { resolveEnv } from '../../microservice/env.ts';
 import { resolveHost } from '../../microservice/extra-hosts.ts';
 import { roleVerdict } from '../../service-account.ts';
+import { busAccessMissing } from '../not-acting.ts';
 import type { VerdictInput } from './rule.ts';
 
 export function envResolves({ entry, lookups }: VerdictInput): Verdict | undefined {
@@ -23,3 +24,16 @@ export function extraHostsResolve({ entry, node, lookups }: VerdictInput): Verdi
 
 export const roleIsFound = ({ entry: { serviceAccount } }: VerdictInput): Verdict | undefined =>
   serviceAccount && roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef');
+
+/** A write is refused; one that is stored already says so in NotSupportedYet, since nothing acts on the bus yet. */
+export function busAccessIsGranted({ application, entry, writing }: VerdictInput): Verdict | undefined {
+  const missing = writing ? busAccessMissing(application, entry) : undefined;
+  if (missing === undefined) return undefined;
+  return {
+    reason: 'BusAccessNotGranted',
+    status: 400,
+    code: 'BUS_ACCESS_NOT_GRANTED',
+    field: 'busConfig',
+    message: `busConfig.busAccess ${missing}`,
+  };
+}
