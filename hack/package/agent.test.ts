@@ -9,6 +9,7 @@ import { Program } from '../../agent/src/update/program.ts';
 import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
 import { completion, manualPage } from './command-line.ts';
 import type { Origin } from './images.ts';
+import { armv7Node } from './parts.ts';
 
 const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 const FAST = { compression: ['-Zgzip', '-z1'] };
@@ -114,4 +115,23 @@ test('the archive has the settings under a path that an upgrade can leave out', 
   const names = execFileSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).trim().split('\n');
   expect(names).toContain('etc/skerry-agent/config.yaml');
   expect(names.filter((name) => !/^(etc|opt|usr)\//.test(name))).toEqual([]);
+});
+
+test('an archive with a Node for armv7 is unpacked, and one for other machines is refused by name', async () => {
+  const folder = makeFolder();
+  mkdirSync(join(folder, 'node-v24.0.0-linux-armv7l/bin'), { recursive: true });
+  mkdirSync(join(folder, 'to'));
+  const write = (bits: number, machine: number) => {
+    const head = Buffer.alloc(64);
+    head.write('\x7fELF', 'latin1');
+    [head[4], head[18]] = [bits, machine];
+    writeFileSync(join(folder, 'node-v24.0.0-linux-armv7l/bin/node'), head);
+    execFileSync('tar', ['-czf', 'node.tar.gz', 'node-v24.0.0-linux-armv7l'], { cwd: folder });
+  };
+  write(1, 40);
+  expect(await armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).toBe(join(folder, 'to/node'));
+  write(2, 183);
+  await expect(armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).rejects.toThrow(
+    /^NODE_ARMV7=".*node.tar.gz"/,
+  );
 });

@@ -3,7 +3,7 @@
  * commit, and what comes from elsewhere is pinned (pinned.ts).
  *
  *     BASE=<folder with an OCI layout>     the images are built on this image, which brings the libraries of Node along
- *     NODE_ARMV7=<Node binary>             adds packages of the agent for armv7, for which npm has no recent Node
+ *     NODE_ARMV7=<Node binary or archive>  adds packages of the agent for armv7, for which npm has no recent Node
  *     KEY=<Ed25519 private key, PEM>       signs the release, so that agents update themselves to it
  *     URL=<where dist/ will be>            for the manifest by which krew installs the plugin
  */
@@ -21,7 +21,7 @@ import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from
 import { chartArchive, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
 import { billOfMaterials, nodePart, notice, packageParts } from './contents.ts';
 import { type Ground, groundImage, joined, type Origin, type ProductImage, productImage, products } from './images.ts';
-import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
+import { armv7Node, librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
@@ -92,7 +92,9 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
   const { version, created } = origin;
   const binaries: [MachineArchitecture, string][] = [
     ...ARCHITECTURES.map((architecture) => [architecture, nodes[architecture].binary] as [MachineArchitecture, string]),
-    ...(env.NODE_ARMV7 ? [['armv7', env.NODE_ARMV7] as [MachineArchitecture, string]] : []),
+    ...(env.NODE_ARMV7
+      ? [['armv7', await armv7Node(env.NODE_ARMV7, dirname(at('.armv7/node')))] as [MachineArchitecture, string]]
+      : []),
   ];
   const packages: Record<string, Record<'deb' | 'archive', { file: string; sha256: string }>> = {};
   for (const [architecture, node] of binaries) {
@@ -169,7 +171,7 @@ async function main(out: string): Promise<void> {
   await makeImages(release);
   await makeAgentPackages(release);
   await makeClusterParts(release);
-  rmSync(work, { recursive: true });
+  for (const folder of [work, at('.armv7')]) rmSync(folder, { recursive: true, force: true });
   writeFileSync(at('SHA256SUMS'), checksums(out));
   log(`The release is in ${out}`);
 }

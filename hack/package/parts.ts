@@ -44,6 +44,25 @@ export async function nodeOf(platform: Platform): Promise<NodeParts> {
   return { binary: join(folder, 'bin/node'), license: join(folder, 'LICENSE') };
 }
 
+/**
+ * The Node for armv7 that a user names: a binary, or an archive of a distribution of Node, which is unpacked into `folder`. Throws
+ * when it is a program for other machines.
+ */
+export async function armv7Node(path: string, folder: string): Promise<string> {
+  const isArchive = /\.(tar\.(gz|xz)|tgz)$/.test(path);
+  if (isArchive) {
+    const args = ['-xf', path, '-C', folder, '--strip-components=2', '--wildcards', '*/bin/node'];
+    await run('tar', args, { timeout: PATIENCE_MS });
+  }
+  const binary = isArchive ? join(folder, 'node') : path;
+  const head = readFileSync(binary).subarray(0, 20);
+  // ELF, 32 bits, machine 40.
+  const isArm = head.toString('latin1', 0, 4) === '\x7fELF' && head[4] === 1 && head[18] === 40;
+  if (!isArm)
+    throw new Error(`NODE_ARMV7="${path}": has to be a Node for armv7, a binary or the archive with its bin/node`);
+  return binary;
+}
+
 /** The libraries that Node needs, with their licences, as files of an image. */
 export async function librariesFor(architecture: ImageArchitecture): Promise<ImageFile[]> {
   const loader = LOADERS[architecture];

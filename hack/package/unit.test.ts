@@ -1,0 +1,85 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ROOT } from '../paths.ts';
+
+/** The systemd unit and the maintainer scripts of the package, without installing it: hack/package/machine.engine.test.ts does that. */
+const UNIT = join(ROOT, 'packaging/skerry-agent.service');
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-unit-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test.runIf(hasSystemd)('systemd finds nothing wrong in the unit of the agent', () => {
+  const folder = makeFolder();
+  // The program is where the package puts it; here it is another one that is executable.
+  const text = readFileSync(UNIT, 'utf8').replace('/opt/skerry-agent/node ', '/bin/true ');
+  writeFileSync(join(folder, 'skerry-agent.service'), text.replace(/^Documentation=.*$/m, ''));
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', join(folder, 'skerry-agent.service')], {
+    encoding: 'utf8',
+  });
+  expect({ status, about: stderr.split('\n').filter((line) => line.includes('skerry-agent')) }).toEqual({
+    status: 0,
+    about: [],
+  });
+});
+
+test.runIf(hasSystemd)('the unit is exposed no more than an agent of engines has to be', () => {
+  // 0 is nothing, 10 all; a unit without any protection has 9.6. The engine's socket alone is worth more than all of it.
+  const args = ['security', '--offline=true', '--threshold=50', '--no-pager', UNIT];
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8' });
+  expect(status, `${stdout.split('\n').slice(-3).join('\n')}${stderr}`).toBe(0);
+});
+
+/** Runs a maintainer script on a machine whose programs note their arguments. */
+function maintain(script: string, ...args: string[]): { root: string; noted: string[] } {
+  const root = makeFolder();
+  for (const path of ['opt/skerry-agent/releases', 'etc/skerry-agent', 'run/systemd/system', 'bin'])
+    mkdirSync(join(root, path), { recursive: true });
+  for (const path of ['volumes/kept', 'artifacts']) mkdirSync(join(root, 'data', path), { recursive: true });
+  writeFileSync(join(root, 'data/agent.db'), '');
+  const noted = join(root, 'noted');
+  writeFileSync(noted, '');
+  for (const name of ['systemctl', 'deb-systemd-helper', 'deb-systemd-invoke'])
+    writeFileSync(join(root, 'bin', name), `#!/bin/sh\necho ${name} "$@" >> ${noted}\n`, { mode: 0o755 });
+  const text = readFileSync(join(ROOT, 'packaging/debian', script), 'utf8')
+    .replaceAll('/var/lib/skerry-agent', `${root}/data`)
+    .replaceAll(/(?<![\w/])\/(opt|etc|run)\//g, `${root}/$1/`);
+  const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin` };
+  execFileSync('sh', ['-c', text, script, ...args], { env, stdio: 'pipe' });
+  return { root, noted: readFileSync(noted, 'utf8').trim().split('\n').filter(Boolean) };
+}
+
+test('an installation and an upgrade enable the unit and start the agent again, and an upgrade stops nothing before', () => {
+  expect(maintain('postinst', 'configure', '0.1.0').noted).toEqual([
+    'deb-systemd-helper unmask skerry-agent.service',
+    'deb-systemd-helper --quiet was-enabled skerry-agent.service',
+    'deb-systemd-helper enable skerry-agent.service',
+    'systemctl --system daemon-reload',
+    'deb-systemd-invoke restart skerry-agent.service',
+  ]);
+  expect(maintain('prerm', 'upgrade', '0.2.0').noted).toEqual([]);
+  const { root, noted } = maintain('postrm', 'upgrade', '0.2.0');
+  expect([noted, readdirSync(join(root, 'opt')), readdirSync(join(root, 'data')).length]).toEqual([
+    [],
+    ['skerry-agent'],
+    3,
+  ]);
+});
+
+test('a removal stops the agent and takes its releases; a purge takes all but what containers have written', () => {
+  expect(maintain('prerm', 'remove').noted).toEqual(['deb-systemd-invoke stop skerry-agent.service']);
+  const removed = maintain('postrm', 'remove').root;
+  expect([
+    readdirSync(join(removed, 'opt')),
+    readdirSync(join(removed, 'etc')),
+    readdirSync(join(removed, 'data')).length,
+  ]).toEqual([[], ['skerry-agent'], 3]);
+  const purged = maintain('postrm', 'purge').root;
+  expect([readdirSync(join(purged, 'etc')), readdirSync(join(purged, 'data'))]).toEqual([[], ['volumes']]);
+});
