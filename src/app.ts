@@ -9,6 +9,7 @@ import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { addressOf } from './http/client-address.ts';
+import { servedChain } from './http/served-chain.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import { KINDS, type Kinds } from './kinds/index.ts';
@@ -269,13 +270,17 @@ function createRest(config: Config, { deps, log, metrics }: { deps: RestDependen
     trustProxy,
     recordsAddresses: config.audit.recordsAddresses,
     log,
-    ...(tls && { tls: { cert: readFileSync(tls.certFile, 'utf8'), key: readFileSync(tls.keyFile, 'utf8') } }),
+    ...(tls && { tls: { cert: chainOf(tls), key: readFileSync(tls.keyFile, 'utf8') } }),
     metrics: {
       leftOut: metrics.leftOut,
       request: ({ method, route, status }, seconds) =>
         metrics.httpRequest({ method, route, code: String(status) }, seconds),
     },
   });
+}
+
+function chainOf({ certFile, caFile }: NonNullable<Config['server']['tls']>): string {
+  return servedChain(readFileSync(certFile, 'utf8'), caFile && readFileSync(caFile, 'utf8'));
 }
 
 /** Ready as soon as agents can be served: stores that agents do not depend on have no effect on readiness. */

@@ -71,14 +71,15 @@ async function startController(host: string): Promise<ControllerProcess & { addr
   const tls = makeCertificate(folder, [host]);
   const port = await freePort();
   const address = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
-  const env = { TLS_PATH_CERT: tls.cert, TLS_PATH_KEY: tls.key, SERVER_HOST: '::', SERVER_PORT: String(port) };
+  const authority = join(folder, 'ca.pem');
+  const env = { TLS_PATH_CERT: tls.cert, TLS_PATH_KEY: tls.key, TLS_PATH_CA: authority, SERVER_HOST: '::', SERVER_PORT: String(port) };
   const place = {
     CONTROLLER_PUBLIC_URL: address,
     SKERRY_RELEASES_DIR: releases.folder,
     SKERRY_RELEASES_KEY: releases.key,
   };
   const controller = await stack.startController({ env: { ...env, ...place } });
-  return { ...controller, address, authority: join(folder, 'ca.pem') };
+  return { ...controller, address, authority };
 }
 
 /** What the plugin says, as a user types it. */

@@ -22,7 +22,11 @@ export function fetchAuthority(controllerUrl: string, digest: string, deadline =
       socket.destroy();
       if (found) resolve(found);
       else
-        reject(new Error(`${controllerUrl} shows no certificate authority with the digest that the join string names`));
+        reject(
+          new Error(
+            `${controllerUrl} shows no certificate authority with the digest that the join string names; it has to send the authority with its certificate (TLS_PATH_CA, tls.authorityKey of the chart)`,
+          ),
+        );
     });
   });
 }
