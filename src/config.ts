@@ -86,7 +86,12 @@ const environment = z.object({
     .optional()
     .describe('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
   TLS_PATH_KEY: z.string().optional().describe('File with the private key.'),
-  TLS_PATH_CA: z.string().optional().describe('File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.'),
+  TLS_PATH_CA: z
+    .string()
+    .optional()
+    .describe(
+      'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
+    ),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),

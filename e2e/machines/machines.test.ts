@@ -72,7 +72,13 @@ async function startController(host: string): Promise<ControllerProcess & { addr
   const port = await freePort();
   const address = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const authority = join(folder, 'ca.pem');
-  const env = { TLS_PATH_CERT: tls.cert, TLS_PATH_KEY: tls.key, TLS_PATH_CA: authority, SERVER_HOST: '::', SERVER_PORT: String(port) };
+  const env = {
+    TLS_PATH_CERT: tls.cert,
+    TLS_PATH_KEY: tls.key,
+    TLS_PATH_CA: authority,
+    SERVER_HOST: '::',
+    SERVER_PORT: String(port),
+  };
   const place = {
     CONTROLLER_PUBLIC_URL: address,
     SKERRY_RELEASES_DIR: releases.folder,
