@@ -2,14 +2,12 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { startControlPlane } from '../hack/control-plane.ts';
 import { type LastRelease, unpackLastRelease } from '../hack/last-release.ts';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
-import { BASE } from '../src/rest/base.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import {
   type AgentProcess,
@@ -21,6 +19,7 @@ import {
   until,
   untilReady,
 } from './_stack.ts';
+import { send, startUsers, type Users } from './_users.ts';
 import { startLink, type TcpLink } from './history/tcp-link.ts';
 
 /**
@@ -37,7 +36,6 @@ const LEADER_MS = 7_000;
 const run = promisify(execFile);
 const started = new AsyncDisposableStack();
 const stop = new AbortController();
-const usersStop = new AbortController();
 let stack: Stack;
 let adminKubeconfig: string;
 let last: LastRelease;
@@ -45,7 +43,7 @@ let link: TcpLink;
 let url: string;
 let agent: AgentProcess;
 let simulated: SimulatedNode[];
-let users: Promise<unknown>[];
+let users: Users;
 
 interface Replica {
   name: string;
@@ -53,11 +51,6 @@ interface Replica {
 }
 let serving: Replica[] = [];
 let replicaCount = 0;
-
-/** What each user had answered: objects that were made, and the last value of each microservice. */
-const made = new Set<string>();
-const configs = new Map<string, string>();
-let answered = 0;
 
 beforeAll(async () => {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-upgrade-'));
@@ -71,13 +64,14 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${link.port}`;
   for (let i = 0; i < 2; i++) serving.push(await startReplica(last.controller));
   agent = await stack.startAgent(NODE, serving[0]?.controller as ControllerProcess, { url, bundle: last.agent });
-  started.defer(() => {
-    usersStop.abort();
-    stop.abort();
-  });
+  started.defer(() => stop.abort());
   simulated = await startSimulatedNodes(stack, { count: SIMULATED, url, home: dir, signal: stop.signal });
   await startSteady();
-  users = Array.from({ length: USERS }, (_, index) => work(index).catch((error: unknown) => error));
+  users = startUsers({
+    ...{ url, token: stack.token, kube: stack.kube, namespace: stack.namespace },
+    ...{ nodes: simulated, count: USERS },
+  });
+  started.defer(() => users.stop());
 }, 600_000);
 afterAll(() => started.disposeAsync(), 120_000);
 
@@ -114,38 +108,6 @@ async function roll(bundle: string): Promise<void> {
   expect(Math.max(...missed), `missed polls: ${missed}`).toBeLessThanOrEqual(1);
 }
 
-/** A user, who edits the microservices of some nodes and makes config maps until the end; repeats what was not answered. */
-async function work(user: number): Promise<void> {
-  const mine = simulated.filter((_, index) => index % USERS === user);
-  for (let n = 1; !usersStop.signal.aborted; n++) {
-    const { microservice } = mine[n % mine.length] as SimulatedNode;
-    const config = JSON.stringify({ n });
-    await send('PATCH', `/microservices/${microservice}`, { config });
-    configs.set(microservice, config);
-    const name = `note-${user}-${n}`;
-    await send('POST', '/configmaps', { name, data: { n: String(n) } });
-    made.add(name);
-    answered += 2;
-    await sleep(250, undefined, { signal: usersStop.signal }).catch(() => {});
-  }
-}
-
-async function send(method: string, path: string, body: object): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    const response = await fetch(`${url}${BASE}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${stack.token}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    }).catch(() => undefined);
-    const text = await response?.text().catch(() => undefined);
-    if (response?.ok && text !== undefined) return;
-    // A request whose response was lost may have been carried out.
-    if (method === 'POST' && attempt > 1 && response?.status === 409) return;
-    if (response && response.status !== 503) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    await sleep(200);
-  }
-}
-
 interface Run {
   id: string;
   startedAt: string;
@@ -169,7 +131,7 @@ async function startSteady(): Promise<void> {
   const { kube, namespace } = stack;
   const secret = { name: 'db', namespace, labels: { [LABELS.shareable]: 'true' } };
   await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata: secret, stringData: { pass: 'one' } } as never);
-  await send('POST', '/volumeMounts', { name: 'db-mount', secretName: 'db' });
+  await send(url, stack.token, 'POST', '/volumeMounts', { name: 'db-mount', secretName: 'db' });
   const ports = async () => [{ internal: 8080, external: await freePort() }];
   await stack.apply({
     apiVersion: API_VERSION,
@@ -289,19 +251,6 @@ test('the agent is downgraded over its data, with nothing restarted', async () =
 }, 240_000);
 
 test('no write that was answered during the upgrades is lost, and all of them reach the agents', async () => {
-  usersStop.abort();
-  expect(await Promise.all(users)).toEqual(users.map(() => undefined));
-  expect(answered).toBeGreaterThan(100);
-  const list = await stack.kube.get<{ items: { metadata: { name: string; annotations?: Record<string, string> } }[] }>(
-    `/api/v1/namespaces/${stack.namespace}/configmaps`,
-  );
-  const names = new Set(list?.items.map(({ metadata }) => metadata.name));
-  expect([...made].filter((name) => !names.has(name))).toEqual([]);
-  await until(
-    'the last value of each to be at its agent',
-    async () =>
-      simulated.every(({ agent, microservice }) => agent.view(microservice)?.config === configs.get(microservice)),
-    { timeoutMs: 120_000 },
-  );
+  await users.finish();
   expect(simulated.filter((node) => node.starts() !== 1)).toEqual([]);
 }, 240_000);

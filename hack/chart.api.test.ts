@@ -7,18 +7,19 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { API_VERSION } from '../src/api/names.ts';
-import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
 import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
 import { waitFor } from './wait.ts';
 
-/** The chart with a real helm, on a cluster of its own: lint, template, install and uninstall. */
+/**
+ * The chart with a real helm, on a cluster of its own: lint, template, install and uninstall. Nothing there runs jobs; what
+ * those of the chart do is in e2e/installation.test.ts and e2e/cluster.test.ts.
+ */
 const run = promisify(execFile);
 const CHART = join(ROOT, 'charts/skerry');
-/** There is no node that runs the job of the CRDs; e2e/cluster.test.ts has one. */
-const NO_JOB = ['--set', 'crds.upgrade=false'];
 let helm: string;
 let cluster: ControlPlane;
 let kube: Kube;
@@ -29,6 +30,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'skerry-chart-'));
   cluster = await startControlPlane({ dir, namespace: 'edge' });
   kube = await kubeFromFile(cluster.kubeconfig);
+  await installCrds(cluster.kubeconfig);
 }, 900_000);
 afterAll(async () => {
   kube?.close();
@@ -172,16 +174,9 @@ describe('the chart renders', () => {
 });
 
 test('the chart is installed on a real API server, and uninstalled', async () => {
-  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', ...NO_JOB);
-  const crds = await kube.request<{ items: KubeObject[] }>(
-    'GET',
-    '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-  );
-  expect(crds.items.map(({ metadata }) => metadata.name)).toEqual(
-    expect.arrayContaining(['applications.skerry.dev', 'edgenodes.skerry.dev', 'registries.skerry.dev']),
-  );
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', '--no-hooks');
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeDefined();
-  await helmWith('uninstall', 'skerry', '--namespace', 'edge');
+  await helmWith('uninstall', 'skerry', '--namespace', 'edge', '--no-hooks');
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeUndefined();
 }, 120_000);
 
@@ -199,13 +194,13 @@ test('two releases in one cluster do not affect each other, and uninstalling one
         (error: Error) => error.message,
       );
   const refused = async (namespace: string) => (await create(namespace)).includes('elsewhere nobody would reconcile');
-  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', ...NO_JOB);
-  await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace', ...NO_JOB);
+  await helmWith('install', 'skerry', CHART, '--namespace', 'edge', '--no-hooks');
+  await helmWith('install', 'shore', CHART, '--namespace', 'shore', '--create-namespace', '--no-hooks');
   // policies take effect some time after they are stored
   await waitFor(() => refused('default'), { what: 'the policies to act' });
   expect([await create('edge'), await create('shore')]).toEqual(['created', 'created']);
-  await helmWith('uninstall', 'skerry', '--namespace', 'edge');
+  await helmWith('uninstall', 'skerry', '--namespace', 'edge', '--no-hooks');
   await waitFor(() => refused('edge'), { what: 'the namespace without a controller to be refused' });
   expect(await create('shore')).toBe('created');
-  await helmWith('uninstall', 'shore', '--namespace', 'shore');
+  await helmWith('uninstall', 'shore', '--namespace', 'shore', '--no-hooks');
 }, 120_000);

@@ -89,7 +89,7 @@ export function controllerRoles(namespace: string): Manifest[] {
   ];
 }
 
-/** What the job of the chart that upgrades CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
+/** What the job of the chart that applies CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
 export function crdRoles(namespace: string): Manifest[] {
   const account = 'skerry-crds';
   const hook = {
@@ -118,6 +118,34 @@ export function crdRoles(namespace: string): Manifest[] {
       metadata: { name, annotations: hook },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
       subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
+    },
+  ];
+}
+
+/** What the job of the chart that frees objects from finalizers may do, once the rest of the release is gone. They exist while it runs. */
+export function uninstallRoles(namespace: string): Manifest[] {
+  const name = 'skerry-uninstall';
+  const hook = {
+    'helm.sh/hook': 'post-delete',
+    'helm.sh/hook-weight': '-5',
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+  };
+  const metadata = { name, namespace, annotations: hook };
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    {
+      ...api,
+      kind: 'Role',
+      metadata,
+      rules: [{ apiGroups: [GROUP], resources: PLURALS, verbs: ['get', 'list', 'patch'] }],
+    },
+    {
+      ...api,
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace }],
     },
   ];
 }

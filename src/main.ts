@@ -3,6 +3,7 @@ import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';
 import { applyCrds } from './crds.ts';
+import { removeFinalizers } from './finalizers.ts';
 import { KINDS } from './kinds/index.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
@@ -12,6 +13,7 @@ const HELP = `skerry - the controller: REST, agent routes and reconcilers
 Usage:
   skerry                   Run the controller until SIGTERM or Ctrl-C
   skerry apply-crds        Bring the CRDs of the cluster to those of this version; removes none
+  skerry remove-finalizers Free the objects of the namespace from finalizers, after the controller was uninstalled
   skerry support-bundle    Print what helps to understand a running controller, as JSON, without secrets
   skerry --help
 
@@ -40,6 +42,12 @@ async function main(): Promise<void> {
     await using client = connect(config);
     const outcomes = await applyCrds(client, KINDS);
     process.stdout.write([...outcomes].map(([name, outcome]) => `${name}: ${outcome}\n`).join(''));
+    return;
+  }
+  if (command === 'remove-finalizers') {
+    await using client = connect(config);
+    const counts = await removeFinalizers(client, KINDS, { namespace: config.namespace });
+    process.stdout.write([...counts].map(([name, count]) => `${name}: ${count} freed\n`).join(''));
     return;
   }
   if (command !== undefined) throw new ConfigError(`there is no command "${command}"; see: skerry --help`);

@@ -3,7 +3,7 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { CRD_VERSION } from '../../src/api/crd.ts';
@@ -23,17 +23,31 @@ test('every part of a release has the version of package.json', () => {
   );
   const versions = [chart.version, chart.appVersion, AGENT_VERSION, ...own];
   expect(new Set(versions)).toEqual(new Set([packageJson.version]));
-  for (const file of globSync('{crds,charts/skerry/crds}/*.yaml', { cwd: ROOT }))
+  for (const file of globSync('crds/*.yaml', { cwd: ROOT }))
     expect(parse(readFileSync(join(ROOT, file), 'utf8')).metadata.annotations).toEqual({
       [CRD_VERSION]: packageJson.version,
     });
   expect(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8')).toContain(`\n## ${packageJson.version}\n`);
 });
 
+test('generated manifests mean the same to readers of YAML 1.1, such as kubectl and Helm, as to those of 1.2', () => {
+  const files = globSync('{crds,manifests,charts/skerry/templates}/*.yaml', { cwd: ROOT });
+  for (const file of files) {
+    const text = readFileSync(join(ROOT, file), 'utf8')
+      .replace(/^\{\{-.*\n/gm, '')
+      .replaceAll(/\{\{.*?\}\}/g, 'value');
+    if (!text.startsWith('# Generated')) continue;
+    const read = (version: '1.1' | '1.2') =>
+      parseAllDocuments(text, { version, merge: false }).map((document) => document.toJS());
+    expect(read('1.1'), file).toEqual(read('1.2'));
+  }
+  expect(files.length).toBeGreaterThan(10);
+});
+
 test('the archive of the chart begins with Chart.yaml, has the schema of its values, and is made the same twice', () => {
   const names = execFileSync('tar', ['-tzf', '-'], { input: chartArchive(), encoding: 'utf8' }).trim().split('\n');
   expect(names[0]).toBe('skerry/Chart.yaml');
-  for (const name of ['values.schema.json', 'crds/skerry.dev_edgenodes.yaml', 'templates/controller.yaml', 'LICENSE'])
+  for (const name of ['values.schema.json', 'templates/controller.yaml', 'LICENSE'])
     expect(names).toContain(`skerry/${name}`);
   expect(chartArchive().equals(chartArchive())).toBe(true);
 });

@@ -33,14 +33,21 @@ export function chartArchive(): Buffer {
   ]);
 }
 
+/** The CRDs, for those who apply them without the job of the chart. */
+export const definitions = (): string =>
+  globSync('*.yaml', { cwd: join(ROOT, 'crds') })
+    .sort()
+    .map((name) => readFileSync(join(ROOT, 'crds', name), 'utf8'))
+    .join('---\n');
+
 /** The chart with its defaults, CRDs first, for an installation without Helm. */
 export async function plainManifests(): Promise<string> {
   const home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
   try {
     const env = { ...process.env, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
-    const args = ['template', 'skerry', CHART, '--namespace', 'skerry', '--include-crds', '--no-hooks'];
+    const args = ['template', 'skerry', CHART, '--namespace', 'skerry', '--no-hooks'];
     const { stdout } = await run(await findHelm(), args, { env, maxBuffer: 64 * 1024 ** 2 });
-    return `${stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'skerry' } })}${stdout}`;
+    return `${stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'skerry' } })}---\n${definitions()}${stdout}`;
   } finally {
     rmSync(home, { recursive: true });
   }

@@ -18,7 +18,7 @@ import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
 import { type Log, startClock } from '../progress.ts';
 import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from './agent.ts';
-import { chartArchive, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
+import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
 import { billOfMaterials, nodePart, notice, packageParts } from './contents.ts';
 import { type Ground, groundImage, joined, type Origin, type ProductImage, productImage, products } from './images.ts';
 import { armv7Node, librariesFor, type NodeParts, nodeOf } from './parts.ts';
@@ -135,6 +135,7 @@ async function makeClusterParts({ origin, env, bundles, at, log }: Release): Pro
   const { version } = origin;
   writeFileSync(at(`skerry-${version}.tgz`), chartArchive());
   writeFileSync(at(`skerry-${version}.yaml`), await plainManifests());
+  writeFileSync(at(`skerry-crds-${version}.yaml`), definitions());
   const plugin = bundles['kubectl-skerry'];
   const files: PluginFile[] = [];
   for (const platform of Object.keys(NODES) as Platform[]) {

@@ -49,7 +49,10 @@ function adapt(node: Structural, path: string): Structural {
     ...(isIntOrText ? { anyOf: [{ type: 'integer' }, { type: 'string' }] } : type && { type }),
     ...rest,
     ...(type === 'integer' && integerFormat(rest)),
-    ...(rules && { 'x-kubernetes-validations': rules.map((rule) => ({ rule: toCel(rule), message: rule.message })) }),
+    // The API server drops an empty list, and whoever compares would find a difference.
+    ...(rules?.length && {
+      'x-kubernetes-validations': rules.map((rule) => ({ rule: toCel(rule), message: rule.message })),
+    }),
     ...(properties && {
       properties: Object.fromEntries(
         Object.entries(properties).map(([name, member]) => [name, adapt(member, at(name))]),
