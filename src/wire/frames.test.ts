@@ -108,6 +108,7 @@ describe('a FrameError names what is wrong', () => {
     ['a number', encode(1), /not a MessagePack map/],
     ['bytes', encode(Buffer.from('type')), /not a MessagePack map/],
     ['a list', encode([1]), /not a MessagePack map/],
+    ['a list in a member', encode({ type: 0, later: [1] }), /not a MessagePack map/],
     ['no type', encode({ data: Buffer.from('x') }), /^type:/],
     ['a type that is a text', encode({ type: '1' }), /^type:/],
     ['a negative type', encode({ type: -1 }), /^type:/],

@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { createVirtualClock } from '../kube/_util.ts';
+import { SESSION_TIMES } from '../wire/sessions.ts';
+import { createSocket } from './socket.ts';
+
+/** Both ends of a real connection; the clock of the server's end is in the hand of the test. */
+async function connect(options: { autoPong?: boolean } = {}) {
+  const clock = createVirtualClock();
+  const http = createServer();
+  const server = new WebSocketServer({ server: http });
+  await once(http.listen(0, '127.0.0.1'), 'listening');
+  const client = new WebSocket(`ws://127.0.0.1:${(http.address() as AddressInfo).port}`, options);
+  const [[ws]] = (await Promise.all([once(server, 'connection'), once(client, 'open')])) as [[WebSocket], unknown];
+  const seen: string[] = [];
+  const socket = createSocket(ws, { clock, fullBytes: 64 * 1024 });
+  const note = (what: string) => () => {
+    seen.push(what);
+    ws.emit('noted');
+  };
+  socket.listen({ message: note('message'), full: note('full'), drained: note('drained'), closed: note('closed') });
+  const until = async (what: string) => {
+    while (!seen.includes(what)) await once(ws, 'noted', { signal: AbortSignal.timeout(20_000) });
+  };
+  onTestFinished(() => {
+    client.terminate();
+    ws.terminate();
+    http.close();
+  });
+  return { clock, client, ws, socket, seen, until };
+}
+
+test('a client that answers no ping is disconnected at the next one', async () => {
+  const { clock, client, ws, until } = await connect({ autoPong: false });
+  await Promise.all([once(client, 'ping'), clock.advance(SESSION_TIMES.ping)]);
+  expect(ws.readyState).toBe(ws.OPEN);
+  await clock.advance(SESSION_TIMES.ping);
+  await until('closed');
+});
+
+test('a client that answers pings, or sends anything, stays', async () => {
+  const { clock, ws, client, until } = await connect();
+  for (let i = 0; i < 4; i++) await Promise.all([once(ws, 'pong'), clock.advance(SESSION_TIMES.ping)]);
+  ws.removeAllListeners('pong');
+  client.send('x');
+  await until('message');
+  await clock.advance(SESSION_TIMES.ping);
+  expect(ws.readyState).toBe(ws.OPEN);
+});
+
+test('a client whose reading was stopped is not expected to answer', async () => {
+  const { clock, ws, socket } = await connect({ autoPong: false });
+  socket.pause();
+  await clock.advance(3 * SESSION_TIMES.ping);
+  expect(ws.readyState).toBe(ws.OPEN);
+});
+
+test('a client that does not answer a close frame is disconnected after its time', async () => {
+  const { clock, client, socket, seen, until } = await connect();
+  client.pause();
+  socket.close(1000, 'over');
+  await clock.advance(SESSION_TIMES.close - 1);
+  expect(seen).toEqual([]);
+  await clock.advance(1);
+  await until('closed');
+  expect(seen).toEqual(['closed']);
+});
+
+test('a long reason is cut to what a close frame has room for, between two characters', async () => {
+  const { client, socket } = await connect();
+  const closed = once(client, 'close');
+  socket.close(1008, 'ä'.repeat(200));
+  expect(String((await closed)[1])).toBe(`${'ä'.repeat(60)}...`);
+});
+
+test('a socket is full when more waits than its bound, and drained once half of that is sent, once each', async () => {
+  const { client, socket, seen, until } = await connect();
+  client.pause();
+  const piece = Buffer.alloc(16 * 1024);
+  let bytes = 0;
+  // The system takes some megabytes before anything waits here.
+  for (; !seen.includes('full') && bytes < 256 * 2 ** 20; bytes += piece.length) socket.send(piece);
+  socket.send(piece);
+  expect(seen).toEqual(['full']);
+  client.resume();
+  await until('drained');
+  expect(seen).toEqual(['full', 'drained']);
+});
