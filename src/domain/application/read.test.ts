@@ -5,7 +5,7 @@ import { DomainError } from '../errors.ts';
 import { entryUuid } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { readApplicationBody, readApplicationUpload } from '../upload/index.ts';
-import { applicationRead, microserviceReads, type ReadContext, replaceState } from './read.ts';
+import { applicationRead, microserviceReadOf, microserviceReads, type ReadContext, replaceState } from './read.ts';
 
 const contextOf = (...nodes: EdgeNode[]): ReadContext => ({
   nodeByName: (name) => nodes.find((node) => node.metadata.name === name),
@@ -51,6 +51,14 @@ describe('microserviceReads', () => {
     expect(named(microserviceReads(application, contextOf(node)))).toEqual(['reader false', 'old true']);
     const after = on({}, { uuid, name: 'reader' }, { uuid: 'gone', name: 'old', state: 'STOPPED' });
     expect(named(microserviceReads(application, contextOf(after)))).toEqual(['reader false']);
+  });
+
+  it('are the same one by one, of present and of removed microservices', () => {
+    const context = contextOf(on({}, { uuid, name: 'reader' }, { uuid: 'gone', name: 'old' }));
+    const reads = microserviceReads(application, context);
+    expect(reads).toHaveLength(2);
+    for (const read of reads) expect(microserviceReadOf(application, String(read.uuid), context)).toEqual(read);
+    expect(microserviceReadOf(application, 'other', context)).toBeUndefined();
   });
 
   it('do not show an entry that was added again as removed', () => {

@@ -41,14 +41,29 @@ export function applicationRead(application: Application, context: ReadContext):
 }
 
 /** The v3 reads of all microservices of an application, removed ones included. */
-export function microserviceReads(application: Application, context: ReadContext): Record<string, unknown>[] {
-  // of an application in deletion only the microservices remain that machines still have
-  const entries = application.metadata.deletionTimestamp ? [] : (application.spec.microservices ?? []);
-  const uuids = new Set(entries.map((entry) => entryUuid(application, entry)));
-  return [
-    ...entries.map((entry) => entryRead(application, entry, context)),
-    ...context.nodesReporting(v3Name(application)).flatMap((node) => removedReads(application, node, uuids, context)),
-  ];
+export const microserviceReads = (application: Application, context: ReadContext): Record<string, unknown>[] => [
+  ...presentEntries(application).map((entry) => entryRead(application, entry, context)),
+  ...allRemovedReads(application, context),
+];
+
+/** The v3 read of one microservice of an application, which may be a removed one. */
+export function microserviceReadOf(
+  application: Application,
+  uuid: string,
+  context: ReadContext,
+): Record<string, unknown> | undefined {
+  const entry = presentEntries(application).find((one) => entryUuid(application, one) === uuid);
+  if (entry) return entryRead(application, entry, context);
+  return allRemovedReads(application, context).find((read) => read.uuid === uuid);
+}
+
+/** Of an application in deletion only the microservices remain that machines still have. */
+const presentEntries = ({ metadata, spec }: Application) =>
+  metadata.deletionTimestamp ? [] : (spec.microservices ?? []);
+
+function allRemovedReads(application: Application, context: ReadContext): Record<string, unknown>[] {
+  const uuids = new Set(presentEntries(application).map((entry) => entryUuid(application, entry)));
+  return context.nodesReporting(v3Name(application)).flatMap((node) => removedReads(application, node, uuids, context));
 }
 
 function entryRead(application: Application, entry: MicroserviceEntry, context: ReadContext): Record<string, unknown> {

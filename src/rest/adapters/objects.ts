@@ -60,7 +60,9 @@ export function createObjects<T extends Named>(options: ObjectsOptions<T>): Obje
       const known = store.get(namespace, name);
       const object = await client.find(resource, { namespace, name }, { signal });
       if (!object && known) gone(known.metadata);
-      return object && seen(object);
+      // What was computed of the stored object, such as uuids, is found again by it and not by a copy.
+      const stored = object && store.get(namespace, name);
+      return object && (stored && isSameState(stored, object) ? stored : seen(object));
     },
     async select(field, value, signal) {
       if (!selects?.[field]) {
@@ -103,6 +105,9 @@ export function createObjects<T extends Named>(options: ObjectsOptions<T>): Obje
     untilGone: (object, ms, signal) => untilGone(store, { namespace, ...object.metadata }, ms, signal),
   };
 }
+
+const isSameState = ({ metadata: a }: KubeObject, { metadata: b }: KubeObject) =>
+  a.uid === b.uid && a.resourceVersion !== undefined && a.resourceVersion === b.resourceVersion;
 
 /** What the API server can select of the objects of a kind: the label of the uuid, the name in the spec. */
 export const selectorsOf = ({ identity, definition }: Kind): Record<'name' | 'uuid', boolean> => ({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import { microserviceReads } from '../../domain/application/read.ts';
+import { microserviceReadOf, microserviceReads } from '../../domain/application/read.ts';
 import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
 import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
 import { keepLogSize } from '../../domain/microservice/normal-form.ts';
@@ -59,8 +59,7 @@ export const microserviceRoutes: AnyRoute[] = [
         const application = found?.application ?? removedFrom(deps, params.uuid);
         if (!application || (application.spec.isSystem === true) !== variant.system)
           throw microserviceMissing(params.uuid);
-        const reads = microserviceReads(application, await readContext(deps, [application], signal));
-        const read = reads.find((one) => one.uuid === params.uuid);
+        const read = microserviceReadOf(application, params.uuid, await readContext(deps, [application], signal));
         if (!read) throw microserviceMissing(params.uuid);
         return read;
       },
