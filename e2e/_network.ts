@@ -67,7 +67,8 @@ export async function createNetwork(): Promise<EdgeNetwork> {
     inside: inner,
     async onlyIPv6() {
       // Unique local addresses (RFC 4193); the block is that of IPv4.
-      const [there, here] = [`fd53:6b65::${block.toString(16)}:1`, `fd53:6b65::${block.toString(16)}:2`] as const;
+      const group = (block / 8).toString(16);
+      const [there, here] = [`fd53:6b65::${group}:1`, `fd53:6b65::${group}:2`] as const;
       await ip('address', 'add', `${there}/112`, 'dev', cable, 'nodad');
       await inside('ip', '-4', 'address', 'flush', 'dev', 'eth0');
       await inside('ip', 'address', 'add', `${here}/112`, 'dev', 'eth0', 'nodad');

@@ -90,7 +90,11 @@ export class Machine implements AsyncDisposable {
 
   /** Installs packages of an engine before the first start, or while the machine runs. */
   async installEngine(kind: 'docker' | 'podman'): Promise<Said> {
-    const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb`;
+    // crun raises a limit that a machine inside of a container may not raise, and starts nothing then.
+    const runtime = 'printf "[engine]\\nruntime = \\"runc\\"\\n" > /etc/containers/containers.conf';
+    const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb${
+      kind === 'podman' ? ` /packages/docker/runc_*.deb && ${runtime}` : ''
+    }`;
     if (this.#process) return this.sh(command);
     return said(run('chroot', [this.root, 'sh', '-c', command], { cwd: '/', maxBuffer: 64 * 1024 ** 2 }));
   }

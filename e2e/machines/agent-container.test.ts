@@ -131,7 +131,7 @@ nightly(
     const before = (await stack.inspect(microservice?.id ?? '')).State.StartedAt;
     await engine('DELETE', `/containers/${agent.id}?force=true`);
     const next = await startContainer(`${settings.join('\n')}\n`);
-    await until('the next agent to report', async () => /Controller +OK/.test(await next.exec('status')), {
+    await until('the next agent to report', async () => /Controller: +OK/.test(await next.exec('status')), {
       timeoutMs: 240_000,
     });
     expect((await stack.inspect(microservice?.id ?? '')).State.StartedAt).toBe(before);

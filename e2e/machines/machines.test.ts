@@ -157,7 +157,7 @@ nightly(
     expect((await machine.sh('journalctl --no-pager')).out).not.toContain(/\/([0-9a-f-]{36})/.exec(line)?.[1]);
 
     // The engine comes later.
-    expect(await status(machine)).toMatch(/Engine +not connected/);
+    expect(await status(machine)).toMatch(/Engine: +not connected/);
     await stack.apply(webApplication('docker', 'gw-docker', image, 18080));
     await until(
       'the node to say what is missing',
@@ -178,7 +178,7 @@ nightly(
     await machine.untilActive();
     await until('the container to be back', () => container(machine, 'docker').catch(() => undefined), SLOW);
     await network.plug(true);
-    await until('the controller to hear the agent', async () => /Controller +OK/.test(await status(machine)), SLOW);
+    await until('the controller to hear the agent', async () => /Controller: +OK/.test(await status(machine)), SLOW);
     await untilReady(stack, 'docker', SLOW.timeoutMs);
 
     // Another version, by the package manager and by the agent itself.

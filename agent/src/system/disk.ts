@@ -115,7 +115,8 @@ export function linkFile(from: string, to: string): void {
 
 /** Sets the permissions of a file and waits until all of it is on the disk. */
 export function finishFile(path: string, mode: number): void {
-  const file = openSync(path, 'r+');
+  // Not for writing: it may be another name of a program that runs.
+  const file = openSync(path, 'r');
   try {
     fsyncSync(file);
   } finally {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -29,7 +30,10 @@ beforeEach(async () => {
 });
 
 /** Puts a release on the server. */
-function publish(version: string, change: Partial<ReleaseOptions> & { content?: string; nodeContent?: string } = {}) {
+function publish(
+  version: string,
+  change: Partial<ReleaseOptions> & { content?: string; nodeContent?: string | Buffer } = {},
+) {
   const { content = `agent ${version}`, nodeContent = NODE_SCRIPT, ...options } = change;
   const folder = makeFolder();
   writeFileSync(join(folder, 'agent'), content);
@@ -98,6 +102,17 @@ test('a file that the installed release has as well is not fetched again', async
   expect(statSync(join(program.release('1.1.0'), 'node')).ino).toBe(
     statSync(join(program.release('1.0.0'), 'node')).ino,
   );
+});
+
+test('a file of the installed release is used again while it runs', async () => {
+  const node = join(program.release('1.0.0'), 'node');
+  copyFileSync('/bin/sleep', node);
+  const running = spawn(node, ['600']);
+  onTestFinished(() => void running.kill('SIGKILL'));
+  await once(running, 'spawn');
+  publish('1.1.0', { nodeContent: readFileSync('/bin/sleep') });
+  const { updater, over } = begun();
+  expect(await over, updater.problems.join()).toBe('restarts');
 });
 
 test('the first confirmed report ends the trial, and older releases are removed', async () => {
