@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
+import { createAgentMetrics, metricsPage } from '../agent/src/local-api/metrics-page.ts';
+import { createMetrics } from '../src/telemetry/metrics.ts';
+import { createOpsServer } from '../src/telemetry/ops-server.ts';
 import { ROWS } from './dashboard.ts';
 import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
@@ -185,6 +188,58 @@ test('promtool accepts every query of the dashboard', async () => {
   const { code, output } = await run('check', 'rules', '--lint=none', 'dashboard.yaml');
   expect(code, output).toBe(0);
   expect(output).toContain(`${queries.length} rules found`);
+});
+
+/** What promtool says of a page of metrics. */
+function checked(page: string): Promise<{ code: number; output: string }> {
+  const { promise, resolve } = Promise.withResolvers<{ code: number; output: string }>();
+  const child = execFile(promtool, ['check', 'metrics'], { timeout: 60_000 }, (error, stdout, stderr) =>
+    resolve({ code: Number(error?.code ?? 0), output: stdout + stderr }),
+  );
+  child.stdin?.end(page);
+  return promise;
+}
+
+test('promtool reads what a leader serves to a scraper, and finds fault with names of the library alone', async () => {
+  const metrics = createMetrics({ version: '1.2.3' });
+  metrics.fleetFrom(() => ({
+    nodes: new Map([['RUNNING', 9]]),
+    nodesReady: [{ ready: 'True', reason: 'AgentRunning', count: 9 }],
+    // Agents choose their versions.
+    agentVersions: new Map([['1"2\n\\', 9]]),
+    agentUpdates: new Map([['Downloading', 1]]),
+    contactAges: [1, 2],
+    applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
+    microservices: new Map([['RUNNING', 5]]),
+    microserviceRestarts: 3,
+    objects: new Map([['EdgeNode', 9]]),
+  }));
+  metrics.httpRequest({ route: '/node-list', method: 'GET', code: '200' }, 0.2);
+  metrics.reconciled({ controller: 'edge-node', outcome: 'done' }, 0.1);
+  await using server = createOpsServer({ registry: metrics.registry, ready: async () => undefined });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const { code, output } = await checked(page);
+  // 3: it was read, and a name is not as promtool would have it.
+  expect(code, output).toBe(3);
+  const known = /^(nodejs_\w+_total non-counter|skerry_node_contact_age_seconds non-summary)/;
+  expect(output.split('\n').filter((line) => line !== '' && !known.test(line))).toEqual([]);
+  expect((await checked(`${page}skerry_nodes{state=} 1\n`)).code).toBe(1);
+});
+
+test('promtool reads what an agent serves, and finds no fault', async () => {
+  const page = await metricsPage({
+    metrics: createAgentMetrics(),
+    startedAt: 0,
+    clockOffset: 0,
+    identity: {},
+    connection: { state: 'OK', lastContact: 1 },
+    supervisor: { engine: { state: 'connected' }, pending: 0 },
+    machine: { measure: async () => ({ systemAvailableDisk: 1, systemTotalDisk: 2, diskUsage: 1 }) },
+    artifacts: () => [],
+    microservices: () => [{ id: '1', status: 'RUNNING', application: 'a"b', name: 'c\\d' }],
+  });
+  expect(await checked(page)).toEqual({ code: 0, output: '' });
 });
 
 test('every alert has a test case', async () => {

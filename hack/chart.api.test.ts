@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { API_VERSION } from '../src/api/names.ts';
+import { findTools } from './binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
@@ -166,6 +167,19 @@ describe('the chart renders', () => {
     expect(dashboard?.metadata.labels).toEqual({ grafana_dashboard: '1', release: 'monitoring' });
     expect(JSON.parse(dashboard?.data['skerry.json'] ?? '').title).toBe('Skerry');
     expect(JSON.stringify(find('PodMonitor', 'skerry')?.spec)).toContain('"port":"metrics"');
+  });
+
+  test('with the values of docs/production-checklist.md, and the API server accepts every object of it', async () => {
+    const page = readFileSync(join(ROOT, 'docs/production-checklist.md'), 'utf8');
+    const [, values = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
+    await writeFile(join(dir, 'values.yaml'), values);
+    const args = ['--namespace', 'edge', '--values', join(dir, 'values.yaml')];
+    await writeFile(join(dir, 'objects.yaml'), await helmWith('template', 'skerry', CHART, ...args));
+    const { kubectl } = await findTools(['kubectl']);
+    const dryRun = ['apply', '--server-side', '--dry-run=server', '-f', join(dir, 'objects.yaml')];
+    const { stdout } = await run(kubectl, ['--kubeconfig', cluster.kubeconfig, ...dryRun]);
+    expect(stdout).toContain('deployment.apps/skerry-controller serverside-applied (server dry run)');
+    expect(stdout).toContain('configmap/skerry-alert-rules serverside-applied');
   });
 
   test('nothing when it gets unknown values', async () => {
