@@ -119,6 +119,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/upgrade.test.ts'),
   },
   {
+    name: 'cluster-upgrade',
+    about: 'helm upgrade and rollback on a cluster with pods, with 200 agents that poll',
+    command: tests('e2e', 'e2e/cluster-upgrade.test.ts'),
+  },
+  {
     name: 'release',
     about: 'the release made twice, from two paths, with equal digests',
     command: ['hack/package/twice.ts'],

@@ -21,13 +21,24 @@ function relabelled(path: string, version: string): void {
   if (version !== OWN) writeFileSync(path, readFileSync(path, 'utf8').replaceAll(`"${OWN}"`, `"${version}"`));
 }
 
-/** The image of the controller, as an archive; its reference is that of a release. */
-export async function controllerImage({ version = OWN }: { version?: string } = {}): Promise<Buffer> {
+/**
+ * The image of the controller, as an archive; its reference is that of a release. Its programs are those of the sources, or
+ * bundles in a folder, which are changed if the version is another one.
+ */
+export async function controllerImage({
+  version = OWN,
+  bundles: folder,
+}: {
+  version?: string;
+  bundles?: string;
+} = {}): Promise<Buffer> {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-image-'));
+  const programOf = async (name: 'skerry' | 'skerry-templates') =>
+    folder ? { path: join(folder, `${name}.mjs`), packages: [] } : bundle(name, dir);
   try {
     const bundles = {
-      skerry: await bundle('skerry', dir),
-      'skerry-templates': await bundle('skerry-templates', dir),
+      skerry: await programOf('skerry'),
+      'skerry-templates': await programOf('skerry-templates'),
       'skerry-agent': { path: '', packages: [] },
     };
     relabelled(bundles.skerry.path, version);

@@ -11,6 +11,8 @@ const LONG: readonly string[] = [
   'e2e/cluster.test.ts',
   'e2e/silence.test.ts',
   'e2e/link.test.ts',
+  'e2e/upgrade.test.ts',
+  'e2e/installation.test.ts',
   'e2e/hostile/controller.test.ts',
   'e2e/restore.test.ts',
   'e2e/main-job.test.ts',
