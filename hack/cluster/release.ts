@@ -55,7 +55,7 @@ export async function controllerImage({
   }
 }
 
-export const controllerReference = (version = OWN) => `skerry/controller:${version}`;
+const controllerReference = (version = OWN) => `skerry/controller:${version}`;
 
 /** What `releasesVolume` of the chart has: the package of the agent for this platform, in `folder`. */
 export async function agentReleases(folder: string, version = OWN): Promise<void> {
