@@ -247,7 +247,8 @@ function policies(namespace: string): Policy[] {
       validations: [
         {
           expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${BUILT_IN} || ${controller} || ${COLLECTOR}`,
-          message: 'it is in use; first remove what names it (a DELETE over REST lists its users)',
+          message: 'it is in use; first remove what names it',
+          messageExpression: `${marked('oldObject', 'annotations', ANNOTATIONS.usedBy)} ? oldObject.metadata.annotations['${ANNOTATIONS.usedBy}'] : 'it is in use; first remove what names it'`,
         },
       ],
     },

@@ -8,6 +8,7 @@ import {
   RUNTIMES,
   startInMemoryController,
 } from './_in-memory-controller.ts';
+import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
 import { nodeUuid } from './domain/index.ts';
@@ -253,6 +254,31 @@ test('every kind is created, edited and deleted, and linked and unlinked where i
     ACTS.filter((act) => links || !act.endsWith('link')),
   ]);
   expect(Object.fromEntries(acts)).toEqual(Object.fromEntries(expected));
+});
+
+test('an object in use says who uses it, and an edit of a user does not write it again', async () => {
+  await using fleet = await startInMemoryController(3);
+  const usedBy = () => ({
+    item: fleet.stores.catalogItems.get(NAMESPACE, 'item-1')?.metadata.annotations?.[ANNOTATIONS.usedBy],
+    registry: fleet.stores.registries.get(NAMESPACE, 'team-1')?.metadata.annotations?.[ANNOTATIONS.usedBy],
+    secret: fleet.stores.secrets.get(NAMESPACE, 'secret-1')?.metadata.annotations?.[ANNOTATIONS.usedBy],
+    builtIn: fleet.stores.registries.get(NAMESPACE, 'remote')?.metadata.annotations?.[ANNOTATIONS.usedBy],
+  });
+  const before = usedBy();
+  expect(before.item).toMatch(/^catalog item 21 \(item-1\) is used by line-1\//);
+  expect(before.registry).toMatch(/^registry 21 \(team-1\) is used by .*line-1\//);
+  expect(before.secret).toMatch(/^secret secret-1 is used by line-1\//);
+  expect(before.builtIn).toBeUndefined();
+  fleet.cluster.writes.clear();
+  fleet.cluster.edit(fleet.stores.applications.get(NAMESPACE, 'line-1') as Application, ({ spec }) => {
+    for (const entry of spec.microservices ?? []) entry.config = { edited: true };
+  });
+  await fleet.settle();
+  const written = [...fleet.cluster.writes.keys()].filter((what) =>
+    /registr|catalog|secret|configmap|mount|model|knowledge|runtime|account/i.test(what),
+  );
+  expect(written).toEqual([]);
+  expect(usedBy()).toEqual(before);
 });
 
 describe('the cost of an edit does not grow with the objects that it does not concern', () => {

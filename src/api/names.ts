@@ -75,6 +75,8 @@ export const ANNOTATIONS = {
   /** on the Lease of a replica: JSON of what it says about itself, and of what users changed */
   replica: `${GROUP}/replica`,
   replicaEdit: `${GROUP}/replica-edit`,
+  /** on objects in use: why their DELETE is refused, with the first users */
+  usedBy: `${GROUP}/used-by`,
   /** on core objects: when REST last changed it, RFC 3339 */
   updatedAt: `${GROUP}/updated-at`,
   /** on an Application: hash of the reference to its template that was rendered last */

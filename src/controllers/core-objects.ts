@@ -1,10 +1,10 @@
 import { FIELD_MANAGERS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, VolumeMount } from '../api/v3/index.ts';
-import { isShareable, labelledNumber, textNameOf } from '../domain/core-objects/form.ts';
+import { configMapForm, isShareable, labelledNumber, secretForm, textNameOf } from '../domain/core-objects/form.ts';
 import { v3Name } from '../domain/names.ts';
 import { CORE_KINDS } from '../kinds/core-objects.ts';
-import { KINDS, referenceKey } from '../kinds/index.ts';
+import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -19,8 +19,10 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { isOlder } from '../stores/oldest.ts';
+import { allUsers, createUse } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
+import { inUseMarks } from './in-use-marks.ts';
 
 type Core = Secret | ConfigMap;
 
@@ -45,6 +47,18 @@ export function createCoreObjectController(deps: ControllerDependencies, key: ke
         (mount) =>
           stores.applications.countByIndex('ref', referenceKey({ to: 'volumeMounts', ref: v3Name(mount) })) > 0,
       );
+
+  const use = createUse(stores, KINDS, CORE_KINDS[key] as unknown as Kind);
+  const mountUse = createUse(stores, KINDS, KINDS.volumeMounts);
+  /** The refusal to delete one that a microservice uses, by itself or by a volume mount. */
+  function refusalOf(object: Core): string {
+    const form = formOf(object);
+    const mounts = stores.volumeMounts.byIndex('ref', refTo(textNameOf(object)));
+    const users = allUsers([use.first(form), ...mounts.map((mount) => mountUse.first(mount))]);
+    return inUseError(CORE_KINDS[key] as unknown as Kind, form, users).message;
+  }
+  const formOf = (object: Core) =>
+    (key === 'secrets' ? secretForm(object as Secret) : configMapForm(object as ConfigMap)) as KindObject;
 
   /** The recorded number, unless an older object has it, as after a copy. */
   function numberOf(object: Core): number | undefined {
@@ -87,10 +101,11 @@ export function createCoreObjectController(deps: ControllerDependencies, key: ke
       const known = object.metadata.labels ?? {};
       const labels = {
         ...(id !== undefined && known[LABELS.id] !== String(id) && { [LABELS.id]: String(id) }),
-        ...((known[LABELS.inUse] === 'true') !== inUse && { [LABELS.inUse]: inUse ? 'true' : null }),
       };
-      if (Object.keys(labels).length === 0) return done();
-      const body = { metadata: { resourceVersion: object.metadata.resourceVersion, labels } };
+      const marks = inUseMarks(object.metadata, inUse, inUse ? refusalOf(object) : undefined);
+      if (Object.keys(labels).length === 0 && !marks) return done();
+      const { resourceVersion } = object.metadata;
+      const body = { metadata: { resourceVersion, ...marks, labels: { ...labels, ...marks?.labels } } };
       await client.patch(
         resource,
         refOf(object),

@@ -1,6 +1,6 @@
-import { API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
+import { API_VERSION, FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
 import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy } from '../domain/index.ts';
-import { type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
+import { inUseError, type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   both,
   type Change,
@@ -25,6 +25,7 @@ import { createReferences, createUse, referrersOf } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';
+import { inUseMarks } from './in-use-marks.ts';
 import { createLinks } from './links.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
@@ -123,11 +124,14 @@ export function createKindController<T extends KindObject>(
     return verdict ? stalledBy(verdict) : (extension.obstacle?.(object) ?? links.obstacle(object));
   }
 
-  /** Sets the label by which the admission policy refuses the deletion of an object in use. */
+  /** Sets the marks by which the admission policy refuses the deletion of an object in use; a built-in one is never deleted. */
   async function mark(object: T, inUse: boolean, signal: AbortSignal): Promise<T> {
-    if ((object.metadata.labels?.[LABELS.inUse] === 'true') === inUse) return object;
+    const isBuiltIn = builtIns.some(({ name }) => name === object.metadata.name);
+    const refusal = inUse && !isBuiltIn ? inUseError(kind, object, use.first(object)).message : undefined;
+    const marks = inUseMarks(object.metadata, inUse, refusal);
+    if (!marks) return object;
     const { resourceVersion } = object.metadata;
-    const body = { metadata: { resourceVersion, labels: { [LABELS.inUse]: inUse ? 'true' : null } } };
+    const body = { metadata: { resourceVersion, ...marks } };
     const options = { signal, fieldManager: FIELD_MANAGERS.controller };
     return client.patch(resource, refOf(object), { type: 'merge', body }, options);
   }

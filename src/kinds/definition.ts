@@ -95,12 +95,41 @@ export const refsTo = <T extends KindObject>(kind: Kind<T>, object: T): readonly
   return [...(id === undefined ? [] : [id]), nameIn(kind, object)];
 };
 
-/** The refusal to delete an object that others refer to. */
-export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users: readonly string[]): DomainError {
+/** Users that a message names. */
+export const NAMED_USERS = 10;
+
+/** The users of an object as a message has them. */
+export interface Users {
+  named: readonly string[];
+  more: number;
+  /** there may be further ones */
+  isAtLeast?: boolean;
+}
+
+export const usersOf = (names: Iterable<string>): Users => {
+  const sorted = [...names].sort();
+  return { named: sorted.slice(0, NAMED_USERS), more: Math.max(0, sorted.length - NAMED_USERS) };
+};
+
+/** Control characters of names would end a message of the API server. */
+function usersText({ named, more, isAtLeast }: Users): string {
+  const names = named.join(', ').replaceAll(/\p{C}+/gu, ' ');
+  if (more === 0) return names;
+  return `${names} and ${isAtLeast ? `at least ${roughly(more)}` : more} more`;
+}
+
+/** The number down to its first digit, so that few new users change a text about many. */
+const roughly = (count: number) => {
+  const digit = 10 ** Math.floor(Math.log10(count));
+  return Math.floor(count / digit) * digit;
+};
+
+/** The refusal to delete an object that others refer to; kubectl gets the same words by an annotation. */
+export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users: Users): DomainError {
   const { status, code } = kind.inUse ?? { status: 409, code: 'IN_USE' };
   const called = nameIn(kind, object);
   const name = kind.rest.key === 'id' ? `${kind.identity.id?.(object) ?? ''} (${called})` : called;
-  return new DomainError(status, code, `${kind.noun} ${name} is used by ${users.join(', ')}`);
+  return new DomainError(status, code, `${kind.noun} ${name} is used by ${usersText(users)}`);
 }
 
 /** The oldest object that a reference may mean. */

@@ -83,8 +83,11 @@ export {
   inUseError,
   type Kind,
   type KindObject,
+  NAMED_USERS,
   nameIn,
   referenceKey,
   refsTo,
+  type Users,
+  usersOf,
 } from './definition.ts';
 export type { Operation, Write } from './rest.ts';

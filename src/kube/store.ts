@@ -73,6 +73,8 @@ export interface Store<T extends KubeObject> {
   list(): readonly T[];
   /** The objects under a key, in no particular order. Throws for an index that was not declared. */
   byIndex(index: string, key: string): readonly T[];
+  /** At most so many objects under a key, in the order in which they got the key: a change of an object does not move it. */
+  firstByIndex(index: string, key: string, count: number): readonly T[];
   /** The number of objects that {@link byIndex} returns, in constant time. */
   countByIndex(index: string, key: string): number;
   readonly size: number;
@@ -189,6 +191,15 @@ class MemoryStore<T extends KubeObject> implements MutableStore<T> {
 
   byIndex(index: string, key: string): readonly T[] {
     return [...(this.#index(index).buckets.get(key)?.objects.values() ?? [])];
+  }
+
+  firstByIndex(index: string, key: string, count: number): readonly T[] {
+    const first: T[] = [];
+    for (const object of this.#index(index).buckets.get(key)?.objects.values() ?? []) {
+      if (first.length === count) break;
+      first.push(object);
+    }
+    return first;
   }
 
   countByIndex(index: string, key: string): number {

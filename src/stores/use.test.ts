@@ -2,7 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import type { Application, Registry } from '../api/v3/index.ts';
 import { makeApplication, makeEntry, makeRegistry } from '../domain/_util.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
-import { inUseError, KINDS } from '../kinds/index.ts';
+import { inUseError, KINDS, usersOf } from '../kinds/index.ts';
 import { createStores } from './stores.ts';
 import { createUse } from './use.ts';
 
@@ -53,11 +53,50 @@ describe('the users of a registry', () => {
     expect(users(young, [team, young], [uses('team')])).toEqual([]);
   });
   it('are named by the refusal to delete it', () => {
-    expect(inUseError(KINDS.registries, team, ['a/b', 'c/d'])).toMatchObject({
+    expect(inUseError(KINDS.registries, team, usersOf(['c/d', 'a/b']))).toMatchObject({
       status: 400,
       code: 'REGISTRY_IS_IN_USE',
       message: 'registry 12 (team) is used by a/b, c/d',
     });
+  });
+});
+
+describe('of many users', () => {
+  const { stores, use } = makeUse();
+  const names = Array.from({ length: 250 }, (_, i) => `app-${i + 100}`);
+  const user = (name: string, version: string, more: object = {}) => {
+    const application = makeApplication({
+      name,
+      uid: name,
+      entries: [makeEntry({ images: { amd64: 'a', registry: 12 }, ...more })],
+    });
+    application.metadata.resourceVersion = version;
+    return application;
+  };
+  const text = () => inUseError(KINDS.registries, team, use.first(team)).message;
+  stores.registries.swap([team], '1');
+  stores.applications.swap(
+    names.map((name) => user(name, '1')),
+    '1',
+  );
+  const first = names
+    .slice(0, 10)
+    .map((name) => `${name}/reader`)
+    .join(', ');
+
+  it('the first are named, and the number of the others is rough', () => {
+    expect(text()).toBe(`registry 12 (team) is used by ${first} and at least 200 more`);
+    expect(inUseError(KINDS.registries, team, usersOf(use.users(team))).message).toBe(
+      `registry 12 (team) is used by ${first} and 240 more`,
+    );
+  });
+  it('an edit of one and a few new ones change no word', () => {
+    stores.applications.set(user('app-100', '2', { isActivated: false }));
+    stores.applications.set(user('aaa', '3'));
+    expect(text()).toBe(`registry 12 (team) is used by ${first} and at least 200 more`);
+  });
+  it('control characters of names are spaces', () => {
+    expect(inUseError(KINDS.registries, team, usersOf(['catalog item a\nb'])).message).toMatch(/catalog item a b$/);
   });
 });
 

@@ -4,9 +4,12 @@ import {
   type Kind,
   type KindObject,
   type Kinds,
+  NAMED_USERS,
   nameIn,
   referenceKey,
   refsTo,
+  type Users,
+  usersOf,
 } from '../kinds/index.ts';
 import type { Store } from '../kube/mod.ts';
 import { oldest } from './oldest.ts';
@@ -25,6 +28,8 @@ export interface Use<T> {
   isUsed(object: T): boolean;
   /** Names of the users of the object, for messages; sorted. */
   users(object: T): string[];
+  /** The first users, which edits of users do not change, and the number of the others; takes constant time. */
+  first(object: T): Users;
 }
 
 export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
@@ -32,6 +37,7 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
   const find = finder(stores, { ...kinds, [kind.key]: kind as Kind });
   /** The references that mean this object: an older object may have its name or id. */
   const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(find({ to: kind.key, ref }), object));
+  const firstIn = firstUsers(kind.key);
   const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
   return {
     isUsed(object) {
@@ -48,8 +54,41 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
         )
         .sort();
     },
+    first: (object) => firstIn(sources, meaning(object)),
   };
 }
+
+/** The first users among those of several sources. */
+const firstUsers =
+  (to: string) =>
+  (sources: readonly { source: Kind; store: Store<KindObject> }[], refs: readonly (number | string)[]): Users => {
+    const named = new Set<string>();
+    let unseen = 0;
+    for (const { source, store } of sources)
+      for (const ref of refs) {
+        const key = referenceKey({ to, ref });
+        const first = store.firstByIndex('ref', key, NAMED_USERS + 1);
+        const names = first.flatMap(
+          (user) => source.referrers?.(user, to, refs) ?? [`${source.noun} ${nameIn(source, user)}`],
+        );
+        for (const name of names) named.add(name);
+        if (names.length > 0) unseen += store.countByIndex('ref', key) - first.length;
+      }
+    return unseenBy(usersOf(named), unseen);
+  };
+
+/** Users of several objects of which one is the content of the others. */
+export const allUsers = (parts: readonly Users[]): Users =>
+  unseenBy(
+    usersOf(new Set(parts.flatMap(({ named }) => named))),
+    parts.reduce((sum, { more }) => sum + more, 0),
+  );
+
+const unseenBy = ({ named, more }: Users, unseen: number): Users => ({
+  named,
+  more: more + unseen,
+  ...(unseen > 0 && { isAtLeast: true }),
+});
 
 /** The users of objects of any kind, for callers that know the kind only at run time. */
 export interface References {

@@ -5,7 +5,15 @@ import { API_VERSION } from '../../api/names.ts';
 import { conflict, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { requireName, requireUnchanged } from '../../domain/upload/document.ts';
-import { inUseError, type Kind, type KindObject, type Kinds, type Operation, type Write } from '../../kinds/index.ts';
+import {
+  inUseError,
+  type Kind,
+  type KindObject,
+  type Kinds,
+  type Operation,
+  usersOf,
+  type Write,
+} from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
 import { oldest } from '../../stores/oldest.ts';
@@ -364,7 +372,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       ...(kind.inUse ? deps.references.users(kind, object) : []),
       ...(hooks.users?.(deps, object) ?? []),
     ]);
-    if (users.size > 0) throw inUseError(kind, object, [...users].sort());
+    if (users.size > 0) throw inUseError(kind, object, usersOf(users));
     requireUnprotected(object);
     await hooks.deleting?.(deps, object, caller, signal);
     await deleteObject(objectsOf(deps, kind), object, signal);
