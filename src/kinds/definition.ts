@@ -1,22 +1,15 @@
 import type { VerdictReason } from '../api/conditions.ts';
-import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
+import type { ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { type BuiltIn, isReservedFor } from '../domain/built-in.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Lookups, Verdict } from '../domain/inputs.ts';
 import { idOf, uuidOf, v3Name } from '../domain/names.ts';
-
+import type { FindReferenced, KindObject, Reference } from './object.ts';
 import type { KindRest } from './rest.ts';
 
-/** The members that the objects of every kind have. */
-export interface KindObject {
-  apiVersion: string;
-  kind: string;
-  metadata: ObjectMeta;
-  spec: { name?: string; uuid?: string; id?: number; nodes?: readonly string[] | undefined };
-  status?: { observedGeneration: number; uuid?: string; id?: number; conditions?: Condition[] };
-}
+export type { FindReferenced, KindObject, Reference } from './object.ts';
 
 /** A function of an object. Its parameter is bivariant, so that definitions of all kinds fit into one list. */
 type Of<T, R> = { of(object: T): R }['of'];
@@ -75,12 +68,6 @@ export interface KindLinks<T> {
   };
 }
 
-/** A reference to an object: the key of its kind, and its number or its v3 name. */
-export interface Reference {
-  to: string;
-  ref: number | string;
-}
-
 /** A reference as a key of the index `ref`: `registries/id:12`, `registries/name:team`. */
 export const referenceKey = ({ to, ref }: Reference): string =>
   `${to}/${typeof ref === 'number' ? 'id' : 'name'}:${ref}`;
@@ -131,9 +118,6 @@ export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users
   const name = kind.rest.key === 'id' ? `${kind.identity.id?.(object) ?? ''} (${called})` : called;
   return new DomainError(status, code, `${kind.noun} ${name} is used by ${usersText(users)}`);
 }
-
-/** The oldest object that a reference may mean. */
-export type FindReferenced = (reference: Reference) => KindObject | undefined;
 
 /** The identity of an object for v3 clients and machines besides its v3 name; see domain/identity.ts. */
 interface KindIdentity<T> {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ResourceDefinition } from '../api/meta.ts';
 import type { DomainError } from '../domain/errors.ts';
-import type { FindReferenced } from './definition.ts';
+import type { FindReferenced } from './object.ts';
 
 type Json = Record<string, unknown>;
 
