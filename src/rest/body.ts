@@ -2,9 +2,11 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import busboy from 'busboy';
 import { jsonExcess } from '../api/json.ts';
+import { quoted } from '../domain/upload/document.ts';
 import type { BodyRefusal, ReadBody } from '../http/body.ts';
 import { HttpError, retryAfter } from '../http/http-error.ts';
 import type { ByteBudget } from '../kube/byte-budget.ts';
+import { duplicateKey } from './duplicate-key.ts';
 import { invalid, tooOften } from './errors.ts';
 import type { Limits } from './limits.ts';
 import type { Body } from './route.ts';
@@ -147,6 +149,8 @@ export function parseJson(text: string, depth: number): unknown {
   } catch {
     throw invalid('the body is not valid JSON', 'MALFORMED_JSON');
   }
+  const twice = duplicateKey(text);
+  if (twice !== undefined) throw invalid(`the body has the member ${quoted(twice)} twice`, 'MALFORMED_JSON');
   if (ESCAPED_ODDITY.test(text)) requireTexts(value, 'the body');
   return value;
 }
