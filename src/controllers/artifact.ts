@@ -6,6 +6,7 @@ import { KINDS, type Kind, referenceKey } from '../kinds/index.ts';
 import { type Change, type Controller, keyOf, type Store, type Watch, watching } from '../kube/mod.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
+import { linkedNode } from './links.ts';
 import { createWritePacer } from './write-pacer.ts';
 
 /** Least time between two counts of one artifact that reports cause. */
@@ -43,11 +44,11 @@ export function createArtifactController(deps: ControllerDependencies, kind: Art
   const controller = createKindController(deps, KINDS[kind] as unknown as Kind<Artifact>, {
     status: (artifact) => ({ nodeCount: nodeCount(artifact) }),
     watches: [
-      // A node that is new or gone.
+      // A node that is new or gone; what is linked to it follows by its links.
       watching(stores.nodes, (change) =>
         change.initial || (change.type === 'set' && change.previous)
           ? []
-          : artifactsOf(deps, kind, change.object).map(keyOf),
+          : boundOn(deps, kind, change.object).map(keyOf),
       ),
       reportWatch(),
     ],
@@ -85,7 +86,7 @@ const factsOf = ({ state, pulledFor = '' }: ObservedArtifact) => `${state} ${pul
 function nodesOf({ stores, lookups }: ControllerDependencies, kind: ArtifactKind, artifact: Artifact): Set<EdgeNode> {
   const nodes = new Set<EdgeNode>();
   for (const name of artifact.spec.nodes ?? []) {
-    const node = lookups.nodeByUuid(name) ?? lookups.nodeByName(name);
+    const node = linkedNode(lookups)(name);
     if (node) nodes.add(node);
   }
   const name = v3Name(artifact);
@@ -97,11 +98,9 @@ function nodesOf({ stores, lookups }: ControllerDependencies, kind: ArtifactKind
   return nodes;
 }
 
-/** The artifacts that a node is to have. */
-function artifactsOf({ lookups }: ControllerDependencies, kind: ArtifactKind, node: EdgeNode): Artifact[] {
-  const bound = lookups
+/** The artifacts that entries on a node bind. */
+const boundOn = ({ lookups }: ControllerDependencies, kind: ArtifactKind, node: EdgeNode): Artifact[] =>
+  lookups
     .applicationsOn(node)
     .flatMap((application) => [...boundNames(application, kind)])
     .flatMap((name) => lookups.find(kind, name) ?? []);
-  return [...bound, ...lookups.linkedTo(node)(kind)];
-}

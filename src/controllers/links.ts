@@ -21,7 +21,6 @@ export function createLinks<T extends KindObject>(
   if (!links) return { obstacle: () => undefined, watches: [] };
   const { refusal } = links;
   const store = storeOf(stores, kind);
-  const nodeOf = (name: string) => lookups.nodeByUuid(name) ?? lookups.nodeByName(name);
   const isRefused = (object: T, node: EdgeNode) => refusal?.of(object, node) !== undefined;
   const linkedTo = (node: EdgeNode) => [nodeUuid(node), v3Name(node)].flatMap((name) => store.byIndex('linked', name));
 
@@ -33,10 +32,20 @@ export function createLinks<T extends KindObject>(
 
   return {
     obstacle: (object) =>
-      linkObstacle(object.spec.nodes ?? [], nodeOf, refusal && { ...refusal, of: (node) => isRefused(object, node) }),
+      linkObstacle(
+        object.spec.nodes ?? [],
+        linkedNode(lookups),
+        refusal && { ...refusal, of: (node) => isRefused(object, node) },
+      ),
     // Objects that exist at the start are reconciled anyway.
     watches: [watching(stores.nodes, (change) => (change.initial ? [] : concerned(change).map(keyOf)))],
   };
 }
+
+/** The node that a link names, by uuid or name. */
+export const linkedNode =
+  ({ nodeByUuid, nodeByName }: Pick<ControllerDependencies['lookups'], 'nodeByUuid' | 'nodeByName'>) =>
+  (name: string): EdgeNode | undefined =>
+    nodeByUuid(name) ?? nodeByName(name);
 
 const isNamedAlike = (a: EdgeNode, b: EdgeNode) => nodeUuid(a) === nodeUuid(b) && v3Name(a) === v3Name(b);
