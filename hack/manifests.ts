@@ -248,7 +248,7 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!(${marked('oldObject', 'labels', LABELS.inUse)} && oldObject.metadata.labels['${LABELS.inUse}'] == 'true') || ${BUILT_IN} || ${controller} || ${COLLECTOR}`,
           message: 'it is in use; first remove what names it',
-          messageExpression: `${marked('oldObject', 'annotations', ANNOTATIONS.usedBy)} ? oldObject.metadata.annotations['${ANNOTATIONS.usedBy}'] : 'it is in use; first remove what names it'`,
+          messageExpression: `string(${marked('oldObject', 'annotations', ANNOTATIONS.usedBy)} ? oldObject.metadata.annotations['${ANNOTATIONS.usedBy}'] : 'it is in use; first remove what names it')`,
         },
       ],
     },

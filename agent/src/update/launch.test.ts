@@ -98,7 +98,8 @@ test('a release that runs without a confirmed report is given up after ten minut
   expect(program.state).toEqual({ bad: {}, failure: { version: '2.0.0', reason }, finished: 'a1' });
 });
 
-test('a launcher that is stopped during a trial ends its agent and does not count the start', async () => {
+/** A launcher that is stopped while a release on trial runs, and what it ended with. */
+async function stoppedDuringTrial(before: (program: Program) => void = () => {}) {
   const program = onTrial(STAYS);
   let stop = () => {};
   const running = launched(program, {
@@ -107,8 +108,14 @@ test('a launcher that is stopped during a trial ends its agent and does not coun
     },
   });
   await expect.poll(() => readText(join(program.directory, LOG))).toBe('2.0.0\n');
+  before(program);
   stop();
-  expect(await running).toMatchObject({ becomes: undefined, code: 1 });
+  return { program, ended: await running };
+}
+
+test('a launcher that is stopped during a trial ends its agent and does not count the start', async () => {
+  const { program, ended } = await stoppedDuringTrial();
+  expect(ended).toMatchObject({ becomes: undefined, code: 1 });
   expect(program.state.trial).toEqual(trial());
 });
 
@@ -144,17 +151,7 @@ describe('while update.json cannot be written', () => {
   });
 
   test('a launcher that is stopped during a trial ends', async () => {
-    const program = onTrial(STAYS);
-    let stop = () => {};
-    const running = launched(program, {
-      onStop: (listener) => {
-        stop = listener;
-      },
-    });
-    await expect.poll(() => readText(join(program.directory, LOG))).toBe('2.0.0\n');
-    block(program);
-    stop();
-    expect(await running).toMatchObject({ becomes: undefined, code: 1 });
+    expect((await stoppedDuringTrial(block)).ended).toMatchObject({ becomes: undefined, code: 1 });
   });
 });
 
