@@ -92,7 +92,7 @@ async function makeObjects() {
   await post('/configmaps', { name: 'used', data: { a: 'b' } });
   await post('/volumeMounts', { name: 'used', secretName: 'used' });
   await post('/runtimeClasses', { name: 'used', handler: 'runc' });
-  for (const path of ['/models', '/knowledge']) await post(path, { name: 'used', repo: 'team/x', registryId: hub });
+  for (const path of ['/models', '/knowledge']) await post(path, { name: 'used', repo: 'team/x', registryId: hub, files: ['a'] });
   const namespace = cluster.namespace;
   const catalog = { bindPath: '/m', items: [{ name: 'used' }] };
   await cluster.kube.create(KINDS.applications.resource, {
