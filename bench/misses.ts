@@ -1,6 +1,10 @@
 const SPOKE_AT_ONCE =
   'The load makes all nodes speak within seconds, so that the writes of signs of life that are five minutes old fall into them as well (the notes count them), and a controller that has just been started is not warm. What one costs otherwise stands in the rows of `poll` and `heartbeat`.';
 
+const TEXT_OF_LISTS = 'Half of it makes JSON text; the rest makes the objects for it.';
+const LIVE_OBJECT =
+  'A single read asks the API server for its live object, so that it is never older than a write that was answered; parsing this and writing to sockets is most of the cost.';
+
 /** The reason why a budget is missed, in one sentence, by figure. Only those of missed budgets are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
   'provisioning.rate':
@@ -19,6 +23,16 @@ export const MISSES: Readonly<Record<string, string>> = {
     'The list is read right after thirty creates and edits, while what the controller writes about them still arrives; see `listing` for one at rest.',
   'growth.backP99':
     'All of them return within a second: each asks for its whole state and reports all that it runs, and the polls of the others wait behind these requests; the writes themselves yield to polls.',
+  'pull.throughput':
+    'It is what a link of one gigabit carries. Of the time a quarter is garbage collection, because an agent runs with the smallest young generation, which keeps it small at rest; a third waits for the disk.',
+  'pull.cpu': 'See the row above.',
+  'reads.applications.p99': TEXT_OF_LISTS,
+  'reads.applications.cpu': TEXT_OF_LISTS,
+  'reads.microservices.p99': TEXT_OF_LISTS,
+  'reads.microservices.cpu': TEXT_OF_LISTS,
+  'reads.ofApplication.cpu': LIVE_OBJECT,
+  'reads.application.cpu': LIVE_OBJECT,
+  'reads.microservice.cpu': LIVE_OBJECT,
   'reconnect.reconnected':
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };
