@@ -118,6 +118,7 @@ export async function createApp(
       leadership,
       credentials: await createCredentials(client, log, stop.signal),
       epochs,
+      listAgain: (store) => reflectors.find((reflector) => reflector.store === store)?.listAgain(),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
       addressOf: (request) => addressOf(request, config.server.trustProxy),

@@ -135,6 +135,8 @@ export interface AgentOptions {
   revisionKey?: string;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
+  /** begins a new list of a store that lags behind, and returns at once; without it the store catches up by its watch alone */
+  listAgain?: (store: Store<KubeObject>) => void;
   /** without them every list of sessions is empty */
   sessions?: NodeSessions;
   /** the audit log, and whether it has the addresses of clients; without it nothing is recorded */

@@ -124,6 +124,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
         const { resource } = required[index] as Store<KubeObject>;
         return (await client.listPage(resource, { namespace, limit: 1, timeoutMs: LIVE_VERSION_MS })).resourceVersion;
       },
+      listAgain: (index) => options.listAgain?.(required[index] as Store<KubeObject>),
       clock,
     }),
   });

@@ -331,6 +331,49 @@ describe('the reflector', () => {
     expect(store.list().map((object) => object.metadata.name)).toEqual(['b']);
   });
 
+  test('takes a new list at once when one is requested, and only one however often it is', async () => {
+    const { clock, asked, store, reflector } = makeReflector([
+      open(added('a', 9), END),
+      open(added('a', 9), bookmark(30, true), bookmark(31)),
+    ]);
+    await clock.advance(10_000);
+    expect(store.seenTo).toBe('10');
+    for (let i = 0; i < 3; i++) reflector.listAgain();
+    expect(store.list().map((object) => object.metadata.name)).toEqual(['a']);
+    await clock.advance(0);
+    expect(asked()).toEqual(['stream', 'stream']);
+    expect(store.seenTo).toBe('31');
+  });
+
+  test('goes on with the list that it takes when another one is requested', async () => {
+    const { clock, asked, store, reflector } = makeReflector([
+      async function* (options) {
+        options.onOpen?.();
+        yield added('a', 9);
+        await pass(clock, 1_000, options);
+        yield END;
+        await pass(clock, 60_000, options);
+      },
+    ]);
+    await clock.advance(500);
+    reflector.listAgain();
+    await clock.advance(1_000);
+    expect(asked()).toEqual(['stream']);
+    expect(store.seenTo).toBe('10');
+  });
+
+  test('takes a list after a pause when it is requested during the pause', async () => {
+    const { clock, asked, reflector } = makeReflector([
+      closing(new TransportError('lost', ''), added('a', 9), END),
+      open(added('a', 9), END),
+    ]);
+    await clock.advance(10);
+    expect(asked()).toEqual(['stream']);
+    reflector.listAgain();
+    await clock.advance(10_000);
+    expect(asked()).toEqual(['stream', 'stream']);
+  });
+
   test('continues a list with the inconsistent token when its token has expired, and watches from the version of the first page', async () => {
     const expired = new ApiError(410, { reason: 'Expired', metadata: { continue: 'inconsistent' } }, 'list configmaps');
     const { clock, asked, lists, store } = makeReflector([open()], { lists: 'pages' }, [

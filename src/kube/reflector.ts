@@ -78,6 +78,8 @@ export interface Reflector<T extends KubeObject> extends AsyncDisposable {
   readonly health: ReflectorHealth;
   /** Takes a new list, after the datastore was restored from a backup: known versions cannot be compared with new ones. */
   restart(): void;
+  /** Takes a new list, since the store may lag behind although its connection is open. One that is being taken goes on. */
+  listAgain(): void;
 }
 
 /** What follows from the end of a watch or list: how to continue, and the pause before. */
@@ -94,6 +96,8 @@ class RestoredError extends Error {
   override readonly name = 'RestoredError';
 }
 
+class ListAgainError extends Error {}
+
 /**
  * The retry policy as a table. After a lost connection no event is missed, since the server sends all events after the last
  * version again. After an unreadable event, or with a version that the server no longer has, a new list is necessary.
@@ -106,6 +110,7 @@ export function reactTo(error: unknown): Reaction {
   if (isInvalid(error)) return { reason: 'invalid', next: 'relist', pause: 'backoff' };
   if (error instanceof ApiError) return { reason: `http-${error.status}`, next: 'resume', pause: 'backoff' };
   if (error instanceof RestoredError) return { reason: 'restored', next: 'relist', pause: 'backoff' };
+  if (error instanceof ListAgainError) return { reason: 'list-again', next: 'relist', pause: 'none' };
   if (error instanceof TransportError) {
     const unreadable = error.code === 'malformed' || error.code === 'too-large';
     return { reason: error.code, next: unreadable ? 'relist' : 'resume', pause: 'backoff' };
@@ -155,7 +160,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let serverErrors = 0;
   let refusals = 0;
   /** closes the present connection, so that a new list is taken */
-  let hangUp: (() => void) | undefined;
+  let hangUp: ((why: Error) => void) | undefined;
   let health: ReflectorHealth = { state: 'listing', since: clock.wall() };
 
   function enter(state: ReflectorHealth['state'], lastError?: string) {
@@ -272,7 +277,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const [shortest, longest] = timing.watchMs;
     const watchMs = shortest + random() * (longest - shortest);
     using guards = startGuards(clock, stop.signal, watchMs + timing.graceMs);
-    hangUp = () => guards.hangUp(new RestoredError('it is known from elsewhere'));
+    hangUp = guards.hangUp;
     if (listing) guards.expectEventsEvery(timing.listIdleMs);
     else if (bookmarks) guards.expectEventsEvery(timing.idleMs);
     const events = client.watch(store.resource, {
@@ -338,7 +343,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     restart() {
       store.distrust();
       cursor = undefined;
-      hangUp?.();
+      hangUp?.(new RestoredError('it is known from elsewhere'));
+    },
+    listAgain() {
+      if (cursor !== undefined) hangUp?.(new ListAgainError('a new list was requested'));
+      cursor = undefined;
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new DOMException('the reflector is stopped', 'AbortError'));

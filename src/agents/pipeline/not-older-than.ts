@@ -1,4 +1,5 @@
 import { type Clock, compareResourceVersions, type KubeObject, type Store } from '../../kube/mod.ts';
+import { createTokenBuckets } from '../../kube/token-bucket.ts';
 import { notReady } from '../failure.ts';
 
 /**
@@ -9,15 +10,21 @@ import { notReady } from '../failure.ts';
  *
  * Form: `<replica>:<version>.<version>...`, a resource version for each store in a fixed order, 0 for none. Opaque to
  * agents.
+ *
+ * The bound may come from another datastore: etcd was restored, or the objects were copied into an empty one. Nothing in a
+ * resource version shows that, so neither case may keep an agent out:
+ * - A version ahead of the API server itself is of another datastore. It is ignored, and is not part of the next bound.
+ * - Otherwise the store is listed again. The list has everything that this datastore had when it began, so the store has
+ *   reached whatever the bound means, and the next request is served.
  */
 export interface NotOlderThan {
   /** The bound of a response made now, no older than the one presented. */
   bound(presented: string | undefined): string;
   /**
-   * Resolves when this replica has reached the bound, usually at once. Rejects with 503 when that takes too long. A bound that
-   * is ahead of the API server, since etcd was restored, is ignored.
+   * Undefined when this replica has reached the bound, which is usual. Otherwise resolves once it has, with what is still valid
+   * of the bound. Rejects with 503 when that takes too long.
    */
-  reached(presented: string | undefined): Promise<void> | undefined;
+  reached(presented: string | undefined, node: string): Promise<string> | undefined;
 }
 
 export interface NotOlderThanOptions {
@@ -27,59 +34,104 @@ export interface NotOlderThanOptions {
   replica: string;
   /** the present resource version of a resource, from the API server itself */
   liveVersion(store: number): Promise<string>;
+  /** begins a new list of a store, and returns at once */
+  listAgain(store: number): void;
   clock: Pick<Clock, 'now' | 'after'>;
 }
 
 /** How long a request waits for a replica that is behind the bound. */
 const PATIENCE_MS = 2_000;
 const LOOK_EVERY_MS = 50;
-/** How long a version read from the API server is cached. */
-const LIVE_MS = 5_000;
+/** A store is listed again at most so often because of bounds. */
+const LISTS_MS = 30_000;
+/** Limit of one node, which may send any bound. An honest one needs a list or two after a restore. */
+const LISTS_OF_NODE = { perSecond: 1 / 600, burst: 3 };
 const NONE = '0';
 
-export function createNotOlderThan({ stores, replica, liveVersion, clock }: NotOlderThanOptions): NotOlderThan {
-  const live = stores.map(() => ({ at: Number.NEGATIVE_INFINITY, version: undefined as Promise<string> | undefined }));
+interface Bound {
+  replica: string;
+  versions: readonly string[];
+}
+
+export function createNotOlderThan({
+  stores,
+  replica,
+  liveVersion,
+  listAgain,
+  clock,
+}: NotOlderThanOptions): NotOlderThan {
+  const reads = new Map<number, { at: number; version: Promise<string> }>();
+  /** when each store was listed again last */
+  const listedAt = new Map<number, number>();
+  const listsOfNodes = createTokenBuckets({ clock, ...LISTS_OF_NODE });
 
   function behind(versions: readonly string[]): number[] {
     return stores.flatMap(({ seenTo }, i) => (isOlder(seenTo ?? NONE, versions[i] ?? NONE) ? [i] : []));
   }
 
-  async function settle(versions: readonly string[]): Promise<void> {
-    const deadline = clock.now() + PATIENCE_MS;
+  async function settle({ replica, versions }: Bound, node: string): Promise<string> {
+    const arrivedAt = clock.now();
+    const deadline = arrivedAt + PATIENCE_MS;
     let missing = behind(versions);
     while (missing.length > 0 && clock.now() < deadline) {
       await new Promise<void>((resolve) => void clock.after(LOOK_EVERY_MS, resolve));
       missing = behind(versions);
     }
-    for (const i of missing) {
-      // Without the API server it is more likely that this replica lags than that the datastore was restored.
-      const present = await ask(i).catch(() => undefined);
-      if (present === undefined || !isOlder(present, versions[i] ?? NONE))
-        throw notReady('this replica lags behind: ask again', 1);
-    }
+    const valid = [...versions];
+    const live = new Set<number>();
+    await Promise.all(
+      missing.map(async (i) => {
+        // Without the API server it is more likely that this replica lags than that the bound is of another datastore.
+        const present = await ask(i, arrivedAt).catch(() => undefined);
+        if (present === undefined) return;
+        if (isOlder(present, versions[i] ?? NONE)) valid[i] = NONE;
+        else live.add(i);
+      }),
+    );
+    missing = behind(valid);
+    if (missing.length === 0) return format({ replica, versions: valid });
+    catchUp(
+      missing.filter((i) => live.has(i)),
+      node,
+    );
+    throw notReady('this replica lags behind: ask again', 1);
   }
 
-  function ask(i: number): Promise<string> {
-    const known = live[i];
-    if (known?.version && clock.now() - known.at < LIVE_MS) return known.version;
-    const version = liveVersion(i);
-    live[i] = { at: clock.now(), version };
-    version.catch(() => {
-      live[i] = { at: Number.NEGATIVE_INFINITY, version: undefined };
+  /**
+   * The version of the API server, read after the request arrived: an earlier one says nothing of a bound that another replica
+   * issued meanwhile. Requests that wait at the same time share the read, so there is one in two seconds at most.
+   */
+  function ask(i: number, arrivedAt: number): Promise<string> {
+    const known = reads.get(i);
+    if (known && known.at > arrivedAt) return known.version;
+    const read = { at: clock.now(), version: liveVersion(i) };
+    reads.set(i, read);
+    read.version.catch(() => {
+      if (reads.get(i) === read) reads.delete(i);
     });
-    return version;
+    return read.version;
+  }
+
+  function catchUp(late: readonly number[], node: string): void {
+    const now = clock.now();
+    const due = late.filter((i) => now - (listedAt.get(i) ?? Number.NEGATIVE_INFINITY) >= LISTS_MS);
+    if (due.length === 0 || !listsOfNodes.take(node)) return;
+    for (const i of due) {
+      listedAt.set(i, now);
+      listAgain(i);
+    }
   }
 
   return {
     bound(presented) {
       const before = parse(presented)?.versions ?? [];
       const versions = stores.map(({ latest }, i) => newer(latest ?? NONE, before[i] ?? NONE));
-      return `${replica}:${versions.join('.')}`;
+      return format({ replica, versions });
     },
-    reached(presented) {
+    reached(presented, node) {
       const bound = parse(presented);
       if (!bound || bound.replica === replica || behind(bound.versions).length === 0) return undefined;
-      return settle(bound.versions);
+      return settle(bound, node);
     },
   };
 }
@@ -87,10 +139,12 @@ export function createNotOlderThan({ stores, replica, liveVersion, clock }: NotO
 const BOUND = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
 
 /** Undefined for a text that is no bound. */
-function parse(text: string | undefined): { replica: string; versions: string[] } | undefined {
+function parse(text: string | undefined): Bound | undefined {
   const [, replica, versions] = BOUND.exec(text ?? '') ?? [];
   return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('.') } : undefined;
 }
+
+const format = ({ replica, versions }: Bound) => `${replica}:${versions.join('.')}`;
 
 /** False for versions that cannot be compared. */
 const isOlder = (a: string, b: string) => (compareResourceVersions(a, b) ?? 0) < 0;

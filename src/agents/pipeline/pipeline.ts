@@ -72,11 +72,13 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     });
 
   const notOlderThan: Step = ({ route, call }) => {
-    const isBound = call && route?.notOlderThan && !isThirdParty(call);
-    const reached = isBound ? options.notOlderThan.reached(call.notOlderThan) : undefined;
+    if (!call || !route?.notOlderThan || isThirdParty(call)) return undefined;
+    const reached = options.notOlderThan.reached(call.notOlderThan, call.uuid);
     // The request is a contact, also if this replica cannot serve it in time.
-    if (reached && call) observe(call);
-    return reached;
+    if (reached) observe(call);
+    return reached?.then((valid) => {
+      call.notOlderThan = valid;
+    });
   };
 
   const epoch: Step = ({ route, call }) => {
