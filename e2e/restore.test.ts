@@ -1,10 +1,12 @@
-import { cpSync, rmSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { isDeepStrictEqual } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { findTools } from '../hack/binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { freePort } from '../hack/ports.ts';
 import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
@@ -65,6 +67,11 @@ const containerOf = async (name: string) =>
       labels['skerry.dev/agent'] === agentId,
   )?.id;
 let agentId = '';
+/** The agent that runs an application; containers of others may have its name. */
+const agentOf = async (name: string) =>
+  (await stack.containers()).find(
+    ({ labels, state }) => labels['skerry.dev/application'] === name && state === 'running',
+  )?.labels['skerry.dev/agent'] ?? '';
 const epochLogNow = async () => {
   const map = await stack.kube.get<{ data: { epochs: string } }>(
     `/api/v1/namespaces/${stack.namespace}/configmaps/skerry-epochs`,
@@ -89,16 +96,13 @@ const restored = () =>
     },
     { timeoutMs: 150_000 },
   );
-/** Accepts the epoch as the message of the condition says. */
+/** Accepts the epoch that the message of the condition names, with the commands of docs/backup.md. */
 const accept = async (message: string) => {
   const [, annotation = '', epoch = ''] = /--overwrite (\S+)=(\S+)$/.exec(message) ?? [];
   expect(annotation, message).toBe('skerry.dev/accept-epoch');
-  await stack.kube.request(
-    'PATCH',
-    `/apis/skerry.dev/v3/namespaces/${stack.namespace}/edgenodes/${NODE}`,
-    { metadata: { annotations: { [annotation]: epoch } } },
-    'application/merge-patch+json',
-  );
+  const [get = '', annotate = ''] = commandsOf('kubectl (?:get|annotate) edgenodes');
+  expect(await typed(get)).toContain(`${annotation}=${epoch}`);
+  await typed(annotate.replace(/(?<=accept-epoch=)\S+$/, epoch));
 };
 /** Waits until the agent has saved a position that the snapshot does not have. */
 const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) =>
@@ -116,10 +120,7 @@ const ids: Record<string, string | undefined> = {};
 test('containers keep running when etcd is restored from a snapshot while the controller runs', async () => {
   await stack.apply(await app('kept', 'k1', { uuid: APPLICATION }));
   await untilReady(stack, 'kept');
-  agentId =
-    (await stack.containers()).find(({ labels }) => labels['skerry.dev/application'] === 'kept')?.labels[
-      'skerry.dev/agent'
-    ] ?? '';
+  agentId = await agentOf('kept');
   let before = await epochLogNow();
   await until(
     'the epoch log to have a sequence number, and to rest',
@@ -266,6 +267,68 @@ test.runIf(NIGHTLY)(
   },
   600_000,
 );
+
+test('the copy of kubectl skerry backup, restored into an empty cluster as docs/backup.md says, replaces no container and needs no new provisioning', async () => {
+  const secret = 'of-backup';
+  await stack.kube.apply({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: secret, namespace: stack.namespace, labels: { 'skerry.dev/shareable': 'true' } },
+    stringData: { password: 'word' },
+  } as never);
+  const manifest = await app('kept', 'k4', { uuid: APPLICATION });
+  const [web] = manifest.spec.microservices as { container: object }[];
+  const env = [{ key: 'PASSWORD', valueFromSecret: `${secret}/password` }];
+  await stack.apply({
+    ...manifest,
+    spec: { ...manifest.spec, microservices: [{ ...web, container: { ...web?.container, env } }] },
+  });
+  await until('the copied version to run', async () => (await greeting('kept')) === 'k4\n', { timeoutMs: 180_000 });
+  await untilReady(stack, 'kept', 120_000);
+  const uuid = (await stack.node(NODE))?.status?.uuid;
+  agentId ||= await agentOf('kept');
+  ids.kept = await containerOf('kept');
+  expect(ids.kept).toBeDefined();
+  const lacks = async () => (await conditionOf('DatastoreRestored'))?.status;
+  const before = await lacks();
+  const [backup = '', copy = '', wait = ''] = commandsOf('kubectl (?:skerry (?:backup|restore)|wait) ');
+  expect(await typed(backup)).toMatch(/^skerry-backup\.json: \d+ objects of namespace /);
+
+  await controller.kill();
+  await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
+  await installCrds(cluster.kubeconfig);
+  await stack.install();
+  expect(await typed(copy)).toMatch(/^\d+ created, 0 there already, 0 failed\n$/);
+  expect(await typed(copy)).toMatch(/^0 created, \d+ there already, 0 failed\n$/);
+  controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+  expect(await typed(wait)).toContain(`edgenode.skerry.dev/${NODE} condition met`);
+  await untilReady(stack, 'kept', 180_000);
+  expect((await stack.node(NODE))?.status?.uuid).toBe(uuid);
+  expect(await containerOf('kept')).toBe(ids.kept);
+  expect(await greeting('kept')).toBe('k4\n');
+  await until('the node to lack no more than before', async () => (await lacks()) === before, { timeoutMs: 120_000 });
+}, 900_000);
+
+const page = readFileSync(join(import.meta.dirname, '../docs/backup.md'), 'utf8');
+
+/** The commands of the page that begin so, in its order. */
+const commandsOf = (start: string) =>
+  [...page.matchAll(new RegExp(`^ {4}(${start}.*)$`, 'gm'))].map(([, command = '']) => command);
+
+/** What a command prints that is typed with the plugin installed; the namespace is the one of this test. */
+async function typed(command: string): Promise<string> {
+  const bin = join(folder, 'bin');
+  mkdirSync(bin, { recursive: true });
+  const plugin = join(bin, 'kubectl-skerry');
+  const program = join(import.meta.dirname, '../bin/kubectl-skerry.cjs');
+  writeFileSync(plugin, `#!/bin/sh\nexec ${process.execPath} ${program} "$@"\n`, { mode: 0o755 });
+  if (!existsSync(join(bin, 'kubectl'))) symlinkSync((await findTools(['kubectl'])).kubectl, join(bin, 'kubectl'));
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, KUBECONFIG: cluster.kubeconfig };
+  const own = command.replace('--namespace skerry', `--namespace ${stack.namespace}`);
+  expect(own, 'the page has the command, with its namespace').not.toBe(command);
+  const { stdout } = await promisify(execFile)('sh', ['-c', own], { env, cwd: folder });
+  return stdout;
+}
 
 async function restore(): Promise<void> {
   await cluster.whileDown((etcd) => {

@@ -1,6 +1,7 @@
 import type { Command } from './command.ts';
 import { rebuild, start, stop } from './commands/actions.ts';
 import { apply } from './commands/apply.ts';
+import { backup, restore } from './commands/backup.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
 import { get } from './commands/get.ts';
@@ -19,5 +20,7 @@ export const COMMANDS: readonly Command[] = [
   rebuild,
   nodes,
   upgradeAgent,
+  backup,
+  restore,
   doctor,
 ];

@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
+import { kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { agreementTables } from '../../src/api/_agreement.ts';
 import { readSpec } from '../../src/api/normal-form.ts';
@@ -472,6 +473,113 @@ describe('nodes and upgrade-agent', () => {
   });
 });
 
+describe('backup and restore', () => {
+  const secret = (called: string, more: object = {}) => ({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: called, namespace: cluster.namespace, ...more },
+    data: { key: 'eA==' },
+  });
+  const made = (metadata: { uid?: string; name: string }, kind: string, apiVersion = 'skerry.dev/v3') => ({
+    ownerReferences: [{ apiVersion, kind, name: metadata.name, uid: metadata.uid ?? '' }],
+  });
+
+  /** The plugin in a new namespace, and what is there. */
+  async function elsewhere(suffix: string) {
+    const namespace = `${cluster.namespace}-${suffix}`;
+    const admin = await kubeFromFile(inject('kubeconfig'));
+    await admin.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+    admin.close();
+    return {
+      skerry: createPlugin(cluster.kube, namespace),
+      at: (called: string) => ({ namespace, name: called }),
+    };
+  }
+
+  test('a copy has objects, keys and identities, and is restored in another namespace with Secrets that belong to the new objects', async () => {
+    const { kube, namespace } = cluster;
+    await apply(`${plant()}---\nkind: EdgeNode\nmetadata: {name: ${name}-gw}\nspec: {description: hall}\n`);
+    const node = await kube.get(RESOURCES.nodes, { namespace, name: `${name}-gw` });
+    const uuid = '3b2f3f5e-3f0a-4a7e-9c39-6f6f3f0a4a7e';
+    const status = { observedGeneration: 1, uuid };
+    const ref = { namespace, name: `${name}-gw` };
+    await kube.patch(RESOURCES.nodes, ref, { type: 'merge', body: { status } }, { subresource: 'status' });
+    await kube.create<Secret>(RESOURCES.secrets, secret('skerry-revision-key'));
+    await kube.create<Secret>(RESOURCES.secrets, secret(`${name}-key`, made(node.metadata, 'EdgeNode')));
+    const certificate = made(
+      { name: 'tls', uid: '00000000-0000-4000-8000-000000000001' },
+      'Certificate',
+      'cert-manager.io/v1',
+    );
+    await kube.create<Secret>(RESOURCES.secrets, secret(`${name}-tls`, certificate));
+    const labels = { 'skerry.dev/provisioning-key': uuid };
+    await kube.create<Secret>(RESOURCES.secrets, secret(`${name}-of-minutes`, { labels }));
+    const path = file('a former copy that all may read', 'copy.json');
+    expect(await skerry('backup', '-f', path)).toMatchObject({ code: 0, err: '' });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+
+    const other = await elsewhere('copy');
+    const first = await other.skerry('restore', '-f', path);
+    expect(first).toMatchObject({
+      code: 0,
+      err: '',
+      out: expect.stringMatching(/^\d+ created, 0 there already, 0 failed\n$/),
+    });
+    expect((await other.skerry('restore', '-f', path)).out).toMatch(/^0 created, \d+ there already, 0 failed\n$/);
+    const copy = await kube.get(RESOURCES.nodes, other.at(`${name}-gw`));
+    expect(copy).toMatchObject({ spec: { description: 'hall' }, metadata: { labels: { 'skerry.dev/uuid': uuid } } });
+    expect((await kube.get(RESOURCES.applications, other.at(name))).spec.microservices).toHaveLength(2);
+    const key = await kube.get<Secret>(RESOURCES.secrets, other.at(`${name}-key`));
+    expect(key).toMatchObject({ data: { key: 'eA==' }, metadata: made(copy.metadata, 'EdgeNode') });
+    const tls = await kube.get<Secret>(RESOURCES.secrets, other.at(`${name}-tls`));
+    expect(tls.metadata.ownerReferences).toBeUndefined();
+    expect(await kube.find(RESOURCES.secrets, other.at(`${name}-of-minutes`))).toBeUndefined();
+
+    const mine = { data: { key: 'eQ==' } };
+    await kube.patch(RESOURCES.secrets, other.at('skerry-revision-key'), { type: 'merge', body: mine });
+    expect(await other.skerry('restore', '-f', path)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('made a key of its own (Secret skerry-revision-key)'),
+    });
+  });
+
+  test('the epoch log is restored only after everything else, so that nodes retain what could not be', async () => {
+    const { kube } = cluster;
+    const other = await elsewhere('part');
+    const log = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'skerry-epochs' }, data: { epochs: '' } };
+    const copied = (description: object) => ({
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name },
+      spec: { ...description },
+    });
+    const copyOf = (...items: object[]) => file(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }), 'part.json');
+    const refused = await other.skerry('restore', '-f', copyOf(log, copied({ ofNextYear: 1 })));
+    expect(refused).toMatchObject({ code: 1, out: '0 created, 0 there already, 2 failed\n' });
+    expect(refused.err).toMatch(/edgenode\/.*unknown field "spec.ofNextYear"/);
+    expect(refused.err).toMatch(/configmap\/skerry-epochs: not created before all others are/);
+    expect(await kube.find(RESOURCES.configMaps, other.at('skerry-epochs'))).toBeUndefined();
+    const after = await other.skerry('restore', '-f', copyOf(log, copied({ description: 'hall' })));
+    expect(after).toMatchObject({ code: 0, out: '2 created, 0 there already, 0 failed\n' });
+    expect(await kube.find(RESOURCES.configMaps, other.at('skerry-epochs'))).toBeDefined();
+  });
+
+  test('a copy is written to the standard output, and over no folder', async () => {
+    const { out, err, code } = await skerry('backup', '-f', '-');
+    expect({ code, err }).toEqual({ code: 0, err: expect.stringMatching(/^\d+ objects of namespace /) });
+    expect(JSON.parse(out)).toMatchObject({ kind: 'List', items: expect.any(Array) });
+    expect(await skerry('backup', '-f', folder)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('is no regular file'),
+    });
+  });
+
+  test('a file that is no copy is refused', async () => {
+    const refused = await skerry('restore', '-f', file('kind: List'));
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/is no file of kubectl skerry backup$/m) });
+  });
+});
+
 describe('describe, doctor and completion', () => {
   test('a page has facts, microservices and events', async () => {
     await apply(plant());
@@ -527,6 +635,7 @@ describe('a command line', () => {
     [['stop'], /usage: kubectl skerry stop APP\[\/MS\]/],
     [['stop', 'a/b/c'], /"a\/b\/c" must be <application> or/],
     [['apply'], /apply needs -f FILE/],
+    [['backup'], /backup needs -f FILE/],
     [['upgrade-agent'], /needs either names of nodes or --selector LABELS/],
     [['upgrade-agent', 'a', '--version', 'new'], /--version "new" must be a version such as 1\.2\.3/],
     [['upgrade-agent', 'a', '--timeout', '5'], /--timeout "5" must be a time such as 90s/],

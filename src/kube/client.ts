@@ -31,6 +31,8 @@ export interface WriteOptions extends CallOptions {
   fieldManager?: string;
   subresource?: string;
   dryRun?: boolean;
+  /** refuses an object with fields that the API server does not know; otherwise it drops them */
+  isStrict?: boolean;
 }
 
 export interface JsonPatchOperation {
@@ -184,6 +186,7 @@ function clientOver(core: Core): KubeClient {
     const path = withQuery(pathOf(resource, ref.namespace, ref.name, options.subresource), {
       fieldManager: options.fieldManager,
       dryRun: options.dryRun ? 'All' : undefined,
+      fieldValidation: options.isStrict ? 'Strict' : undefined,
       ...query,
     });
     const result = (await perform({ ...call, resource: nameOf(resource), path }, options)) as T;

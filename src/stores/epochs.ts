@@ -16,7 +16,7 @@ import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient, type KubeObject, type Log, type Store, sleep } from '../kube/mod.ts';
 import type { EssentialStores } from './stores.ts';
 
-const NAME = 'skerry-epochs';
+export const EPOCH_LOG = 'skerry-epochs';
 const KEY = 'epochs';
 const CALL_MS = 5_000;
 /** Delay of the next sequence number after a change: short enough for the next report of an agent, at most one per second. */
@@ -61,7 +61,7 @@ export interface EpochsOptions {
  */
 export function createEpochs(options: EpochsOptions): Epochs {
   const { client, namespace, stores, log } = options;
-  const ref = { namespace, name: NAME };
+  const ref = { namespace, name: EPOCH_LOG };
   let epochLog: EpochLog = [];
   const listeners = new Set<() => void>();
   const restoreListeners = new Set<(lost: string, now: string) => void>();
@@ -168,7 +168,7 @@ export function createEpochs(options: EpochsOptions): Epochs {
 
   // Writes of other replicas. When they do not continue the known log, the log is read from the API server.
   stores.configMaps.subscribe(({ type, object }) => {
-    if (object.metadata.name !== NAME || object.metadata.namespace !== namespace) return;
+    if (object.metadata.name !== EPOCH_LOG || object.metadata.namespace !== namespace) return;
     const seen = type === 'delete' ? [] : parseEpochLog(object.data?.[KEY]);
     const known = latestPosition(epochLog);
     if (!known || isIssued(seen, known)) advance(seen);

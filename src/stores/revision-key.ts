@@ -4,7 +4,7 @@ import type { Secret } from '../api/resources.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { isAlreadyExists, type KubeClient } from '../kube/mod.ts';
 
-const NAME = 'skerry-revision-key';
+export const REVISION_KEY_SECRET = 'skerry-revision-key';
 const KEY = 'key';
 
 /**
@@ -16,14 +16,14 @@ export async function readRevisionKey(
   { client, namespace }: { client: KubeClient; namespace: string },
   signal: AbortSignal,
 ): Promise<string> {
-  const ref = { namespace, name: NAME };
+  const ref = { namespace, name: REVISION_KEY_SECRET };
   const known =
     (await client.find<Secret>(RESOURCES.secrets, ref, { signal })) ?? (await create(client, namespace, signal));
   const secret = known ?? (await client.get<Secret>(RESOURCES.secrets, ref, { signal }));
   const key = secret.data?.[KEY];
   if (!key)
     throw new Error(
-      `the Secret ${namespace}/${NAME} has no "${KEY}"; restore it from a backup, or delete it to have a new one made`,
+      `the Secret ${namespace}/${REVISION_KEY_SECRET} has no "${KEY}"; restore it from a backup, or delete it to have a new one made`,
     );
   return key;
 }
@@ -32,7 +32,7 @@ async function create(client: KubeClient, namespace: string, signal: AbortSignal
   const secret: Secret = {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { name: NAME, namespace },
+    metadata: { name: REVISION_KEY_SECRET, namespace },
     immutable: true,
     type: 'Opaque',
     data: { [KEY]: randomBytes(32).toString('base64') },

@@ -69,7 +69,8 @@ export function createNotOlderThan({
     return stores.flatMap(({ seenTo }, i) => (isOlder(seenTo ?? NONE, versions[i] ?? NONE) ? [i] : []));
   }
 
-  async function settle({ replica, versions }: Bound, node: string): Promise<string> {
+  async function settle(bound: Bound, node: string): Promise<string> {
+    const { versions } = bound;
     const arrivedAt = clock.now();
     const deadline = arrivedAt + PATIENCE_MS;
     let missing = behind(versions);
@@ -89,7 +90,7 @@ export function createNotOlderThan({
       }),
     );
     missing = behind(valid);
-    if (missing.length === 0) return format({ replica, versions: valid });
+    if (missing.length === 0) return format({ ...bound, versions: valid });
     catchUp(
       missing.filter((i) => live.has(i)),
       node,

@@ -61,3 +61,22 @@ test('a store of another kind that is never complete does not keep agents waitin
   expect(other.synced).toBe(false);
   expect((await replica.as(node, key, 'GET', '/changes')).status).toBe(200);
 });
+
+test('a bound of another datastore that is ahead of the API server is not sent back', async () => {
+  const client = { listPage: async () => ({ items: [], resourceVersion: '2' }) };
+  const { clock, node, key, replica } = await startWithNode({ client: client as never });
+  await using _ = replica;
+  let isServed = false;
+  const response = replica
+    .as(node, key, 'GET', '/registries', { headers: { 'skerry-not-older-than': 'old:900000' } })
+    .finally(() => {
+      isServed = true;
+    });
+  while (!isServed) {
+    await clock.advance(50);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  const { status, headers } = await response;
+  expect(status).toBe(200);
+  expect(headers['skerry-not-older-than']).toMatch(/^[\w-]{36}:\d{1,5}\./);
+});
