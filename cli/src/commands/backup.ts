@@ -124,7 +124,9 @@ function write(file: string, text: string): void {
 function isOfInstallation({ kind, type = '', metadata: { name, labels = {}, deletionTimestamp } }: Item): boolean {
   if (deletionTimestamp !== undefined) return false;
   if (kind === 'Secret')
-    return !/^(helm\.sh\/|kubernetes\.io\/service-account-token|bootstrap\.)/.test(type) && !labels[LABELS.provisioningKey];
+    return (
+      !/^(helm\.sh\/|kubernetes\.io\/service-account-token|bootstrap\.)/.test(type) && !labels[LABELS.provisioningKey]
+    );
   if (kind !== 'ConfigMap' || labels[LABELS.shareable] !== undefined) return true;
   return name !== 'kube-root-ca.crt' && labels['app.kubernetes.io/managed-by'] !== 'Helm';
 }
