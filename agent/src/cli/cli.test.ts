@@ -87,7 +87,11 @@ const wrong: Record<string, [string[], number, RegExp]> = {
     2,
     /there is no file \/nowhere\/x\.yaml/,
   ],
-  'provision without a join string': [['provision'], 2, /the join string is missing\nIt is an argument, or in \$SKERRY_JOIN/],
+  'provision without a join string': [
+    ['provision'],
+    2,
+    /the join string is missing\nIt is an argument, or in \$SKERRY_JOIN/,
+  ],
 };
 for (const [name, [args, code, text]] of Object.entries(wrong))
   test(`${name} is an error with a next step`, async () => {
