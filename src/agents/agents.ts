@@ -7,12 +7,13 @@ import type {
   AgentStores,
   CurrentValues,
   InternalCredentials,
+  InternalHandlers,
   Leadership,
   Observations,
   ProvisioningKeys,
 } from './dependencies.ts';
 import { createCurrentValues } from './leader/current-values.ts';
-import { createLeaderClient } from './leader/leader-client.ts';
+import { createLeaderClient, type LeaderClient } from './leader/leader-client.ts';
 import { createLeaderServer, type LeaderServer } from './leader/leader-server.ts';
 import { createObservationForwarder } from './leader/observation-forwarder.ts';
 import { createObservations } from './leader/observations.ts';
@@ -26,6 +27,8 @@ export interface AgentsOptions extends AgentOptions {
   provisioningKeys: ProvisioningKeys;
   leadership: Leadership;
   credentials: InternalCredentials;
+  /** what the leader answers to other replicas besides what agents need */
+  internalHandlers?: InternalHandlers;
   epochs?: AgentRoutesOptions['epochs'];
   /** name of this replica, unique */
   identity: string;
@@ -45,6 +48,8 @@ export interface Agents extends AsyncDisposable {
   readonly currentValues: CurrentValues;
   /** the server for other replicas */
   readonly leaderServer: LeaderServer;
+  /** the client for the leader */
+  readonly leader: Pick<LeaderClient, 'call'>;
   /** Shares used tokens with other replicas until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -56,7 +61,10 @@ export function createAgents(options: AgentsOptions): Agents {
   const forwarder = createObservationForwarder({ leadership, leader, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
   const routes = createAgentRoutes({ ...options, forwarder, used, clock, metrics });
-  const leaderServer = createLeaderServer({ leadership, forwarder, observations, used, credentials, clock, log });
+  const leaderServer = createLeaderServer({
+    ...{ leadership, forwarder, observations, used, credentials, clock, log },
+    handlers: options.internalHandlers,
+  });
 
   return {
     routes,
@@ -74,6 +82,7 @@ export function createAgents(options: AgentsOptions): Agents {
     },
     currentValues: createCurrentValues({ leadership, leader, observations, forwarder, clock }),
     leaderServer,
+    leader,
     run: (signal) => shareTokens({ leadership, client: leader, used, replica: identity, clock, log }, signal),
     async [Symbol.asyncDispose]() {
       await routes[Symbol.asyncDispose]();

@@ -96,6 +96,9 @@ export interface CurrentValues {
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
 
+/** What the leader answers to requests of other replicas, by path: the value becomes JSON. */
+export type InternalHandlers = Readonly<Record<string, (body: unknown) => unknown>>;
+
 /** Every hook is optional and must not throw. Labels have a low cardinality. */
 export interface AgentMetrics {
   agent?(what: AgentMetric, detail?: string): void;
@@ -118,6 +121,8 @@ export type AgentMetric =
 
 /** The exec and log sessions that the agents of nodes are to connect to. */
 export interface NodeSessions {
+  /** false while sessions of other replicas may be missing: then agents get no lists */
+  readonly isComplete: boolean;
   lists(node: string): SessionLists;
   /** The listener is called with the node whose lists have changed. */
   subscribe(listener: (node: string) => void): Disposable;

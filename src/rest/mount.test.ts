@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { HttpError } from '../http/http-error.ts';
@@ -406,6 +407,16 @@ describe('the listener', () => {
       });
     expect(await talk('nonsense\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"MALFORMED_REQUEST"/);
     expect(await talk(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'a'.repeat(40_000)}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 431 /);
+  });
+
+  test('a client that sent malformed HTTP and keeps its connection open is disconnected', async () => {
+    const { server, port } = await start([get('/a', () => ({}))]);
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.write('nonsense\r\n\r\n'));
+    socket.resume();
+    await new Promise((resolve) => socket.once('end', resolve));
+    const connections = () => promisify(server.http.getConnections.bind(server.http))();
+    await expect.poll(connections, { timeout: 20_000 }).toBe(0);
+    socket.destroy();
   });
 
   test('a drained listener completes active requests and then accepts no connection', async () => {

@@ -186,6 +186,9 @@ function giveUpUntaken(response: ServerResponse, ms: number): void {
   response.once('prefinish', () => response.setTimeout(ms));
 }
 
+/** until a client has taken the response to what was no HTTP */
+const MALFORMED_MS = 1_000;
+
 /** Refuses malformed HTTP, oversized headers and slow requests with the usual error body. */
 function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -199,6 +202,9 @@ function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void
         ? ['408 Request Timeout', 'REQUEST_TIMEOUT', 'the request came too slowly']
         : ['400 Bad Request', 'MALFORMED_REQUEST', 'the request is not valid HTTP'];
   const body = JSON.stringify({ name: 'ValidationError', message, code });
+  // A client that keeps its own half open is in no limit of Node any more.
+  const cut = setTimeout(() => socket.destroy(), MALFORMED_MS);
+  socket.once('close', () => clearTimeout(cut));
   socket.end(
     `HTTP/1.1 ${status}\r\nX-Timestamp: ${Date.now()}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );

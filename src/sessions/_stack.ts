@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
@@ -9,7 +11,10 @@ import { createMemoryDependencies } from '../rest/_memory.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
+import { createPlaces } from './places.ts';
+import { createRelay } from './relay.ts';
 import { createSessions } from './sessions.ts';
+import { createSharedPlaces } from './shared-places.ts';
 import { createUpgrades } from './upgrades.ts';
 
 const WAIT_MS = 20_000;
@@ -27,7 +32,7 @@ export interface Client {
   until(beginning: string): Promise<Frame>;
 }
 
-export type Opened = Client | { status: number; body: { code: string; message: string } };
+export type Opened = Client | { status: number; headers: IncomingHttpHeaders; body: { code: string; message: string } };
 
 function clientOf(ws: WebSocket): Client {
   const frames: Frame[] = [];
@@ -69,82 +74,169 @@ async function open(url: string, headers: Record<string, string>): Promise<Opene
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, body: JSON.parse(String(Buffer.concat(chunks))) }),
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: JSON.parse(String(Buffer.concat(chunks))),
+        }),
       );
     });
   });
 }
 
-/**
- * A controller with one node and its microservice `web`, which runs: REST with the tokens of the roles, agent routes, and
- * the sockets, over objects in memory.
- */
-export async function startStack() {
-  const logged: string[] = [];
-  const events: Omit<AuditEvent, 'id' | 'timestamp'>[] = [];
+/** Times of places that a test can wait for. */
+const TIMES = { settle: 400, unconfirmed: 5_000, silent: 4_000, hold: 300 };
+
+const WEB = '11111111-1111-4111-8111-111111111111';
+const ROUTER = '22222222-2222-4222-8222-222222222222';
+
+/** One node and its microservices `web` and `router`, which run. */
+function makeObjects() {
+  const observed = [
+    { uuid: WEB, state: 'RUNNING', application: 'shop', name: 'web' },
+    { uuid: ROUTER, state: 'RUNNING', application: 'system', name: 'router' },
+  ];
+  const node = makeNode('edge-1');
+  Object.assign(node, { status: { daemonStatus: 'RUNNING', microservices: observed } });
+  const key = makeKey();
+  const entry = { agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' } };
+  const applications = [
+    makeApplication('shop', [{ ...entry, name: 'web', uuid: WEB }]),
+    makeApplication('system', [{ ...entry, name: 'router', uuid: ROUTER }]),
+  ];
+  Object.assign(applications[1]?.spec ?? {}, { isSystem: true });
+  return { node, key, applications };
+}
+
+interface Seen {
+  logged: string[];
+  events: Omit<AuditEvent, 'id' | 'timestamp'>[];
+}
+
+/** A replica: alone with its places, or with an internal listener on which others reach it. */
+async function startOne(objects: ReturnType<typeof makeObjects>, { logged, events }: Seen, isAlone: boolean) {
   const log = new Proxy(silentLog, {
     get:
       () =>
       (...parts: unknown[]) =>
         void logged.push(JSON.stringify(parts)),
   }) as Log;
+  const { node, key, applications } = objects;
   const rest = createRestServer({ deps: createMemoryDependencies(), log });
-  const sessions = createSessions({ clock: systemClock, log });
-  const web = '11111111-1111-4111-8111-111111111111';
-  const router = '22222222-2222-4222-8222-222222222222';
-  const observed = [web, router].map((uuid) => ({ uuid, state: 'RUNNING', application: 'shop', name: 'web' }));
-  const node = makeNode('edge-1');
-  Object.assign(node, { status: { daemonStatus: 'RUNNING', microservices: observed } });
-  const key = makeKey();
-  const entry = { agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' } };
-  const applications = [
-    makeApplication('shop', [{ ...entry, name: 'web', uuid: web }]),
-    makeApplication('system', [{ ...entry, name: 'router', uuid: router }]),
-  ];
-  Object.assign(applications[1]?.spec ?? {}, { isSystem: true });
-  const replica = await startReplica({ sessions });
+  const leadership = { isLeading: isAlone, leaderAddress: undefined as string | undefined };
+  const shared = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log, times: TIMES });
+  const places = shared ?? createPlaces();
+  const sessions = createSessions({ places, clock: systemClock, log });
+  const replica = await startReplica({
+    sessions: places,
+    leadership,
+    ...(shared && { internalHandlers: shared.handlers }),
+  });
   fill(replica.stores, { nodes: [node], applications, secrets: [keyOf(node, key)] });
-  const upgrades = createUpgrades({
+  const { leaderServer, leader } = replica.agents;
+  const relay = createRelay({
     sessions,
+    token: async () => 'replica',
+    authenticate: leaderServer.authenticate,
+    clock: systemClock,
+    log,
+  });
+  leaderServer.http.on('upgrade', relay.handle);
+  const connections = new Set<Duplex>();
+  for (const http of [leaderServer.http, rest.http])
+    http.on('connection', (socket: Duplex) => {
+      connections.add(socket);
+      socket.once('close', () => connections.delete(socket));
+    });
+  const address = `127.0.0.1:${(await leaderServer.listen({ port: 0, host: '127.0.0.1' })).port}`;
+  const upgrades = createUpgrades({
+    ...{ sessions, places, relay },
     lookups: createLookups(replica.stores),
     admitUser: rest.admitSocket,
     admitAgent: replica.agents.routes.authenticate,
     addressOf: (request) => String(request.headers['x-address'] ?? '127.0.0.1'),
     audit: { record: (event) => void events.push(event), recordsAddresses: true },
+    groundMs: 200,
     clock: systemClock,
     log,
   });
   rest.http.on('upgrade', upgrades.handle);
   await rest.listen({ port: 0, host: '127.0.0.1' });
-  const base = `ws://127.0.0.1:${(rest.http.address() as AddressInfo).port}/api/v3`;
+  const url = `ws://127.0.0.1:${(rest.http.address() as AddressInfo).port}/api/v3`;
+  const stop = new AbortController();
+  void shared?.run({ call: leader.call, address }, stop.signal);
+  return {
+    ...{ sessions, places, replica, relay, upgrades, leadership, address, url },
+    /** Ends the process as SIGKILL does: its connections are gone, and nothing more comes from it. */
+    kill() {
+      stop.abort();
+      leadership.isLeading = false;
+      leadership.leaderAddress = undefined;
+      for (const socket of connections) socket.destroy();
+      relay[Symbol.dispose]();
+      rest.http.close();
+      leaderServer.http.close();
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      upgrades.drain();
+      relay[Symbol.dispose]();
+      for (const socket of connections) socket.destroy();
+      await rest[Symbol.asyncDispose]();
+      await replica[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/**
+ * A controller with one node and its microservice `web`, which runs: REST with the tokens of the roles, agent routes, and
+ * the sockets, over objects in memory. Of several replicas, the first leads.
+ */
+export async function startStack({ replicas: count = 1, isLed = true } = {}) {
+  const seen: Seen = { logged: [], events: [] };
+  const objects = makeObjects();
+  const replicas = await Promise.all(Array.from({ length: count }, () => startOne(objects, seen, count === 1)));
+  const [first] = replicas as [(typeof replicas)[number]];
+  /** Makes one replica the leader, or none. */
+  function lead(leader: (typeof replicas)[number] | undefined) {
+    for (const one of replicas)
+      Object.assign(one.leadership, { isLeading: one === leader, leaderAddress: leader?.address });
+  }
+  if (count > 1 && isLed) {
+    lead(first);
+    while (!replicas.every(({ places }) => places.isComplete)) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const { node, key } = objects;
   const nodeUuid = node.spec.uuid ?? '';
   // The second before that in which the process began would be refused.
   const token = () => makeToken(nodeUuid, key, Date.now() + 1_000);
   const opened: Opened[] = [];
-  const connect = async (path: string, headers: Record<string, string>) => {
-    const client = await open(`${base}${path}`, headers);
+  const openAt = async (url: string, headers: Record<string, string>) => {
+    const client = await open(url, headers);
     opened.push(client);
     return client;
   };
+  const connect = (path: string, headers: Record<string, string>, at = 0) =>
+    openAt(`${replicas[at]?.url}${path}`, headers);
   return {
-    ...{ sessions, replica, upgrades, node, nodeUuid, key, web, router, logged, events, connect, url: base },
+    ...{ ...first, ...seen, node, nodeUuid, key, web: WEB, router: ROUTER, open: openAt, connect, replicas, lead },
     /** A socket that has to open, of a user. */
-    async user(path: string, role = 'admin'): Promise<Client> {
-      return socketOf(await connect(path, { authorization: `Bearer ${role}` }));
+    async user(path: string, role = 'admin', at = 0): Promise<Client> {
+      return socketOf(await connect(path, { authorization: `Bearer ${role}` }, at));
     },
     /** A socket that has to open, of the agent. */
-    async agent(path: string): Promise<Client> {
-      return socketOf(await connect(`/agent${path}`, { authorization: `Bearer ${token()}` }));
+    async agent(path: string, at = 0): Promise<Client> {
+      return socketOf(await connect(`/agent${path}`, { authorization: `Bearer ${token()}` }, at));
     },
     token,
     /** A request of the agent over HTTP. */
-    asAgent: (path: string) =>
-      replica.call('GET', path, { headers: { authorization: `Bearer ${token()}`, [HEADERS.agent]: '1.0.0' } }),
+    asAgent: (path: string, at = 0) =>
+      (replicas[at] ?? first).replica.call('GET', path, {
+        headers: { authorization: `Bearer ${token()}`, [HEADERS.agent]: '1.0.0' },
+      }),
     async [Symbol.asyncDispose]() {
-      upgrades.drain();
       for (const one of opened) if ('ws' in one) one.ws.terminate();
-      await rest[Symbol.asyncDispose]();
-      await replica[Symbol.asyncDispose]();
+      for (const one of replicas) await one[Symbol.asyncDispose]();
     },
   };
 }

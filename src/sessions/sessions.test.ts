@@ -1,31 +1,34 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { silentLog } from '../kube/mod.ts';
 import { FRAME_TYPES as T } from '../wire/frames.ts';
 import { createFakeSocket } from './_fake-socket.ts';
+import { createPlaces } from './places.ts';
 import { createSessions, type Outcome } from './sessions.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };
 
 function start() {
   const clock = createVirtualClock();
-  const sessions = createSessions({ clock, log: silentLog });
+  const places = createPlaces();
+  const sessions = createSessions({ places, clock, log: silentLog });
   const changes: string[] = [];
-  sessions.subscribe((node) => void changes.push(node));
+  places.subscribe((node) => void changes.push(node));
   const open = (target: SessionTarget = EXEC) => {
     const user = createFakeSocket();
     const outcomes: Outcome[] = [];
-    const begun = sessions.open(target, user, (outcome) => void outcomes.push(outcome));
-    const id = 'id' in begun ? begun.id : '';
+    const id = randomUUID();
+    sessions.open(id, target, user, (outcome) => void outcomes.push(outcome));
     const join = () => {
       const agent = createFakeSocket();
       const { node, kind, microservice } = target;
       return { agent, refused: sessions.join({ node, id, kind, microservice }, agent)?.refused };
     };
-    return { user, outcomes, id, begun, join };
+    return { user, outcomes, id, join };
   };
-  return { clock, sessions, changes, open };
+  return { clock, sessions, places, changes, open };
 }
 
 test('bytes pass between a user and the agent that joined, and the end of either ends both', () => {
@@ -55,7 +58,7 @@ test('a text message of a user is a line of input, one of an agent nothing', () 
 });
 
 test('the node is notified when a session begins, loses its agent and ends, not when the agent joins', () => {
-  const { changes, open, sessions } = start();
+  const { changes, open, places } = start();
   const { user, join } = open();
   expect(changes).toEqual(['n']);
   const { agent } = join();
@@ -64,26 +67,19 @@ test('the node is notified when a session begins, loses its agent and ends, not 
   expect(changes).toHaveLength(2);
   user.listener.closed();
   expect(changes).toHaveLength(3);
-  expect(sessions.lists('n')).toEqual({ exec: [], logs: [], digests: {} });
+  expect(places.lists('n')).toEqual({ exec: [], logs: [], digests: {} });
 });
 
-test('a sixth session of one microservice is refused until one of the five ends', () => {
-  const { open } = start();
-  const five = Array.from({ length: 5 }, () => open());
-  expect(open().begun).toEqual({ refused: 'this microservice has 5 exec sessions, which is the limit' });
-  expect(open({ kind: 'log', node: 'n', microservice: 'm', tail: { lines: 1, follow: true } }).id).not.toBe('');
-  expect(open({ ...EXEC, microservice: 'other' }).id).not.toBe('');
-  five[0]?.user.listener.closed();
-  expect(open().id).not.toBe('');
-  expect(open().begun).toHaveProperty('refused');
-});
-
-test('the logs of a node have five places of their own', () => {
-  const { open } = start();
-  const target: SessionTarget = { kind: 'log', node: 'n', tail: { lines: 1, follow: true } };
-  for (let i = 0; i < 5; i++) expect(open(target).id).not.toBe('');
-  expect(open(target).begun).toEqual({ refused: 'this node has 5 log sessions, which is the limit' });
-  expect(open({ ...target, node: 'other' }).id).not.toBe('');
+test('the place of a session that ends is given back', async () => {
+  const { sessions, places } = start();
+  const user = createFakeSocket();
+  for (let i = 0; i < 5; i++) {
+    const place = await places.take(EXEC);
+    if ('id' in place) sessions.open(place.id, EXEC, user, () => {});
+  }
+  expect(await places.take(EXEC)).toHaveProperty('refused');
+  user.listener.closed();
+  expect(await places.take(EXEC)).toHaveProperty('id');
 });
 
 test('an agent joins only a session of its node, of this kind, about this microservice', () => {
@@ -161,6 +157,17 @@ test('a user that reads nothing stops the reading from the agent of a terminal',
   expect(agent.seen.at(-1)).toBe('pause');
   user.listener.drained();
   expect(agent.seen.at(-1)).toBe('resume');
+});
+
+test('a session whose ground is gone ends with 1008 and the reason, the others go on', () => {
+  const { sessions, open } = start();
+  const [one, other] = [open(), open()];
+  const { agent } = one.join();
+  sessions.end(one.id, 'the microservice has moved');
+  expect(one.user.seen.slice(-2)).toEqual(['CLOSE the microservice has moved', 'close 1008']);
+  expect(agent.seen.at(-1)).toBe('close 1000');
+  sessions.end(one.id, 'again');
+  expect(other.outcomes).toEqual([]);
 });
 
 test('a replica that shuts down ends all sessions with 1001 and keeps none', () => {

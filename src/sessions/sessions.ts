@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { type SessionLists, sessionLists } from '../domain/session/list.ts';
 import {
   beginSession,
   deadline,
@@ -13,20 +11,19 @@ import {
 } from '../domain/session/session.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
-import { CLOSE_CODES, SESSIONS_PER_TARGET } from '../wire/sessions.ts';
+import { CLOSE_CODES } from '../wire/sessions.ts';
+import type { Places } from './places.ts';
 import type { Socket } from './socket.ts';
 
 /** The sessions of one replica, in memory: what happens at their sockets goes through the state machine of the domain. */
 export interface Sessions {
   readonly count: number;
-  /** Begins a session of a user, or says why it cannot begin. */
-  open(target: SessionTarget, user: Socket, onOver: (outcome: Outcome) => void): { refused: string } | { id: string };
+  /** Begins a session of a user, which has this place; it is given back when the session is over. */
+  open(id: string, target: SessionTarget, user: Socket, onOver: (outcome: Outcome) => void): void;
   /** An agent connects to a session of its node, or is told why not. */
   join(asked: Joining, agent: Socket): { refused: string } | undefined;
-  /** What the agent of a node gets. */
-  lists(node: string): SessionLists;
-  /** The listener is called with the node whose lists have changed. */
-  subscribe(listener: (node: string) => void): Disposable;
+  /** Ends one session with 1008, since what it is about is gone. */
+  end(id: string, reason: string): void;
   /** Ends all sessions with 1001, since the replica shuts down. */
   drain(): void;
 }
@@ -38,7 +35,7 @@ export interface Outcome {
 }
 
 /** What the path of an agent's socket names. */
-interface Joining {
+export interface Joining {
   node: string;
   id: string;
   kind: SessionTarget['kind'];
@@ -55,26 +52,26 @@ interface Entry {
 }
 
 export interface SessionsOptions {
+  places: Pick<Places, 'put' | 'leave'>;
   clock: Clock;
   log: Log;
 }
 
-const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 const NEWLINE = Buffer.from('\n');
 
 /** One factory of more than a hundred lines, since what happens at a socket and what follows from it share the sessions. */
-export function createSessions({ clock, log }: SessionsOptions): Sessions {
+export function createSessions({ places, clock, log }: SessionsOptions): Sessions {
   const entries = new Map<string, Entry>();
-  const byNode = new Map<string, Set<Entry>>();
-  const perTarget = new Map<string, number>();
-  const listeners = new Set<(node: string) => void>();
 
   function happened(entry: Entry, event: SessionEvent, message?: Uint8Array) {
     const before = entry.session.phase;
     const done = step(entry.session, event, clock.now());
     // A frame that is passed on as it is need not be encoded again.
     carryOut(entry, done, event.type === 'frame' && message ? { frame: event.frame, message } : undefined);
-    if (entry.session.phase !== before) watch(entry);
+    if (entry.session.phase === before) return;
+    watch(entry);
+    // The lists say whether the agent is connected.
+    if (entry.session.phase !== 'over') places.put(entry.session);
   }
 
   /** The session is stored before anything is done, since what is done may be the next event. */
@@ -94,10 +91,9 @@ export function createSessions({ clock, log }: SessionsOptions): Sessions {
       case 'resume':
         return entry[effect.end]?.resume();
       case 'list':
-        for (const listener of listeners) listener(entry.session.target.node);
-        return;
+        return entry.session.phase === 'over' ? places.leave(entry.session.id) : places.put(entry.session);
       case 'over':
-        forget(entry);
+        entries.delete(entry.session.id);
         return entry.onOver({ code: effect.code, reason: effect.reason, ms: clock.now() - entry.startedAt });
     }
   }
@@ -148,39 +144,18 @@ export function createSessions({ clock, log }: SessionsOptions): Sessions {
     });
   }
 
-  function forget(entry: Entry) {
-    const { id, target } = entry.session;
-    entries.delete(id);
-    const ofNode = byNode.get(target.node);
-    ofNode?.delete(entry);
-    if (ofNode?.size === 0) byNode.delete(target.node);
-    const key = quotaKey(target);
-    const left = (perTarget.get(key) ?? 1) - 1;
-    if (left > 0) perTarget.set(key, left);
-    else perTarget.delete(key);
-  }
-
   return {
     get count() {
       return entries.size;
     },
-    open(target, user, onOver) {
-      const key = quotaKey(target);
-      const open = perTarget.get(key) ?? 0;
-      if (open >= SESSIONS_PER_TARGET) {
-        const what = target.microservice === undefined ? 'node' : 'microservice';
-        return { refused: `this ${what} has ${open} ${target.kind} sessions, which is the limit` };
-      }
-      perTarget.set(key, open + 1);
+    open(id, target, user, onOver) {
       const now = clock.now();
-      const begun = beginSession(randomUUID(), target, now);
+      const begun = beginSession(id, target, now);
       const entry: Entry = { session: begun.session, user, startedAt: now, cancel: () => {}, onOver };
-      entries.set(begun.session.id, entry);
-      byNode.set(target.node, (byNode.get(target.node) ?? new Set()).add(entry));
+      entries.set(id, entry);
       attend(entry, 'user', user);
       carryOut(entry, begun);
       watch(entry);
-      return { id: begun.session.id };
     },
     join({ node, id, kind, microservice }, agent) {
       const entry = entries.get(id);
@@ -195,13 +170,9 @@ export function createSessions({ clock, log }: SessionsOptions): Sessions {
       happened(entry, { type: 'joined' });
       return undefined;
     },
-    lists(node) {
-      const ofNode = byNode.get(node);
-      return ofNode ? sessionLists(Array.from(ofNode, ({ session }) => session)) : NO_SESSIONS;
-    },
-    subscribe(listener) {
-      listeners.add(listener);
-      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    end(id, reason) {
+      const entry = entries.get(id);
+      if (entry) happened(entry, { type: 'stop', code: CLOSE_CODES.refused, reason });
     },
     drain() {
       log.debug({ sessions: entries.size }, 'Sessions end, since this replica shuts down');
@@ -210,5 +181,3 @@ export function createSessions({ clock, log }: SessionsOptions): Sessions {
     },
   };
 }
-
-const quotaKey = ({ kind, microservice, node }: SessionTarget) => `${kind} ${microservice ?? `node ${node}`}`;

@@ -18,8 +18,8 @@ export interface SocketListener {
   /** more bytes wait to be sent than the bound allows; `drained` follows */
   full(): void;
   drained(): void;
-  /** last of all, once */
-  closed(): void;
+  /** Last of all, once; without a code when the other side is gone without a word. */
+  closed(code?: number, reason?: string): void;
 }
 
 export interface SocketOptions {
@@ -45,11 +45,11 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
     cancelPing = clock.after(SESSION_TIMES.ping, ping);
   }
 
-  function over() {
+  function over(code?: number, reason?: string) {
     if (isOver) return;
     isOver = true;
     cancelPing();
-    listener?.closed();
+    listener?.closed(code, reason);
   }
 
   function sent() {
@@ -71,8 +71,8 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
     over();
     cancelClose = clock.after(SESSION_TIMES.close, () => ws.terminate());
   });
-  ws.on('close', () => {
-    over();
+  ws.on('close', (code: number, reason: Buffer) => {
+    over(code, String(reason));
     cancelClose();
   });
 

@@ -189,11 +189,24 @@ describe('after the upgrade, a close code says what is wrong', () => {
   });
 });
 
+test('a session ends with 1008 when its application is deleted', async () => {
+  await using other = await startStack();
+  const user = await other.user(`/microservices/exec/${other.web}`);
+  const agent = await other.agent(`/exec/microservice/${other.web}/${idOf(await user.until('ACTIVATION'))}`);
+  await user.until('STDERR Connected.');
+  other.replica.stores.applications.swap([], '1000000000');
+  expect(await user.closed).toEqual({
+    code: 1008,
+    reason: `there is no microservice with the uuid ${other.web}`,
+  });
+  expect((await agent.closed).code).toBe(1000);
+});
+
 test('of six users who race for five places, one gets 1008', async () => {
   const users = await Promise.all(Array.from({ length: 6 }, () => stack.user(`/node/${stack.nodeUuid}/logs`)));
   const refused = await Promise.any(users.map(async (user) => (await user.closed).code));
   expect(refused).toBe(1008);
-  expect(stack.sessions.lists(stack.nodeUuid).logs).toHaveLength(5);
+  expect(stack.places.lists(stack.nodeUuid).logs).toHaveLength(5);
   for (const user of users) user.ws.close();
   await Promise.all(users.map(({ closed }) => closed));
 });
@@ -259,7 +272,7 @@ test('a message of 1 MiB and one byte ends the session with 1009, also one in en
   await Promise.all([whole, pieces].map((user) => user.until('ACTIVATION')));
   whole.ws.send(Buffer.alloc(FRAME_LIMITS.bytes + 1));
   for (let i = 0; i < 17; i++) pieces.ws.send(Buffer.alloc(64 * 1024), { fin: false });
-  const left = () => stack.sessions.lists(stack.nodeUuid).exec.length;
+  const left = () => stack.places.lists(stack.nodeUuid).exec.length;
   while (left() > 0) await new Promise((resolve) => setTimeout(resolve, 10));
   expect(await Promise.all([whole.closed, pieces.closed])).toMatchObject([{ code: 1009 }, { code: 1009 }]);
 });
@@ -285,6 +298,31 @@ test('100 upgrades of one address at once: 60 are looked at, the others get 429 
   expect(count(401) + count(429)).toBe(100);
   const other = await stack.connect(exec(), { authorization: 'Bearer admin', 'x-address': '192.0.2.2' });
   socketOf(other).ws.close();
+});
+
+test('a client that keeps its connection open after a refusal is disconnected', async () => {
+  const { port } = new URL(stack.url);
+  const path = `/api/v3${exec()}`;
+  const lines = (address: string) => [
+    `GET ${path} HTTP/1.1`,
+    ...['Host: x', 'Connection: Upgrade', 'Upgrade: websocket', `X-Address: ${address}`, '', ''],
+  ];
+  const refused = (address: string) =>
+    new Promise<string>((resolve) => {
+      const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true }, () =>
+        socket.write(lines(address).join('\r\n')),
+      );
+      let text = '';
+      socket.on('data', (chunk) => (text += chunk));
+      socket.on('error', () => {});
+      // Only a connection that the server no longer has refuses what its client writes.
+      const writing = setInterval(() => socket.write('x'), 50);
+      socket.on('close', () => {
+        clearInterval(writing);
+        resolve(text);
+      });
+    });
+  expect(await refused('192.0.2.3')).toMatch(/^HTTP\/1\.1 401 /);
 });
 
 test('a user that reads nothing stops the agent, not the memory of the controller', async () => {

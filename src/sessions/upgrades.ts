@@ -1,4 +1,4 @@
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AuditEvent } from '../domain/audit.ts';
@@ -6,12 +6,16 @@ import { DomainError } from '../domain/errors.ts';
 import type { Lookups } from '../domain/inputs.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
-import { placeSession } from '../domain/session/target.ts';
-import { HttpError, replyTo, retryAfter } from '../http/http-error.ts';
+import { groundLost, placeSession } from '../domain/session/target.ts';
+import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
+import { CLOSE_CODES } from '../wire/sessions.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
+import type { Places } from './places.ts';
+import type { Relay } from './relay.ts';
+import { respond, tooMany, unavailable } from './respond.ts';
 import type { Outcome, Sessions } from './sessions.ts';
 import { createSocket, refuse } from './socket.ts';
 
@@ -30,6 +34,9 @@ const SOCKET_LIMITS = {
 
 export interface UpgradesOptions {
   sessions: Sessions;
+  places: Pick<Places, 'take' | 'leave' | 'find'>;
+  /** to sessions at other replicas; absent where there are none */
+  relay?: Pick<Relay, 'connect' | 'drain'>;
   lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'applicationsWithEntry'>;
   /** The caller of a socket of a user, or rejects with HttpError. */
   admitUser(call: {
@@ -44,6 +51,8 @@ export interface UpgradesOptions {
   addressOf(request: IncomingMessage): string;
   /** the audit log, and whether it has the addresses of clients */
   audit?: { record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void; recordsAddresses: boolean };
+  /** between two looks at what a session is about */
+  groundMs?: number;
   clock: Clock;
   log: Log;
 }
@@ -64,8 +73,13 @@ const RESOURCES: Readonly<Record<UserSocket, string>> = {
   nodeLogs: 'edgenodes/log',
 };
 
+const GROUND_MS = 10_000;
+
 type UserPath = SocketPath & { by: 'user' };
 type AgentPath = SocketPath & { by: 'agent' };
+
+/** The place of a session, or why there is none. */
+type Place = { refused: string } | { id: string; target: SessionTarget };
 
 /** What a user wants who is known; the socket is still to be opened. */
 interface Requester {
@@ -78,7 +92,7 @@ interface Requester {
  * of more than a hundred lines, since the two kinds of callers share their bounds and the server.
  */
 export function createUpgrades(options: UpgradesOptions): Upgrades {
-  const { sessions, lookups, clock, log } = options;
+  const { sessions, places, relay, lookups, groundMs = GROUND_MS, clock, log } = options;
   const limit = (by: 'user' | 'agent') =>
     createRateLimit({
       clock,
@@ -133,8 +147,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     const address = options.addressOf(request);
     rates.user.take(address);
     const query = queryOf(request);
-    const release = take(address);
-    socket.once('close', release);
+    socket.once('close', take(address));
     const token = query.get('token');
     const { name } = await options.admitUser({
       request,
@@ -143,21 +156,43 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       uuid: path.uuid,
       signal: AbortSignal.timeout(SOCKET_LIMITS.admitMs),
     });
-    upgrade(request, socket, head, (ws) => begin(path, query, ws, { name, address }));
+    const target = targetOf(path, query, lookups);
+    const place = 'refused' in target ? target : { target, ...(await places.take(target)) };
+    // A client that is gone before it has its socket has no session that gives the place back.
+    if ('id' in place) {
+      const leave = () => places.leave(place.id);
+      if (socket.destroyed) leave();
+      else socket.once('close', leave);
+    }
+    upgrade(request, socket, head, (ws) => begin(path, place, ws, { name, address }));
   }
 
-  function begin(path: UserPath, query: URLSearchParams, ws: WebSocket, requester: Requester) {
+  function begin(path: UserPath, place: Place, ws: WebSocket, requester: Requester) {
     const user = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
-    const target = targetOf(path, query, lookups);
-    const begun =
-      'refused' in target
-        ? target
-        : sessions.open(target, user, (outcome) => record(path, requester, 'WS_DISCONNECT', outcome));
-    const outcome = 'refused' in begun ? { code: 1008, reason: begun.refused, ms: 0 } : undefined;
-    record(path, requester, 'WS_CONNECT', outcome);
-    if (!outcome) return;
+    if ('id' in place) {
+      record(path, requester, 'WS_CONNECT');
+      const { id, target } = place;
+      const cancel = watchGround(id, path, target.node);
+      return sessions.open(id, target, user, (outcome) => {
+        cancel();
+        record(path, requester, 'WS_DISCONNECT', outcome);
+      });
+    }
+    const reason = place.refused;
+    record(path, requester, 'WS_CONNECT', { code: CLOSE_CODES.refused, reason, ms: 0 });
     const type = path.kind === 'exec' ? FRAME_TYPES.CLOSE : FRAME_TYPES.LOG_ERROR;
-    refuse(user, encodeFrame({ type, data: Buffer.from(outcome.reason) }), outcome.reason);
+    refuse(user, encodeFrame({ type, data: Buffer.from(reason) }), reason);
+  }
+
+  /** A session must not outlive what it is about: the permission was for that. */
+  function watchGround(id: string, path: UserPath, node: string): () => void {
+    let cancel = clock.after(groundMs, look);
+    function look() {
+      const reason = groundLost(path.named, node, lookups);
+      if (reason !== undefined) return sessions.end(id, reason);
+      cancel = clock.after(groundMs, look);
+    }
+    return () => cancel();
   }
 
   async function ofAgent(path: AgentPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -167,10 +202,14 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     upgrade(request, socket, head, (ws) => {
       const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
       const isOther = path.node !== undefined && path.node !== node;
-      const refused = isOther
-        ? { refused: 'the path names another node than the token' }
-        : sessions.join({ node, id, kind, microservice }, agent);
-      if (refused) agent.close(1008, refused.refused);
+      if (isOther) return agent.close(CLOSE_CODES.refused, 'the path names another node than the token');
+      const asked = { node, id, kind, microservice };
+      const found = places.find(id);
+      if (found === 'unknown')
+        return agent.close(CLOSE_CODES.tryAgainLater, 'this replica does not know the session yet; connect again');
+      if (relay && typeof found === 'object') return relay.connect(agent, found.address, asked);
+      const refused = sessions.join(asked, agent);
+      if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
     });
   }
 
@@ -220,6 +259,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     drain() {
       isDraining = true;
       sessions.drain();
+      relay?.drain();
     },
   };
 }
@@ -249,25 +289,4 @@ function targetOf(
 function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
   const mark = url.indexOf('?');
   return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
-}
-
-const tooMany = (message: string, seconds: number) =>
-  new HttpError(429, 'TOO_MANY_REQUESTS', message, { headers: retryAfter(seconds) });
-const unavailable = (message: string) =>
-  new HttpError(503, 'CONTROLLER_NOT_READY', message, { headers: retryAfter(1) });
-
-/** An HTTP response to a request for an upgrade, which ends the connection. */
-function respond(socket: Duplex, error: HttpError): void {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const { status, headers = {}, body = '' } = replyTo(error);
-  const lines = Object.entries({
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': String(Buffer.byteLength(body)),
-    connection: 'close',
-    ...headers,
-  }).map(([name, value]) => `${name}: ${value}`);
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('\r\n')}\r\n\r\n${body}`);
 }

@@ -12,6 +12,8 @@ export interface LeaderClient extends LeaderApi, Disposable {
     message: { replica: string; leadershipId?: string; cursor: number; marks: readonly TokenMark[] },
     signal: AbortSignal,
   ): Promise<{ leadershipId: string; cursor: number; marks: TokenMark[] }>;
+  /** Any request that the leader has a handler for (LeaderServerOptions.handlers). */
+  call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T>;
 }
 
 /** Statuses that refuse a message because of its content. */
@@ -19,13 +21,16 @@ const REFUSALS: ReadonlySet<number> = new Set([400, 413]);
 
 const ANSWER_BYTES = 64 * 2 ** 20;
 
+/** One is held by the request that waits for changes of sessions. */
+const MOST_SOCKETS = 8;
+
 export function createLeaderClient(options: {
   leadership: Leadership;
   credentials: Pick<InternalCredentials, 'token'>;
   clock: Pick<Clock, 'wall'>;
 }): LeaderClient {
   const { leadership, credentials, clock } = options;
-  const agent = new Agent({ keepAlive: true, maxSockets: 4, timeout: 30_000 });
+  const agent = new Agent({ keepAlive: true, maxSockets: MOST_SOCKETS, timeout: 30_000 });
 
   async function call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
     const address = leadership.leaderAddress;
@@ -48,6 +53,7 @@ export function createLeaderClient(options: {
       );
       return new Map(Object.entries(answer.observations));
     },
+    call,
     exchangeTokens: (message, signal) => call(INTERNAL_PATHS.tokens, message, signal),
     [Symbol.dispose]: () => agent.destroy(),
   };

@@ -6,7 +6,13 @@ import { replyTo } from '../../http/http-error.ts';
 import { json, type Reply, send } from '../../http/reply.ts';
 import { createByteBudget } from '../../kube/byte-budget.ts';
 import type { Clock, Log } from '../../kube/mod.ts';
-import type { InternalCredentials, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
+import type {
+  InternalCredentials,
+  InternalHandlers,
+  Leadership,
+  ObservationDelta,
+  Observations,
+} from '../dependencies.ts';
 import { AgentFailure, failureOf } from '../failure.ts';
 import { createJsonReader } from '../pipeline/json-body.ts';
 import type { UsedTokens } from '../pipeline/used-tokens.ts';
@@ -16,10 +22,12 @@ import { createTokenLog } from './token-log.ts';
 
 /**
  * The API of the leader for other replicas: they send their observations of nodes and the used tokens, and request current
- * values. Every replica serves it and responds 409 unless it leads.
+ * values; exec and log sessions have more of it. Every replica serves it and responds 409 unless it leads.
  */
 export interface LeaderServer extends AsyncDisposable {
   readonly http: Server;
+  /** Rejects with AgentFailure unless the request is of another replica. */
+  authenticate(request: IncomingMessage): Promise<void>;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
 }
 
@@ -29,6 +37,8 @@ export interface LeaderServerOptions {
   observations: Observations;
   used: UsedTokens;
   credentials: Pick<InternalCredentials, 'verify'>;
+  /** further requests of replicas that the leader answers, by path */
+  handlers?: InternalHandlers | undefined;
   clock: Clock;
   log: Log;
 }
@@ -76,8 +86,11 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
     if (!leads) throw new NotLeader();
   }
 
-  const handlers = new Map<string, (body: unknown) => Reply>(
-    Object.entries({
+  const handlers = new Map<string, (body: unknown) => Reply | Promise<Reply>>([
+    ...Object.entries(options.handlers ?? {}).map(
+      ([path, handle]) => [path, async (body: unknown) => json(await handle(body))] as const,
+    ),
+    ...Object.entries({
       [INTERNAL_PATHS.observations](body: unknown) {
         const { deltas, sentAt } = deltasSchema.parse(body);
         const skew = clock.wall() - sentAt;
@@ -98,7 +111,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
         return json({ leadershipId, ...tokens.since(known === leadershipId ? cursor : 0, replica) });
       },
     }),
-  );
+  ]);
 
   async function answer(req: IncomingMessage): Promise<Reply> {
     const handler = req.method === 'POST' ? handlers.get(req.url ?? '') : undefined;
@@ -113,7 +126,10 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
       ms: BODY_MS,
     });
     lead();
-    return handler(body);
+    const reply = await handler(body);
+    // One that waited may answer after another replica leads.
+    lead();
+    return reply;
   }
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -136,6 +152,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
 
   return {
     http,
+    authenticate: ({ headers }) => verified(headers.authorization),
     listen: ({ port, host }) =>
       new Promise((resolve, reject) => {
         http.once('error', reject);

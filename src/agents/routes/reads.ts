@@ -16,7 +16,7 @@ import {
 import type { Call, Observe } from '../call.ts';
 import type { NodeSessions } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
-import { AgentFailure } from '../failure.ts';
+import { AgentFailure, notReady } from '../failure.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import { digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
@@ -25,7 +25,7 @@ import { isThirdParty } from './changes.ts';
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 
 export interface ReadsOptions {
-  sessions?: Pick<NodeSessions, 'lists'> | undefined;
+  sessions?: Pick<NodeSessions, 'lists' | 'isComplete'> | undefined;
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   /** called when our agent gets its list */
   onListed?: (uuid: string) => void;
@@ -104,6 +104,8 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
       (sections: readonly Section[], body: (lists: SessionLists) => unknown) =>
       (call: Call): Reply => {
         observe(call);
+        // What a list does not name, the agent ends.
+        if (sessions?.isComplete === false) throw notReady('the sessions of other replicas are not known yet', 1);
         const lists = sessions?.lists(call.uuid) ?? NO_SESSIONS;
         return tagged(call, etagOf(lists.digests, sections), () => body(lists));
       },

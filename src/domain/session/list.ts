@@ -11,7 +11,10 @@ export interface SessionLists {
   digests: Digests;
 }
 
-export function sessionLists(sessions: Iterable<Session>): SessionLists {
+/** What the list of a node says of a session. */
+export type ListedSession = Pick<Session, 'id' | 'target' | 'phase' | 'attempt'>;
+
+export function sessionLists(sessions: Iterable<ListedSession>): SessionLists {
   const exec: ExecSessionView[] = [];
   const logs: LogSessionView[] = [];
   const keys: Partial<Record<'execSessions' | 'microserviceLogs' | 'fogLogs', string[]>> = {};

@@ -329,6 +329,30 @@ describe('a log session', () => {
     ]);
     expect(session.on({ type: 'full', end: 'user' }, ...lines)).toEqual(episode);
   });
+
+  test('errors of an agent are left out as its lines are, and what only the controller says is ignored', () => {
+    const session = drive(LOG);
+    session.on(JOINED);
+    const errors = [1, 2].map((n) => sent('agent', T.LOG_ERROR, String(n)));
+    expect(session.on({ type: 'full', end: 'user' }, ...errors)).toHaveLength(1);
+    expect(session.on(sent('agent', T.LOG_START, '{}'))).toEqual([]);
+  });
+});
+
+test('a keepalive comes back without what else the user sent, and not to a user that reads nothing', () => {
+  const session = drive(LOG);
+  const long: SessionEvent = { type: 'frame', from: 'user', frame: frame(T.CONTROL, `keepalive${' '.repeat(900)}`) };
+  expect(session.on(long)).toEqual(['user CONTROL keepalive']);
+  expect(session.on({ type: 'full', end: 'user' }, long)).toEqual([]);
+});
+
+test('a message that is too long for the agent with its ids ends the session with 1009', () => {
+  const session = drive(EXEC);
+  session.on(JOINED);
+  const long: SessionEvent = { type: 'frame', from: 'user', frame: { type: T.STDIN, data: Buffer.alloc(2 ** 20) } };
+  const effects = session.on(long);
+  expect(effects).toContain('close user 1009');
+  expect(effects).toContain('close agent 1000');
 });
 
 test('whatever happens in whatever order, a session ends once, closes both sides and then does nothing', () => {

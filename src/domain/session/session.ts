@@ -1,4 +1,4 @@
-import { FRAME_TYPES, type Frame, type FrameType } from '../../wire/frames.ts';
+import { FRAME_LIMITS, FRAME_TYPES, type Frame, type FrameType } from '../../wire/frames.ts';
 import {
   type Activation,
   CLOSE_CODES,
@@ -7,6 +7,7 @@ import {
   readControl,
   SESSION_TIMES,
   type TailConfig,
+  writeControl,
 } from '../../wire/sessions.ts';
 
 /**
@@ -72,6 +73,8 @@ export interface Step {
 const WAITING_BYTES = 64 * 1024;
 /** What a frame without data counts. */
 const FRAME_BYTES = 256;
+/** What the members of a frame besides its data may need. */
+const IDS_BYTES = 1_024;
 
 const T = FRAME_TYPES;
 const NONE: readonly Effect[] = [];
@@ -154,8 +157,7 @@ const RULES: Readonly<Record<SessionTarget['kind'], Record<End, Partial<Record<F
     user: { [T.CONTROL]: 'control', [T.LOG_STOP]: 'end', [T.CLOSE]: 'end' },
     agent: {
       [T.LOG_LINE]: 'line',
-      [T.LOG_START]: 'pass',
-      [T.LOG_ERROR]: 'pass',
+      [T.LOG_ERROR]: 'line',
       [T.LOG_STOP]: 'end',
       [T.CLOSE]: 'end',
     },
@@ -174,12 +176,19 @@ function received(session: Session, { from, frame }: { from: End; frame: Frame }
       return endedBy(session, from, frame, now);
     case 'control': {
       const control = readControl(frame.data);
-      if (control && 'keepalive' in control) return { session, effects: [send('user', frame)] };
+      if (control && 'keepalive' in control) return keptAlive(session, now);
       return session.target.kind === 'exec' ? toAgent(session, frame, now) : nothing;
     }
     default:
       return nothing;
   }
+}
+
+/** Not the frame itself, which may be long, and nothing to a user that does not read. */
+function keptAlive(session: Session, now: number): Step {
+  if (session.full.user) return { session, effects: NONE };
+  const data = writeControl({ keepalive: true });
+  return { session, effects: [send('user', { type: T.CONTROL, data, ...idsOf(session), timestamp: now })] };
 }
 
 /** Ids that a frame does not have are those of its socket. */
@@ -188,6 +197,8 @@ const isOfSession = ({ sessionId, execId, microserviceUuid }: Frame, { id, targe
 
 /** To the agent, or kept until there is one. */
 function toAgent(session: Session, frame: Frame, now: number): Step {
+  if (frame.data.length > FRAME_LIMITS.bytes - IDS_BYTES)
+    return over(session, CLOSE_CODES.tooBig, 'the message is too long to be passed on to the agent', now);
   const filled: Frame = { ...frame, ...idsOf(session), timestamp: frame.timestamp ?? now };
   if (session.phase === 'active') return { session, effects: [send('agent', filled)] };
   return {

@@ -1,4 +1,5 @@
-import type { EdgeNode } from '../../api/v3/index.ts';
+import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import { byAge } from '../application/age.ts';
 import { nodeOf } from '../application/entries.ts';
 import type { Lookups } from '../inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
@@ -14,27 +15,60 @@ type PlacedLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'applicationsWi
 /** States in which an agent answers. */
 const CONNECTED: ReadonlySet<string> = new Set(['RUNNING', 'WARNING']);
 
+const WITHOUT_AGENT: ReadonlySet<string> = new Set(['NOT_PROVISIONED', 'DEPROVISIONED']);
+
 /** Judged by what the node last reported; what changes after that is for the agent to say. */
 export function placeSession(named: Named, lookups: PlacedLookups): Placed {
+  const found = findTarget(named, lookups);
+  if ('refused' in found) return found;
+  const { node, microservice } = found;
+  const placed = connected(node);
+  if ('refused' in placed || !microservice || microservice.state === 'RUNNING') return placed;
+  const { name, state = 'not reported' } = microservice;
+  return { refused: `microservice ${name} does not run on node ${v3Name(node)}: its state is ${state}` };
+}
+
+/** Why a session with this node must end: what it is about is gone, moved, or is another one by now. */
+export function groundLost(named: Named, node: string, lookups: PlacedLookups): string | undefined {
+  const found = findTarget(named, lookups);
+  if ('refused' in found) return found.refused;
+  if (nodeUuid(found.node) !== node) return 'the microservice has moved to another node';
+  const isWithoutAgent = WITHOUT_AGENT.has(found.node.status?.daemonStatus ?? '');
+  return isWithoutAgent ? `node ${v3Name(found.node)} has no agent any more` : undefined;
+}
+
+/** The node, and the microservice that is named, with the state that the node reported of it. */
+type Target = { node: EdgeNode; microservice?: { name: string; state: string | undefined } } | { refused: string };
+
+function findTarget(named: Named, lookups: PlacedLookups): Target {
   if ('node' in named) {
     const node = lookups.nodeByUuid(named.node);
     return node && !node.metadata.deletionTimestamp
-      ? connected(node)
+      ? { node }
       : { refused: `there is no node with the uuid ${named.node}` };
   }
-  const { microservice, isSystem } = named;
-  for (const application of lookups.applicationsWithEntry(microservice)) {
-    if ((application.spec.isSystem === true) !== isSystem || application.metadata.deletionTimestamp) continue;
-    const entry = application.spec.microservices?.find((one) => entryUuid(application, one) === microservice);
-    if (!entry) continue;
-    const node = nodeOf(entry, lookups);
-    if (!node) return { refused: `microservice ${entry.name} names no node that exists` };
-    const state = node.status?.microservices?.find(({ uuid }) => uuid === microservice)?.state ?? 'not reported';
-    const placed = connected(node);
-    if ('refused' in placed || state === 'RUNNING') return placed;
-    return { refused: `microservice ${entry.name} does not run on node ${v3Name(node)}: its state is ${state}` };
-  }
-  return { refused: `there is no microservice with the uuid ${microservice}` };
+  const { microservice: uuid, isSystem } = named;
+  const owner = ownerOf(uuid, lookups);
+  if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
+    return { refused: `there is no microservice with the uuid ${uuid}` };
+  const { application, entry } = owner;
+  const node = nodeOf(entry, lookups);
+  if (!node) return { refused: `microservice ${entry.name} names no node that exists` };
+  const isIt = (one: ObservedMicroservice) =>
+    one.uuid === uuid && (one.application ?? v3Name(application)) === v3Name(application);
+  return { node, microservice: { name: entry.name, state: node.status?.microservices?.find(isIt)?.state } };
+}
+
+/** Of several entries with one uuid, the one to which it belongs: the others never get a container (UuidTaken). */
+function ownerOf(uuid: string, lookups: PlacedLookups) {
+  return lookups
+    .applicationsWithEntry(uuid)
+    .flatMap((application) =>
+      (application.spec.microservices ?? [])
+        .filter((entry) => entryUuid(application, entry) === uuid)
+        .map((entry) => ({ application, entry, name: entry.name })),
+    )
+    .sort(byAge)[0];
 }
 
 function connected(node: EdgeNode): Placed {

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import { groundLost, placeSession } from './target.ts';
+
+const UUID = '11111111-1111-4111-8111-111111111111';
+
+function application(name: string, age: number, isSystem: boolean): Application {
+  const creationTimestamp = new Date(Date.UTC(2026, 0, 1, 0, 0, age)).toISOString();
+  return {
+    metadata: { name, uid: name, creationTimestamp },
+    spec: { isSystem, microservices: [{ name: 'm', uuid: UUID, agent: { name: 'edge-1' } }] },
+  } as unknown as Application;
+}
+
+const node = {
+  metadata: { name: 'edge-1', uid: 'n', creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { uuid: 'node' },
+  status: { daemonStatus: 'RUNNING', microservices: [{ uuid: UUID, application: 'router', state: 'RUNNING' }] },
+} as unknown as EdgeNode;
+
+const place = (applications: Application[], isSystem: boolean) =>
+  placeSession({ microservice: UUID, isSystem }, {
+    applicationsWithEntry: () => applications,
+    nodeByName: () => node,
+    nodeByUuid: () => node,
+  } as never);
+
+test('an Application that claims the uuid of a system microservice opens no way into it', () => {
+  const router = application('router', 1, true);
+  const claim = application('claim', 2, false);
+  for (const all of [
+    [router, claim],
+    [claim, router],
+  ]) {
+    expect(place(all, false)).toEqual({ refused: `there is no microservice with the uuid ${UUID}` });
+    expect(place(all, true)).toEqual({ node: 'node' });
+  }
+});
+
+test('what a node reports of another Application with this uuid does not count', () => {
+  expect(place([application('other', 1, false)], false)).toEqual({
+    refused: 'microservice m does not run on node edge-1: its state is not reported',
+  });
+});
+
+test('a session ends when its microservice is gone or on another node, not when its node is silent or it restarts', () => {
+  const named = { microservice: UUID, isSystem: true };
+  const lost = (applications: Application[], now: object = node) =>
+    groundLost(named, 'node', {
+      applicationsWithEntry: () => applications,
+      nodeByName: () => now,
+      nodeByUuid: () => now,
+    } as never);
+  const all = [application('router', 1, true)];
+  const silent = { ...node, status: { daemonStatus: 'UNKNOWN', microservices: [] } };
+  expect(lost(all)).toBeUndefined();
+  expect(lost(all, silent)).toBeUndefined();
+  expect(lost([])).toBe(`there is no microservice with the uuid ${UUID}`);
+  expect(lost(all, { ...node, spec: { uuid: 'other' } })).toBe('the microservice has moved to another node');
+  expect(lost(all, { ...node, status: { daemonStatus: 'NOT_PROVISIONED' } })).toBe('node edge-1 has no agent any more');
+});

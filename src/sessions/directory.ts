@@ -1,0 +1,100 @@
+import { type ListedSession, type SessionLists, sessionLists } from '../domain/session/list.ts';
+import type { SessionTarget } from '../domain/session/session.ts';
+import { SESSIONS_PER_TARGET } from '../wire/sessions.ts';
+
+/** A session, or the place of one that has not begun, and the replica that has it: the one with the socket of its user. */
+export interface Placed extends Omit<ListedSession, 'phase'> {
+  phase: ListedSession['phase'] | 'taken';
+  /** of a process: one that starts again is another */
+  owner: string;
+  /** `host:port` of the internal listener of this replica */
+  address: string;
+}
+
+/** The sessions that one replica knows of, its own and those of others. */
+export interface Directory {
+  get(id: string): Placed | undefined;
+  values(): IterableIterator<Placed>;
+  ofNode(node: string): readonly Placed[];
+  lists(node: string): SessionLists;
+  /** Why there is no place for a session about this target. */
+  refusal(target: SessionTarget): string | undefined;
+  put(placed: Placed): void;
+  remove(id: string): void;
+  /** The listener is called with the node of each change; `isDue` when its agent is to know. */
+  subscribe(listener: (node: string, isDue: boolean) => void): Disposable;
+}
+
+const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
+
+export function createDirectory(): Directory {
+  const all = new Map<string, Placed>();
+  const byNode = new Map<string, Map<string, Placed>>();
+  const perTarget = new Map<string, number>();
+  const listeners = new Set<(node: string, isDue: boolean) => void>();
+
+  function count(target: SessionTarget, by: 1 | -1) {
+    const key = quotaKey(target);
+    const left = (perTarget.get(key) ?? 0) + by;
+    if (left > 0) perTarget.set(key, left);
+    else perTarget.delete(key);
+  }
+
+  function tell(node: string, isDue: boolean) {
+    for (const listener of listeners) listener(node, isDue);
+  }
+
+  const ofNode = (node: string) => Array.from(byNode.get(node)?.values() ?? []);
+
+  return {
+    get: (id) => all.get(id),
+    values: () => all.values(),
+    ofNode,
+    lists(node) {
+      if (!byNode.has(node)) return NO_SESSIONS;
+      return sessionLists(
+        ofNode(node).flatMap(({ phase, ...rest }) => (phase === 'taken' ? [] : [{ ...rest, phase }])),
+      );
+    },
+    refusal(target) {
+      const open = perTarget.get(quotaKey(target)) ?? 0;
+      if (open < SESSIONS_PER_TARGET) return undefined;
+      const what = target.microservice === undefined ? 'node' : 'microservice';
+      return `this ${what} has ${open} ${target.kind} sessions, which is the limit`;
+    },
+    put(placed) {
+      const { id, target } = placed;
+      const known = all.get(id);
+      if (known && isSame(known, placed)) return;
+      all.set(id, placed);
+      const ofItsNode = byNode.get(target.node) ?? new Map<string, Placed>();
+      byNode.set(target.node, ofItsNode.set(id, placed));
+      if (!known) count(target, 1);
+      tell(target.node, listedAttempt(known) !== listedAttempt(placed));
+    },
+    remove(id) {
+      const known = all.get(id);
+      if (!known) return;
+      const { node } = known.target;
+      all.delete(id);
+      const ofItsNode = byNode.get(node);
+      ofItsNode?.delete(id);
+      if (ofItsNode?.size === 0) byNode.delete(node);
+      count(known.target, -1);
+      tell(node, listedAttempt(known) > 0);
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+  };
+}
+
+/** Zero while the list of the node does not have it. */
+const listedAttempt = (placed: Placed | undefined) =>
+  placed === undefined || placed.phase === 'taken' || placed.phase === 'over' ? 0 : placed.attempt;
+
+const isSame = (a: Placed, b: Placed) =>
+  a.owner === b.owner && a.address === b.address && a.phase === b.phase && a.attempt === b.attempt;
+
+const quotaKey = ({ kind, microservice, node }: SessionTarget) => `${kind} ${microservice ?? `node ${node}`}`;

@@ -1,0 +1,147 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocket, WebSocketServer } from 'ws';
+import { HttpError } from '../http/http-error.ts';
+import type { Clock, Log } from '../kube/mod.ts';
+import { FRAME_LIMITS } from '../wire/frames.ts';
+import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
+import { respond, unavailable } from './respond.ts';
+import type { Joining, Sessions } from './sessions.ts';
+import { createSocket, type Socket } from './socket.ts';
+
+/**
+ * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it,
+ * over a WebSocket between their internal listeners, and knows nothing of what is in them.
+ */
+export interface Relay extends Disposable {
+  /** Connects the agent to a session at another replica; what comes of it is a close code. */
+  connect(agent: Socket, address: string, asked: Joining): void;
+  /** The listener of the internal HTTP server for upgrades: agents that other replicas pass on to sessions here. */
+  handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Sends agents away whose sessions are at other replicas: they connect again. */
+  drain(): void;
+}
+
+export interface RelayOptions {
+  sessions: Pick<Sessions, 'join'>;
+  /** the token of this replica */
+  token(signal: AbortSignal): Promise<string>;
+  /** Rejects unless the request is of another replica. */
+  authenticate(request: IncomingMessage): Promise<void>;
+  clock: Clock;
+  log: Log;
+}
+
+const PATH = '/internal/sessions/relay';
+/** until the other replica has accepted the connection */
+const CONNECT_MS = 5_000;
+/** bytes that may wait at a replica in between, in each direction; then its reading stops */
+const FULL_BYTES = 64 * 1024;
+
+const AWAY = 'the replica with this session cannot be reached; connect again';
+const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CLOSE_CODES));
+
+export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): Relay {
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: FRAME_LIMITS.bytes,
+    perMessageDeflate: false,
+    clientTracking: false,
+  });
+  /** agents that are passed on to other replicas, and the connections to other replicas in both directions */
+  const agents = new Set<Socket>();
+  const between = new Set<WebSocket>();
+  let isDraining = false;
+
+  function keep(ws: WebSocket) {
+    between.add(ws);
+    ws.once('close', () => between.delete(ws));
+    return createSocket(ws, { clock, fullBytes: FULL_BYTES });
+  }
+
+  async function dial(address: string, asked: Joining): Promise<WebSocket> {
+    const authorization = `Bearer ${await token(AbortSignal.timeout(CONNECT_MS))}`;
+    const query = new URLSearchParams(Object.entries(asked).filter((entry): entry is [string, string] => !!entry[1]));
+    return new WebSocket(`ws://${address}${PATH}?${query}`, {
+      headers: { authorization },
+      handshakeTimeout: CONNECT_MS,
+      maxPayload: FRAME_LIMITS.bytes,
+      perMessageDeflate: false,
+      followRedirects: false,
+    });
+  }
+
+  return {
+    connect(agent, address, asked) {
+      let other: Socket | undefined;
+      let isOver = false;
+      agents.add(agent);
+      // Until there is someone to pass its messages on to.
+      agent.pause();
+      agent.listen({
+        message: (data, isBinary) => isBinary && other?.send(data),
+        full: () => other?.pause(),
+        drained: () => other?.resume(),
+        closed() {
+          isOver = true;
+          agents.delete(agent);
+          other?.close(CLOSE_CODES.ended, 'the agent left');
+        },
+      });
+      const lost = (error: unknown) => {
+        log.debug({ err: error, replica: address }, 'A session at another replica cannot be reached');
+        agent.close(CLOSE_CODES.tryAgainLater, AWAY);
+      };
+      dial(address, asked).then((ws) => {
+        other = keep(ws);
+        ws.once('open', () => !isOver && agent.resume());
+        ws.once('error', lost);
+        other.listen({
+          message: (data) => agent.send(data),
+          full: () => agent.pause(),
+          drained: () => agent.resume(),
+          // One that is gone without a word has no code.
+          closed: (code = 0, reason = '') =>
+            KNOWN_CODES.has(code)
+              ? agent.close(code as CloseCode, reason)
+              : agent.close(CLOSE_CODES.tryAgainLater, AWAY),
+        });
+        if (isOver || isDraining) other.close(CLOSE_CODES.ended, 'the agent left');
+      }, lost);
+    },
+    handle(request, socket, head) {
+      socket.on('error', () => socket.destroy());
+      const serve = async () => {
+        const asked = askedOf(request);
+        if (!asked) throw new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such socket');
+        await authenticate(request);
+        if (isDraining) throw unavailable('the controller shuts down');
+        if (socket.destroyed) return;
+        server.handleUpgrade(request, socket, head, (ws) => {
+          const agent = keep(ws);
+          const refused = sessions.join(asked, agent);
+          if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
+        });
+      };
+      serve().catch((error: unknown) =>
+        respond(socket, error instanceof HttpError ? error : unavailable('the socket cannot be opened now')),
+      );
+    },
+    drain() {
+      isDraining = true;
+      for (const agent of [...agents]) agent.close(CLOSE_CODES.goingAway, 'the controller shuts down');
+    },
+    [Symbol.dispose]() {
+      for (const ws of [...between]) ws.terminate();
+    },
+  };
+}
+
+function askedOf({ url = '' }: IncomingMessage): Joining | undefined {
+  const [path, query] = url.split('?', 2);
+  const given = new URLSearchParams(query);
+  const kind = given.get('kind');
+  if (path !== PATH || (kind !== 'exec' && kind !== 'log')) return undefined;
+  const { node = '', id = '', microservice } = Object.fromEntries(given) as Record<string, string | undefined>;
+  return { node, id, kind, microservice };
+}

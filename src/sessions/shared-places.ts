@@ -1,0 +1,260 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import type { SessionTarget } from '../domain/session/session.ts';
+import { type Backoff, backoffDelay, type Clock, type Log, sleep } from '../kube/mod.ts';
+import { createDirectory, type Placed } from './directory.ts';
+import {
+  createLeaderPlaces,
+  PLACE_TIMES,
+  type Process,
+  type Published,
+  placesUnknown,
+  type Taken,
+  type Watched,
+} from './leader-places.ts';
+import type { Places } from './places.ts';
+
+/**
+ * The places of all replicas. The leader grants them; every other replica tells it what becomes of its own sessions, and
+ * waits in a held request for what becomes of those of others. What a replica says of its own sessions always counts.
+ */
+export interface SharedPlaces extends Places {
+  /** What the leader answers to other replicas, by path. */
+  readonly handlers: Readonly<Record<string, (body: unknown) => unknown>>;
+  /** Exchanges sessions with the other replicas until the signal aborts. */
+  run(channel: LeaderChannel, signal: AbortSignal): Promise<void>;
+}
+
+/** How this replica and the leader reach each other. */
+export interface LeaderChannel {
+  /** Rejects when the leader does not answer, and when no replica leads. */
+  call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T>;
+  /** `host:port` of the internal listener of this replica */
+  address: string;
+}
+
+export interface SharedPlacesOptions {
+  leadership: { readonly isLeading: boolean; readonly leaderAddress: string | undefined };
+  clock: Clock;
+  log: Log;
+  random?: () => number;
+  times?: typeof PLACE_TIMES;
+}
+
+const PATHS = {
+  take: '/internal/sessions/take',
+  publish: '/internal/sessions/publish',
+  watch: '/internal/sessions/watch',
+} as const;
+
+/** Both ends are the same program: only what is used as a key is checked. */
+const text = z.string().max(512);
+const sender = { owner: text, address: text };
+const target = z.looseObject({ kind: z.enum(['exec', 'log']), node: text, microservice: text.optional() });
+const MESSAGES = {
+  take: z.object({ ...sender, id: text, target }),
+  publish: z.object({
+    ...sender,
+    isAll: z.boolean(),
+    sessions: z.array(z.looseObject({ id: text, target, phase: text, attempt: z.number() })).max(10_000),
+    gone: z.array(text).max(10_000),
+  }),
+  watch: z.object({ ...sender, epoch: text.optional(), cursor: z.number() }),
+};
+
+const CALL_MS = 3_000;
+/** until replicas look again who leads */
+const LOOK_MS = 200;
+const IDLE_MS = 1_000;
+const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 1_000, jitter: 0.5 };
+
+/** One factory of more than a hundred lines, since its two loops share what they know of the leader. */
+export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
+  const { leadership, clock, log, random = Math.random, times = PLACE_TIMES } = options;
+  const owner = randomUUID();
+  const directory = createDirectory();
+  const leader = createLeaderPlaces({ directory, owner, clock, times });
+  let channel: LeaderChannel | undefined;
+  let wasLeading = false;
+  let isComplete = false;
+  /** what the leader calls this replica, and how far its changes are known here */
+  let registration: string | undefined;
+  let known: { epoch?: string; cursor: number } = { cursor: 0 };
+  /** ids of sessions of which the leader is to hear, and whether it is to hear of all */
+  const unsent = new Set<string>();
+  let isAllUnsent = false;
+  let wake = () => {};
+
+  const self = (): Process => ({ owner, address: channel?.address ?? '' });
+  const isOwn = (placed: Placed | undefined) => placed?.owner === owner;
+
+  function leads(): boolean {
+    if (leadership.isLeading !== wasLeading) {
+      wasLeading = leadership.isLeading;
+      if (wasLeading) leader.begin();
+      else leader.end();
+      registration = undefined;
+      known = { cursor: 0 };
+      unsent.clear();
+    }
+    return wasLeading;
+  }
+
+  /** The leader hears of this session; it is this replica itself when it leads. */
+  function say(id: string) {
+    if (leads()) return;
+    unsent.add(id);
+    wake();
+  }
+
+  function registered(given: string) {
+    if (given === registration) return;
+    registration = given;
+    isAllUnsent = true;
+    wake();
+  }
+
+  async function call<T>(path: string, body: object, ms: number, signal?: AbortSignal): Promise<T> {
+    if (!channel) throw new Error('this replica is starting');
+    const deadline = AbortSignal.timeout(ms);
+    return channel.call<T>(path, { ...self(), ...body }, signal ? AbortSignal.any([signal, deadline]) : deadline);
+  }
+
+  function learn({ epoch, cursor, isAll, nodes }: NonNullable<Watched['changes']>) {
+    known = { epoch, cursor };
+    const given = new Set(Object.values(nodes).flatMap((placed) => placed.map(({ id }) => id)));
+    const before = isAll ? [...directory.values()] : Object.keys(nodes).flatMap((node) => directory.ofNode(node));
+    for (const placed of before) if (!isOwn(placed) && !given.has(placed.id)) directory.remove(placed.id);
+    for (const placed of Object.values(nodes).flat()) if (!isOwn(placed)) directory.put(placed);
+    isComplete = true;
+  }
+
+  async function follow(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      if (leads()) {
+        leader.sweep();
+        isComplete ||= leader.isSettled;
+      }
+      if (wasLeading || leadership.leaderAddress === undefined) {
+        await sleep(LOOK_MS, signal, clock);
+        continue;
+      }
+      try {
+        const heard = await call<Watched>(PATHS.watch, known, times.hold + CALL_MS, signal);
+        failures = 0;
+        // What a former leader says no longer counts.
+        if (leads()) continue;
+        registered(heard.registration);
+        if (heard.changes) learn(heard.changes);
+        else await sleep(LOOK_MS, signal, clock);
+      } catch (error) {
+        failures++;
+        if (failures === 3 && !signal.aborted) log.warn({ err: error }, 'Sessions of other replicas are not known');
+        await sleep(backoffDelay(RETRY, failures, random), signal, clock);
+      }
+    }
+  }
+
+  async function publish(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      if (leads() || leadership.leaderAddress === undefined || (unsent.size === 0 && !isAllUnsent)) {
+        await woken();
+        continue;
+      }
+      const ids = [...unsent];
+      const isAll = isAllUnsent;
+      unsent.clear();
+      isAllUnsent = false;
+      const own = isAll ? [...directory.values()] : ids.flatMap((id) => directory.get(id) ?? []);
+      const message: Published = {
+        isAll,
+        sessions: own.filter(isOwn).map(({ id, target, phase, attempt }) => ({ id, target, phase, attempt })),
+        gone: ids.filter((id) => !directory.get(id)),
+      };
+      try {
+        const heard = await call<{ registration: string }>(PATHS.publish, message, CALL_MS, signal);
+        failures = 0;
+        if (!leads()) registered(heard.registration);
+      } catch {
+        // The other loop says it when the leader does not answer.
+        failures++;
+        for (const id of ids) unsent.add(id);
+        isAllUnsent ||= isAll;
+        await sleep(backoffDelay(RETRY, failures, random), signal, clock);
+      }
+    }
+  }
+
+  /** Resolves when there is something to send, and after a while. */
+  function woken(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = clock.after(IDLE_MS, resolve);
+      wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  return {
+    handlers: {
+      [PATHS.take](body) {
+        const { owner, address, id, target } = MESSAGES.take.parse(body);
+        leads();
+        return leader.take({ owner, address }, id, target as unknown as SessionTarget);
+      },
+      [PATHS.publish](body) {
+        const { owner, address, ...given } = MESSAGES.publish.parse(body);
+        leads();
+        return leader.publish({ owner, address }, given as unknown as Published);
+      },
+      [PATHS.watch](body) {
+        const { owner, address, ...known } = MESSAGES.watch.parse(body);
+        leads();
+        return leader.watch({ owner, address }, known);
+      },
+    },
+    async take(target) {
+      const id = randomUUID();
+      if (leads()) {
+        const { refused } = leader.take(self(), id, target);
+        return refused === undefined ? { id } : { refused };
+      }
+      const taken = await call<Taken>(PATHS.take, { id, target }, CALL_MS).catch((error: unknown) => {
+        log.debug({ err: error }, 'The leader did not say whether there is a place for a session');
+        // It may have been granted.
+        say(id);
+        throw placesUnknown(1);
+      });
+      registered(taken.registration);
+      if (taken.refused !== undefined) return { refused: taken.refused };
+      directory.put({ ...self(), id, target, phase: 'taken', attempt: 0 });
+      return { id };
+    },
+    put({ id, target, phase, attempt }) {
+      directory.put({ ...self(), id, target, phase, attempt });
+      say(id);
+    },
+    leave(id) {
+      if (!isOwn(directory.get(id))) return;
+      directory.remove(id);
+      say(id);
+    },
+    find(id) {
+      const placed = directory.get(id);
+      if (placed) return isOwn(placed) ? 'here' : { address: placed.address };
+      return leads() && leader.isSettled ? 'nowhere' : 'unknown';
+    },
+    get isComplete() {
+      return isComplete;
+    },
+    lists: directory.lists,
+    subscribe: (listener) => directory.subscribe((node, isDue) => isDue && listener(node)),
+    async run(given, signal) {
+      channel = given;
+      await Promise.all([follow(signal), publish(signal)]);
+    },
+  };
+}
