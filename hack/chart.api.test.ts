@@ -121,8 +121,13 @@ describe('the chart renders', () => {
   });
 
   test('TLS when the values name a certificate', async () => {
-    const deployment = (await render('--set', 'tls.secretName=cert')).find(({ kind }) => kind === 'Deployment');
-    expect(JSON.stringify(deployment)).toContain('TLS_PATH_CERT');
+    const deployment = async (...args: string[]) =>
+      JSON.stringify((await render('--set', 'tls.secretName=cert', ...args)).find(({ kind }) => kind === 'Deployment'));
+    expect(await deployment()).toContain('{"name":"TLS_PATH_CERT","value":"/tls/tls.crt"}');
+    expect(await deployment()).not.toContain('TLS_PATH_CA');
+    expect(await deployment('--set', 'tls.authorityKey=ca.crt')).toContain(
+      '{"name":"TLS_PATH_CA","value":"/tls/ca.crt"}',
+    );
   });
 
   test('pods that a Prometheus finds by their annotations, unless the values switch them off', async () => {

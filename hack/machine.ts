@@ -1,13 +1,15 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { processStartTime } from './process.ts';
 import { waitFor } from './wait.ts';
 
 const run = promisify(execFile);
 /** Where engines keep layers, which cannot lie on an overlay. */
 const ON_DISK = ['var/lib/docker', 'var/lib/containers'] as const;
+const PREFIX = 'skerry-machine-';
 
 /** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for one that is read only. */
 const BOOT = `set -e
@@ -65,7 +67,9 @@ export class Machine implements AsyncDisposable {
   }
 
   static async create({ base = '/', within }: MachineOptions = {}): Promise<Machine> {
-    const machine = new Machine(mkdtempSync(join(tmpdir(), 'skerry-machine-')), within);
+    await removeLeftovers();
+    // The name says whose it is: a later run removes what a killed run left.
+    const machine = new Machine(mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`)), within);
     await machine.#lay(base);
     return machine;
   }
@@ -103,9 +107,10 @@ export class Machine implements AsyncDisposable {
   async boot({ readOnly = false } = {}): Promise<void> {
     const namespaces = ['--mount', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'];
     const network = this.#within ? [] : ['--net'];
-    const [command = '', ...args] = [...(this.#within ?? []), 'unshare', ...network, ...namespaces];
     const boot = ['sh', join(this.#dir, 'boot'), this.root, readOnly ? 'ro' : 'rw'];
-    this.#process = spawn(command, [...args, ...boot], { stdio: ['ignore', 'ignore', 'inherit'], cwd: '/' });
+    // The machine does not outlive this process.
+    const args = ['--pdeathsig', 'KILL', '--', ...(this.#within ?? []), 'unshare', ...network, ...namespaces, ...boot];
+    this.#process = spawn('setpriv', args, { stdio: ['ignore', 'ignore', 'inherit'], cwd: '/' });
     const state = async () => (await this.say('systemctl', 'is-system-running')).out;
     await waitFor(async () => /running|degraded/.test(await state()), {
       what: 'systemd to be up',
@@ -172,10 +177,23 @@ export class Machine implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.powerOff();
-    for (const path of [...ON_DISK.map((each) => join(this.root, each)), this.root, join(this.#dir, 'layer')])
-      await run('umount', ['--lazy', path]).catch(() => {});
-    // Never through a mount that is still there.
-    if (!existsSync(join(this.root, 'usr'))) await run('rm', ['-rf', '--one-file-system', this.#dir]);
+    await remove(this.#dir);
+  }
+}
+
+async function remove(dir: string): Promise<void> {
+  const root = join(dir, 'root');
+  for (const path of [...ON_DISK.map((each) => join(root, each)), root, join(dir, 'layer')])
+    await run('umount', ['--lazy', path]).catch(() => {});
+  // Never through a mount that is still there.
+  if (!existsSync(join(root, 'usr'))) await run('rm', ['-rf', '--one-file-system', dir]);
+}
+
+/** Removes the file systems of runs that were killed: those in memory stay there until then. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of readdirSync(tmpdir())) {
+    const [, pid] = new RegExp(`^${PREFIX}(\\d+)-`).exec(name) ?? [];
+    if (pid && processStartTime(Number(pid)) === undefined) await remove(join(tmpdir(), name));
   }
 }
 

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { environmentHelp, readConfig } from './config.ts';
 
@@ -31,5 +32,13 @@ describe('the place of releases', () => {
       expect(() => readConfig({ SKERRY_RELEASES_URL: url })).toThrow(
         `SKERRY_RELEASES_URL="${url}": has to begin with https://`,
       );
+  });
+
+  it('has the keys that sign its list of packages', () => {
+    const key = String(generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }));
+    expect(readConfig({ SKERRY_RELEASES_KEY: key }).releasesKey).toBe(key);
+    expect(() => readConfig({ SKERRY_RELEASES_KEY: 'a key' })).toThrow(
+      'SKERRY_RELEASES_KEY="a key": has to be an Ed25519 public key (PEM)',
+    );
   });
 });

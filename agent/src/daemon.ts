@@ -8,6 +8,7 @@ import { type AgentDependencies, createAgent } from './app.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
+import { AgentError } from './domain/agent-error.ts';
 import { pause } from './domain/clock.ts';
 import {
   type Config,
@@ -301,7 +302,12 @@ function changeSettings(
   if (names.length > 0) {
     const text = changeConfig(readText(file), changes);
     parseConfig(text, file);
-    writeDurably(file, text, 0o644);
+    try {
+      writeDurably(file, text, 0o644);
+    } catch (error) {
+      // Such as on a machine whose root is read-only.
+      throw new AgentError('INTERNAL', `${file} cannot be written, so nothing was changed: ${errorText(error)}`);
+    }
     taken(changes);
   }
   return { errorMap, restartNeeded: names.filter((name) => NEEDS_RESTART.has(name)) };
