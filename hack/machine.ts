@@ -11,6 +11,19 @@ const run = promisify(execFile);
 const ON_DISK = ['var/lib/docker', 'var/lib/containers'] as const;
 const PREFIX = 'skerry-machine-';
 
+/**
+ * containers.conf. In a machine inside of a container crun raises a limit that it may not raise, and there may be no controller
+ * of pids; networks are kept where a root that is read-only lets them be written (docs/install.md#machines).
+ */
+const PODMAN_SETTINGS = [
+  '[containers]',
+  'pids_limit = 0',
+  '[engine]',
+  'runtime = "runc"',
+  '[network]',
+  'network_config_dir = "/var/lib/containers/networks"',
+] as const;
+
 /** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for one that is read only. */
 const BOOT = `set -e
 mount --make-rprivate /
@@ -94,8 +107,8 @@ export class Machine implements AsyncDisposable {
 
   /** Installs packages of an engine before the first start, or while the machine runs. */
   async installEngine(kind: 'docker' | 'podman'): Promise<Said> {
-    // crun raises a limit that a machine inside of a container may not raise, and starts nothing then.
-    const runtime = 'printf "[engine]\\nruntime = \\"runc\\"\\n" > /etc/containers/containers.conf';
+    const settings = PODMAN_SETTINGS.join('\\n');
+    const runtime = `printf '${settings}\\n' > /etc/containers/containers.conf`;
     const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb${
       kind === 'podman' ? ` /packages/docker/runc_*.deb && ${runtime}` : ''
     }`;
