@@ -7,7 +7,7 @@ import { createDirectory } from './directory.ts';
  * Where a session is: at this replica, at the one with this internal listener, or nowhere; a replica that does not lead may
  * not have heard of it yet.
  */
-export type Found = 'here' | { address: string } | 'nowhere' | 'unknown';
+type Found = 'here' | { address: string } | 'nowhere' | 'unknown';
 
 /** Which sessions there are, at whichever replica, and whether there is a place for one more. */
 export interface Places {

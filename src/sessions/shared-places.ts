@@ -26,7 +26,7 @@ export interface SharedPlaces extends Places {
 }
 
 /** How this replica and the leader reach each other. */
-export interface LeaderChannel {
+interface LeaderChannel {
   /** Rejects when the leader does not answer, and when no replica leads. */
   call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T>;
   /** `host:port` of the internal listener of this replica */
