@@ -144,12 +144,13 @@ describe('the chart on a cluster', () => {
     const task = (await node?.run('ctr', '--namespace', 'k8s.io', 'tasks', 'list'))?.stdout.match(
       `${id}\\s+(\\d+)`,
     )?.[1];
+    const before = pod.status.containerStatuses?.[0]?.restartCount ?? 0;
     await node?.run('kill', '-STOP', task ?? '');
     await until(
       'the container to be started again',
       async () => {
         const now = (await replicas()).find(({ metadata }) => metadata.name === pod.metadata.name);
-        return now?.status.containerStatuses?.[0]?.restartCount === 1 && isReady(now);
+        return now && (now.status.containerStatuses?.[0]?.restartCount ?? 0) > before && isReady(now);
       },
       PATIENT,
     );

@@ -22,7 +22,7 @@ const PREFIX = 'skc-';
 const NAMES = '/run/netns';
 let count = 0;
 
-/** Needs root and `ip` (Debian: iproute2). */
+/** Needs root, `ip` and `iptables` (Debian: iproute2, iptables). */
 export function createClusterNetwork(): ClusterNetwork {
   removeLeftovers();
   // The name says whose it is: a later run removes what a killed run left.
@@ -34,6 +34,8 @@ export function createClusterNetwork(): ClusterNetwork {
   ip('link', 'add', bridge, 'type', 'bridge');
   ip('address', 'add', `${address(1)}/24`, 'dev', bridge);
   ip('link', 'set', bridge, 'up');
+  // An engine on this machine may have packets between the ports of bridges filtered, and drop those that it does not know.
+  run('iptables', ['--wait', '--insert', 'FORWARD', ...between(bridge)]);
   return {
     bridge,
     subnet: `10.250.${third}.0/24`,
@@ -52,7 +54,7 @@ export function createClusterNetwork(): ClusterNetwork {
     },
     [Symbol.dispose]() {
       // The cables are removed with the namespaces at their other ends.
-      spawnSync('ip', ['link', 'delete', bridge]);
+      removeBridge(bridge);
     },
   };
 }
@@ -65,8 +67,16 @@ function removeLeftovers(): void {
       return pid !== undefined && processStartTime(Number(pid)) === undefined;
     });
   for (const name of left(NAMES)) spawnSync('ip', ['netns', 'delete', name]);
-  for (const name of left('/sys/class/net')) spawnSync('ip', ['link', 'delete', name]);
+  for (const name of left('/sys/class/net')) removeBridge(name);
 }
+
+function removeBridge(name: string): void {
+  spawnSync('iptables', ['--wait', '--delete', 'FORWARD', ...between(name)]);
+  spawnSync('ip', ['link', 'delete', name]);
+}
+
+/** Takes all packets from one port of a bridge to another. */
+const between = (bridge: string) => ['--in-interface', bridge, '--out-interface', bridge, '--jump', 'ACCEPT'];
 
 const ip = (...args: string[]) => run('ip', args);
 
