@@ -77,6 +77,7 @@ function remoteEngine(instance: string): Engine {
     remove: simple('remove', 1),
     checkHealth: simple('checkHealth', 2),
     async *logs() {},
+    exec: () => Promise.reject(new EngineError('Failed', 'this engine runs no programs')),
     async *events(signal) {
       const id = ++last;
       const waiting: (EngineEvent | Error)[] = [];

@@ -57,7 +57,10 @@ export interface Engine {
    * `checkEvery`.
    */
   checkHealth(id: string, since: number, signal?: AbortSignal): Promise<void>;
+  /** Lines of a container's log; with `follow` until it ends. Reading slowly stops the reading from the engine. */
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine>;
+  /** Starts a program in a container that runs. The signal counts until it has started. */
+  exec(id: string, options: ExecOptions, signal?: AbortSignal): Promise<ExecProcess>;
   /**
    * Events of the agent's containers; after the first one, `connected`, none is missed. Ends or throws when the connection
    * is lost.
@@ -137,6 +140,28 @@ export interface LogLine {
   ts: string;
   stream: 'stdout' | 'stderr';
   line: string;
+}
+
+export interface ExecOptions {
+  command: readonly string[];
+  /** with a terminal, whose output is all stdout */
+  tty: boolean;
+  env?: readonly string[];
+}
+
+/** A program that was started in a container. */
+export interface ExecProcess {
+  /** What it writes, until it has ended; to be read once. Reading slowly stops the program, as a full pipe does. */
+  output(): AsyncIterable<{ stream: LogLine['stream']; data: Uint8Array }>;
+  /** Resolves once there is room for more. What is written to a program that has ended is dropped. */
+  write(data: Uint8Array): Promise<void>;
+  closeStdin(): void;
+  /** Sets the size of its terminal. */
+  resize(columns: number, rows: number): Promise<void>;
+  /** After its output has ended; undefined when the engine does not know it. */
+  exitCode(): Promise<number | undefined>;
+  /** Ends the program and what it has started: with a hangup, and soon after by force. */
+  end(): Promise<void>;
 }
 
 /**

@@ -5,9 +5,17 @@ import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
+import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { type Engine, EngineError, type EngineFacts, type LogLine } from '../domain/engine.ts';
+import {
+  type Engine,
+  EngineError,
+  type EngineFacts,
+  type ExecProcess,
+  type LogLine,
+  type LogOptions,
+} from '../domain/engine.ts';
 import { ownLimits } from '../system/machine.ts';
 import { UsageReader } from '../system/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
@@ -19,12 +27,14 @@ const registry = new URL(inject('registryUrl')).host;
 const own = ownLimits();
 
 const v1 = `${registry}/contract/sample:1`;
+const shell = `${registry}/contract/shell:1`;
 const labelled = `${registry}/contract/labelled:1`;
 
 beforeAll(async () => {
   const push = async (repository: string, tag: string, image: Awaited<ReturnType<typeof sampleImage>>) =>
     pushImage(inject('registryUrl'), repository, tag, image);
   await push('contract/sample', '1', await sampleImage());
+  await push('contract/shell', '1', shellImage());
   await push('contract/sample', '2', await sampleImage({ env: { GREETING: 'two' } }));
   await push(
     'contract/labelled',
@@ -69,6 +79,7 @@ for (const { kind, url } of inject('engines'))
       facts = await engine.connect();
       await engine.ensureNetwork();
       await engine.pull({ reference: v1, platform: '' });
+      await engine.pull({ reference: shell, platform: '' });
     });
 
     afterAll(async () => {
@@ -342,6 +353,124 @@ for (const { kind, url } of inject('engines'))
         await engine.start(container.id);
         expect(await container.look()).toMatchObject({ state: 'running' });
       });
+    });
+
+    describe('a program in a container', () => {
+      async function shellContainer() {
+        const container = await make({ view: { imageId: shell } });
+        await engine.start(container.id);
+        return container;
+      }
+      /** What a program writes until it ends. */
+      async function outputOf(program: ExecProcess) {
+        const seen = { stdout: '', stderr: '' };
+        for await (const { stream, data } of program.output()) seen[stream] += Buffer.from(data);
+        return { ...seen, code: await program.exitCode() };
+      }
+      const sh = (script: string) => ({ command: ['/bin/sh', '-c', script], tty: false });
+
+      test('gets its standard input to the end, and both outputs and the exit code come back', async () => {
+        await using container = await shellContainer();
+        const program = await engine.exec(container.id, sh('cat; echo wrong >&2; exit 3'));
+        const bytes = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+        await program.write(bytes);
+        program.closeStdin();
+        const pieces: Buffer[] = [];
+        let errors = '';
+        for await (const { stream, data } of program.output())
+          if (stream === 'stdout') pieces.push(Buffer.from(data));
+          else errors += Buffer.from(data);
+        expect(Buffer.concat(pieces)).toEqual(bytes);
+        expect(errors).toBe('wrong\n');
+        expect(await program.exitCode()).toBe(3);
+      });
+
+      test('has a terminal with the size that it was given', async () => {
+        await using container = await shellContainer();
+        const program = await engine.exec(container.id, {
+          command: ['/bin/sh', '-c', 'read _; stty size; test -t 0 && echo "$TERM"'],
+          tty: true,
+          env: ['TERM=xterm-256color'],
+        });
+        const output = outputOf(program);
+        await program.resize(132, 43);
+        await program.write(Buffer.from('\n'));
+        expect(await output).toMatchObject({ stdout: expect.stringMatching(/43 132\r\nxterm-256color/), code: 0 });
+      });
+
+      test('waits while its output is not read', async () => {
+        await using container = await shellContainer();
+        const endless =
+          's=x; while test ${#s} -lt 8192; do s=$s$s; done; i=0; while :; do echo $s; i=$((i+1)); echo $i > /tmp/n; done';
+        const program = await engine.exec(container.id, sh(endless));
+        const written = async () => Number((await outputOf(await engine.exec(container.id, sh('cat /tmp/n')))).stdout);
+        let last = -1;
+        await until('that it writes no more', async () => {
+          const before = last;
+          last = await written();
+          return last > 0 && last === before;
+        });
+        await program.end();
+      });
+
+      test('is ended together with what it has started, though it ignores a hangup', async () => {
+        await using container = await shellContainer();
+        const script = 'trap "" HUP; (trap "" HUP; sleep 3000) & echo $$ $!; sleep 3000';
+        const program = await engine.exec(container.id, sh(script));
+        let printed = '';
+        for await (const { data } of program.output()) {
+          printed = String(Buffer.from(data));
+          break;
+        }
+        const [own = '', child = ''] = printed.trim().split(' ');
+        await program.end();
+        // What has ended and that no process waits for is a zombie.
+        const alive = `for p in ${own} ${child}; do read _ _ s _ < /proc/$p/stat && test $s != Z && echo $p; done; true`;
+        await until('its end', async () => (await outputOf(await engine.exec(container.id, sh(alive)))).stdout === '');
+        expect(await program.exitCode()).not.toBe(0);
+        expect((await container.look()).state).toBe('running');
+      });
+
+      test('that does not exist is an error or an exit code that says so', async () => {
+        await using container = await shellContainer();
+        const seen = await engine
+          .exec(container.id, { command: ['/bin/nothing'], tty: false })
+          .then(outputOf, (error: Error) => ({ code: 127, stdout: error.message, stderr: '' }));
+        expect([126, 127]).toContain(seen.code);
+        expect(seen.stdout + seen.stderr).toMatch(/nothing/);
+      });
+
+      test('cannot be started where nothing runs', async () => {
+        await using container = await make({ view: { imageId: shell } });
+        await expect(engine.exec(container.id, sh('true'))).rejects.toMatchObject({ code: 'Conflict' });
+        await expect(engine.exec('0'.repeat(64), sh('true'))).rejects.toMatchObject({ code: 'NotFound' });
+      });
+    });
+
+    test('a log has the lines of both streams, of each run and of the times that are asked for', async () => {
+      // Some engines say only in which second a line was written.
+      const script = 'i=0; while test $i -lt 5; do i=$((i+1)); echo $i; done; echo wrong >&2; sleep 1.1';
+      await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
+      for (const _run of [1, 2]) {
+        await engine.start(container.id);
+        await until('the end', async () => (await container.look()).state === 'exited');
+      }
+      const all = await logsOf(container.id);
+      const numbers = ['1', '2', '3', '4', '5'];
+      const written = (stream: string) => all.filter((line) => line.stream === stream).map(({ line }) => line);
+      expect(written('stdout')).toEqual([...numbers, ...numbers]);
+      expect(written('stderr')).toEqual(['wrong', 'wrong']);
+      const second = Math.min(...all.slice(-6).map(({ ts }) => Date.parse(ts)));
+      const read = async (options: Partial<LogOptions>) => {
+        const lines: string[] = [];
+        for await (const { line } of engine.logs(container.id, { tail: 100, ...options })) lines.push(line);
+        return lines;
+      };
+      expect((await read({ since: second })).sort()).toEqual([...numbers, 'wrong']);
+      expect((await read({ until: second - 1 })).sort()).toEqual([...numbers, 'wrong']);
+      expect(await read({ until: second - 1, tail: 2, follow: true })).toHaveLength(2);
+      expect(await read({ tail: 3 })).toHaveLength(3);
+      expect(await read({ tail: Infinity })).toHaveLength(12);
     });
 
     test('the usage of a container is read from the kernel', async () => {

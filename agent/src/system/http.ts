@@ -1,5 +1,6 @@
-import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import http, { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import type { Duplex } from 'node:stream';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 
@@ -63,6 +64,44 @@ export function closeIdle(connections: http.Agent): void {
 
 /** Sends a request and answers as soon as the head of the answer is there; the caller reads and ends the stream. */
 export function open(request: HttpRequest): Promise<IncomingMessage> {
+  return send(request, (outgoing, resolve, settle) =>
+    outgoing.on('response', (incoming) => {
+      // The signal goes on to end the stream; nothing of ours is left on it once the stream is over.
+      incoming.once('close', settle);
+      resolve(incoming);
+    }),
+  );
+}
+
+/** A connection that carries bytes both ways, after an answer with the status 101. */
+export interface Upgraded {
+  socket: Duplex;
+  /** what had arrived with the answer */
+  head: Buffer;
+}
+
+/**
+ * Asks for a connection that carries bytes both ways. The signal counts until the answer is there. Any other answer than
+ * that is returned as it is; the caller reads and ends it.
+ */
+export function upgrade(request: HttpRequest): Promise<Upgraded | IncomingMessage> {
+  const headers = { ...request.headers, connection: 'Upgrade', upgrade: 'tcp' };
+  return send<Upgraded | IncomingMessage>({ ...request, headers }, (outgoing, resolve, settle) => {
+    outgoing.on('upgrade', (_incoming, socket, head) => {
+      settle();
+      resolve({ socket, head });
+    });
+    outgoing.on('response', (incoming) => {
+      incoming.once('close', settle);
+      resolve(incoming);
+    });
+  });
+}
+
+function send<T>(
+  request: HttpRequest,
+  attend: (outgoing: ClientRequest, resolve: (value: T) => void, settle: () => void) => void,
+): Promise<T> {
   const { target, method, path, headers, body, deadline, signal, connections } = request;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -98,12 +137,11 @@ export function open(request: HttpRequest): Promise<IncomingMessage> {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
     };
-    outgoing.on('response', (incoming) => {
+    const answered = (value: T) => {
       clearTimeout(timer);
-      // The signal goes on to end the stream; nothing of ours is left on it once the stream is over.
-      incoming.once('close', settle);
-      resolve(incoming);
-    });
+      resolve(value);
+    };
+    attend(outgoing, answered, settle);
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       settle();
       if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);

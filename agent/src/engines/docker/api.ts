@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage } from 'node:http';
 import { EngineError } from '../../domain/engine.ts';
-import { exchange, open, readAll, type Target } from '../../system/http.ts';
+import { exchange, open, readAll, type Target, type Upgraded, upgrade } from '../../system/http.ts';
 import { parseAnswer, type VersionAnswer } from './answers.ts';
 import { errorOf, unavailable } from './errors.ts';
 
@@ -87,6 +87,25 @@ export class DockerApi {
         deadline: options.deadline ?? 30 * SECOND,
         signal: options.signal,
       });
+    } catch (error) {
+      throw unavailable(error, this.url);
+    }
+  }
+
+  /** Sends a request whose answer is a connection that carries bytes both ways. */
+  async upgrade(method: string, path: string, options: CallOptions): Promise<Upgraded> {
+    try {
+      const answer = await upgrade({
+        target: this.#target,
+        method,
+        path: this.#path(path, options.query),
+        headers: { ...options.headers, 'content-type': 'application/json' },
+        body: JSON.stringify(options.body),
+        deadline: options.deadline ?? 30 * SECOND,
+        signal: options.signal,
+      });
+      if ('socket' in answer && 'head' in answer) return answer;
+      throw errorOf(method, path, answer.statusCode ?? 0, await readText(answer));
     } catch (error) {
       throw unavailable(error, this.url);
     }

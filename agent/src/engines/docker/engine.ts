@@ -8,6 +8,8 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
+  type ExecOptions,
+  type ExecProcess,
   type LogLine,
   type LogOptions,
   type OtherAgentContainer,
@@ -29,8 +31,10 @@ import { type CallOptions, compareVersions, DockerApi, readText } from './api.ts
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { errorOf } from './errors.ts';
+import { startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { readLogFrames } from './log-frames.ts';
+import { logQuery } from './log-query.ts';
 import { pullImage } from './pull-image.ts';
 import { fromListItem, time, toContainer } from './read-container.ts';
 
@@ -348,18 +352,14 @@ export class DockerEngine implements Engine {
   }
 
   async *logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
-    const query = {
-      stdout: '1',
-      stderr: '1',
-      timestamps: '1',
-      tail: String(options.tail),
-      ...(options.follow && { follow: '1' }),
-      ...(options.since !== undefined && { since: (options.since / 1000).toFixed(3) }),
-      ...(options.until !== undefined && { until: (options.until / 1000).toFixed(3) }),
-    };
+    const { query, choose } = logQuery(options, Date.now());
     const incoming = await this.#api.open('GET', `/containers/${id}/logs`, { query, signal, deadline: 30 * SECOND });
     if (incoming.statusCode !== 200) throw errorOf('GET', '/logs', incoming.statusCode ?? 0, await readText(incoming));
-    yield* readLogFrames(incoming);
+    yield* choose(readLogFrames(incoming));
+  }
+
+  exec(id: string, options: ExecOptions, signal?: AbortSignal): Promise<ExecProcess> {
+    return startExec(this.#api, id, options, signal);
   }
 
   async *events(signal: AbortSignal): AsyncGenerator<EngineEvent> {

@@ -8,11 +8,15 @@ import {
   type EngineEvent,
   type EngineFacts,
   type EngineNetwork,
+  type ExecOptions,
   type LogLine,
+  type LogOptions,
   type OtherAgentContainer,
   type PullRequest,
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
+import { MemoryLog } from './log.ts';
+import { MemoryProgram } from './program.ts';
 
 /** Faults that a test injects into a memory engine. */
 export interface Faults {
@@ -39,9 +43,12 @@ export class MemoryEngine implements Engine {
   readonly images = new Map<string, string>();
   /** every operation that had an effect, in order */
   readonly history: string[] = [];
+  /** programs that were started in containers, the latest last */
+  readonly programs: MemoryProgram[] = [];
   /** every reference is found, without an entry in `registry` */
   readonly anyImage: boolean;
   #items = new Map<string, Item>();
+  #logs = new Map<string, MemoryLog>();
   #network: EngineNetwork | undefined;
   #next = 1;
   #listeners = new Set<(event: EngineEvent) => void>();
@@ -221,13 +228,32 @@ export class MemoryEngine implements Engine {
     await this.#act('remove', id, () => {
       if (this.#items.get(id)?.state === 'running') throw new EngineError('Conflict', 'it is running');
       this.#items.delete(id);
+      this.#logs.delete(id);
       this.#tell(id, 'destroy');
     });
   }
 
   async checkHealth(): Promise<void> {}
 
-  async *logs(): AsyncIterable<LogLine> {}
+  logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine> {
+    return this.logOf(id).read(options, signal);
+  }
+
+  /** The log of a container, to write to. */
+  logOf(id: string): MemoryLog {
+    const log = this.#logs.get(id) ?? new MemoryLog(() => this.#items.get(id)?.state === 'running');
+    this.#logs.set(id, log);
+    return log;
+  }
+
+  async exec(id: string, options: ExecOptions): Promise<MemoryProgram> {
+    return this.#act('exec', id, () => {
+      if (this.#get(id).state !== 'running') throw new EngineError('Conflict', `container ${id} does not run`);
+      const program = new MemoryProgram(id, options);
+      this.programs.push(program);
+      return program;
+    });
+  }
 
   async *events(signal: AbortSignal): AsyncIterable<EngineEvent> {
     const waiting: EngineEvent[] = [{ containerId: '', action: 'connected' }];
@@ -265,6 +291,8 @@ export class MemoryEngine implements Engine {
       ports: [],
       health: undefined,
     });
+    this.#logs.get(id)?.look();
+    for (const program of this.programs) if (program.container === id) program.exit(137);
     this.#tell(id, 'die');
   }
 

@@ -1,0 +1,121 @@
+import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EngineError, type ExecOptions, type ExecProcess, type LogLine } from '../../domain/engine.ts';
+import { endProgram } from '../../system/process-session.ts';
+import type { InspectAnswer } from './answers.ts';
+import type { DockerApi } from './api.ts';
+
+interface ExecAnswer {
+  Running: boolean;
+  ExitCode: number | null;
+  /** as the machine numbers it */
+  Pid: number;
+}
+
+const HEADER = 8;
+/** How long the engine may take to notice that a program has ended, after its output has. */
+const NOTICED = 10_000;
+/** How long a program may take to start, after its connection was made. */
+const STARTED = 5_000;
+const LOOK_EVERY = 50;
+
+/** Starts a program in a container over the Docker API: made, then started on a connection that carries bytes both ways. */
+export async function startExec(
+  api: DockerApi,
+  container: string,
+  { command, tty, env = [] }: ExecOptions,
+  signal?: AbortSignal,
+): Promise<ExecProcess> {
+  const made = { AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: tty, Cmd: command, Env: env };
+  const { Id: id } = await api.call<{ Id: string }>('POST', `/containers/${container}/exec`, { body: made, signal });
+  const body = { Detach: false, Tty: tty };
+  const { socket, head } = await api.upgrade('POST', `/exec/${id}/start`, { body, signal });
+  // Errors are those of whoever reads or writes; without a listener they would end the process.
+  socket.on('error', () => {});
+  if (head.length > 0) socket.unshift(head);
+  const inspect = () => api.call<ExecAnswer | undefined>('GET', `/exec/${id}/json`, { tolerate: [404] });
+  return {
+    output: () => (tty ? terminalOutput(socket) : pipedOutput(socket)),
+    async write(data) {
+      if (!socket.writable || socket.write(data)) return;
+      const stop = new AbortController();
+      const over = Promise.race([once(socket, 'drain', stop), once(socket, 'close', stop)]);
+      await over.catch(() => {}).finally(() => stop.abort());
+    },
+    closeStdin: () => void socket.end(),
+    async resize(columns, rows) {
+      const query = { h: String(rows), w: String(columns) };
+      for (let waited = 0; ; waited += LOOK_EVERY)
+        try {
+          return await api.call('POST', `/exec/${id}/resize`, { query });
+        } catch (error) {
+          // The connection is there before the terminal is.
+          if (!isEarly(error) || waited >= STARTED) throw error;
+          await sleep(LOOK_EVERY);
+        }
+    },
+    async exitCode() {
+      for (let waited = 0; waited < NOTICED; waited += LOOK_EVERY) {
+        const answer = await inspect();
+        if (!answer?.Running) return answer?.ExitCode ?? undefined;
+        await sleep(LOOK_EVERY);
+      }
+      return undefined;
+    },
+    async end() {
+      try {
+        const answer = await inspect();
+        if (!answer?.Running || !answer.Pid) return;
+        const { State } = await api.call<InspectAnswer>('GET', `/containers/${container}/json`);
+        await endProgram(answer.Pid, State.Pid);
+      } catch (error) {
+        // The container is gone, and the program with it.
+        if (!(error instanceof EngineError && error.code === 'NotFound')) throw error;
+      } finally {
+        socket.destroy();
+      }
+    },
+  };
+}
+
+const isEarly = (error: unknown) =>
+  error instanceof EngineError && error.code !== 'Unavailable' && error.code !== 'NotFound';
+
+type Output = AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }>;
+
+async function* terminalOutput(socket: Duplex): Output {
+  for await (const data of piecesOf(socket)) yield { stream: 'stdout', data };
+}
+
+/** Frames as in the log: one byte for the stream, three zeros, the length, and that many bytes, which are passed on as they come. */
+async function* pipedOutput(socket: Duplex): Output {
+  let rest: Buffer = Buffer.alloc(0);
+  let stream: LogLine['stream'] = 'stdout';
+  let left = 0;
+  for await (const piece of piecesOf(socket)) {
+    rest = rest.length > 0 ? Buffer.concat([rest, piece]) : piece;
+    while (rest.length > 0) {
+      if (left === 0) {
+        if (rest.length < HEADER) break;
+        stream = rest[0] === 2 ? 'stderr' : 'stdout';
+        left = rest.readUInt32BE(4);
+        rest = rest.subarray(HEADER);
+        continue;
+      }
+      const data = rest.subarray(0, left);
+      left -= data.length;
+      rest = rest.subarray(data.length);
+      yield { stream, data };
+    }
+  }
+}
+
+/** A connection that breaks is the end of the output: the exit code says whether the program has ended. */
+async function* piecesOf(socket: Duplex): AsyncGenerator<Buffer> {
+  try {
+    yield* socket as AsyncIterable<Buffer>;
+  } catch {
+    // see above
+  }
+}

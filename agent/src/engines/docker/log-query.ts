@@ -1,0 +1,48 @@
+import type { LogLine, LogOptions } from '../../domain/engine.ts';
+
+/** Characters of lines that are kept until it is known which are the last. */
+const KEPT = 16 * 1024 * 1024;
+
+/**
+ * What an engine is asked for, and how the lines are chosen from its answer. Times count to the millisecond here; some
+ * engines read whole seconds. They also take the last lines of the whole log first and those until a time from these, so
+ * that all lines until a time are read when it has passed.
+ */
+export function logQuery(options: LogOptions, now: number) {
+  const { tail, since, until, follow } = options;
+  const isPast = until !== undefined && until < now;
+  const query: Record<string, string> = {
+    stdout: '1',
+    stderr: '1',
+    timestamps: '1',
+    tail: isPast || tail === Infinity ? 'all' : String(tail),
+    ...(follow && !isPast && { follow: '1' }),
+    ...(since !== undefined && { since: String(Math.floor(since / 1000)) }),
+    ...(until !== undefined && { until: String(Math.ceil(until / 1000) + 1) }),
+  };
+  const isAsked = ({ ts }: LogLine) => {
+    const at = Date.parse(ts);
+    return !(at < (since ?? -Infinity) || at > (until ?? Infinity));
+  };
+  return {
+    query,
+    choose: (lines: AsyncIterable<LogLine>) => (isPast ? lastOf(lines, isAsked, tail) : chosen(lines, isAsked)),
+  };
+}
+
+type Test = (line: LogLine) => boolean;
+
+async function* chosen(lines: AsyncIterable<LogLine>, isAsked: Test): AsyncGenerator<LogLine> {
+  for await (const line of lines) if (isAsked(line)) yield line;
+}
+
+async function* lastOf(lines: AsyncIterable<LogLine>, isAsked: Test, tail: number): AsyncGenerator<LogLine> {
+  const kept: LogLine[] = [];
+  let size = 0;
+  for await (const line of chosen(lines, isAsked)) {
+    kept.push(line);
+    size += line.line.length;
+    while (kept.length > tail || size > KEPT) size -= kept.shift()?.line.length ?? 0;
+  }
+  yield* kept;
+}

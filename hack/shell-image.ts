@@ -1,0 +1,30 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, realpathSync } from 'node:fs';
+import { buildImage, buildIndex, type Image, type ImageFile } from './image.ts';
+
+/** What an image with a shell has, from this machine: /bin/sh is the first. */
+const PROGRAMS = { sh: '/bin/sh', cat: '/bin/cat', stty: '/bin/stty', sleep: '/bin/sleep' };
+
+/** An image with the shell of this machine and a few programs, for tests that run commands in containers. It sleeps. */
+export function shellImage(): Image {
+  const files = new Map<string, ImageFile>();
+  for (const [name, path] of Object.entries(PROGRAMS)) {
+    files.set(name, program(`/bin/${name}`, path));
+    for (const library of librariesOf(path)) files.set(library, program(library, library));
+  }
+  return buildIndex([
+    buildImage({ files: [...files.values(), { path: '/tmp' }], cmd: ['/bin/sleep', '3600'], env: { PATH: '/bin' } }),
+  ]);
+}
+
+const program = (path: string, source: string): ImageFile => ({
+  path,
+  content: readFileSync(realpathSync(source)),
+  mode: 0o755,
+});
+
+/** Absolute paths in what ldd prints; the loader is among them. */
+function librariesOf(path: string): string[] {
+  const printed = execFileSync('ldd', [path], { encoding: 'utf8' });
+  return [...printed.matchAll(/(\/\S+) \(0x/g)].map(([, library]) => library ?? '');
+}
