@@ -698,6 +698,36 @@ test('another registry, and another URL of a registry, lead to a new container; 
   expect(engine.history).toEqual([]);
 });
 
+describe('exec and log sessions', () => {
+  const asked = (path: string) => controller.requests.filter((request) => request.path === path).length;
+
+  test('are asked for once where the controller has none, though it says that they changed', async () => {
+    await running();
+    for (const digest of ['ab', 'cd']) {
+      controller.change((c) => {
+        c.flags = { execSessions: digest };
+      });
+      await until('the digest', () => controller.requests.some(({ have }) => have?.includes(`execSessions:${digest}`)));
+    }
+    await until('the lists', () => asked('/agent/logs/sessions') === 1);
+    expect(asked('/agent/exec/sessions')).toBe(1);
+  });
+
+  test('whose list does not come delay no change of the desired state', async () => {
+    await running();
+    controller.fault = (_method, path) => (path.endsWith('/sessions') ? 'hang' : undefined);
+    controller.change((c) => {
+      c.flags = { execSessions: 'ab' };
+    });
+    await until('the request', () => asked('/agent/exec/sessions') > 0);
+    const another = randomUUID();
+    controller.change((c) => {
+      c.microservices = [view(), view({ uuid: another, name: 'db' })];
+    });
+    await until('RUNNING', () => controller.microservice(another)?.status === 'RUNNING');
+  });
+});
+
 describe('the end of the membership', () => {
   test('deleteNode is confirmed to the controller and removes the containers and the node from the identity', async () => {
     const agent = await running();

@@ -1,3 +1,5 @@
+/** The composition root of the agent. It is longer than other files because it names each part and its dependencies once. */
+
 import { type KeyObject, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
@@ -14,6 +16,7 @@ import type { ArtifactItem, ArtifactKind, ArtifactWait } from './domain/artifact
 import { allCatalogs } from './domain/artifact.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
+import { latestOf } from './domain/container.ts';
 import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.ts';
 import type { Entry } from './domain/entry.ts';
 import { AGENT_VERSION } from './domain/names.ts';
@@ -21,6 +24,8 @@ import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext
 import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import { pullReference, viewRefusal } from './domain/target.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
+import type { OwnLog } from './sessions/session.ts';
+import { Sessions } from './sessions/sessions.ts';
 import type { Database } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
 import { loadIdentity } from './state/own-identity.ts';
@@ -76,6 +81,8 @@ export interface AgentDependencies {
   isAlive?: (instance: string) => Promise<boolean>;
   /** Starts the agent again; absent: this agent cannot be started again by itself. */
   restart?: () => void;
+  /** what this agent logs, for log sessions of the node; absent: it keeps no log */
+  ownLog?: OwnLog;
   /** where releases of the agent are kept on this machine, and whose signatures count; absent: it is no installed agent */
   updates?: { program: Program; keys: readonly KeyObject[] };
   /** The agent has another instance id now. */
@@ -135,6 +142,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       parts.policyContext.policy = policy;
       applyDesired(new Set());
       supervisor.policyChanged();
+      parts.sessions.changed();
       membership.changed();
     },
     get identity(): Identity {
@@ -157,7 +165,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       membership.start(signal);
       updater?.resume(actions.digest('version'), signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal), content.run(signal), artifacts?.run(signal)];
-      await Promise.all(work);
+      await Promise.all([...work, parts.sessions.run(signal)]);
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */
@@ -283,6 +291,13 @@ function createParts(config: Config, deps: AgentDependencies) {
     report: (measurements) => reporter.report(measurements),
     reported: () => updater?.confirm(),
     acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
+    sessionsChanged: () => sessions.changed(),
+  });
+  const sessions = new Sessions({
+    ...{ engine, clock, random, log, ownLog: deps.ownLog },
+    client: () => membership.client,
+    policy: () => policyContext.policy,
+    containerOf: (uuid) => latestOf(supervisor.containers, uuid),
   });
   const provisioning = new Provisioning({
     ...{ config, log, machine, identity, responses, membership },
@@ -355,6 +370,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   return {
     ...{ startedAt, metrics, identity, responses, policyContext, supervisor, membership, provisioning, inventory },
     ...{ reporter, adoption, settings, pruning, content, applyLogging, applyDesired, updater, actions, artifacts },
+    sessions,
   };
 }
 

@@ -47,6 +47,7 @@ import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine } from './system/machine.ts';
 import { ownContainerId } from './system/own-container.ts';
+import { ownLogReader } from './system/own-log.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
 import { serviceManager } from './system/service-manager.ts';
@@ -148,6 +149,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       stopping.abort();
     },
     updates: updatesOf(config, log),
+    ownLog: ownLogReader(sink, config.logDirectory),
     instanceChanged: (instance) => {
       shown.close();
       shown = showAlive(instance);

@@ -85,6 +85,27 @@ const logSessionSchema = z.object({
 });
 export type LogSessionView = z.infer<typeof logSessionSchema>;
 
+/** Sessions that one list can have. */
+const LISTED = 1_000;
+
+/** A list; sessions that this version cannot read are left out. */
+const listOf = <T>(session: z.ZodType<T>) =>
+  z
+    .array(z.unknown())
+    .max(LISTED)
+    .transform((items): T[] =>
+      items.flatMap((item) => {
+        const read = session.safeParse(item);
+        return read.success ? [read.data] : [];
+      }),
+    );
+
+export const execSessionsSchema = z.object({ execSessions: listOf(execSessionSchema) });
+export const logSessionsSchema = z.object({ logSessions: listOf(logSessionSchema) });
+
+/** What an agent reads of the JSON in ACTIVATION and LOG_START. */
+export const startSchema = z.object({ resumed: z.boolean().optional() });
+
 /** JSON in ACTIVATION; the agent gets `execId` and `timestamp` too. */
 export interface Activation {
   sessionId: string;

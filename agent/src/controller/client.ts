@@ -217,6 +217,22 @@ export class ControllerClient {
     };
   }
 
+  /** How a WebSocket of an agent route is opened, with a token of its own. */
+  socket(path: string): SocketRequest {
+    const { ca, insecure, instance, boot } = this.#options;
+    return {
+      url: `${this.controllerUrl.replace(/^http/, 'ws')}${API}${path}`,
+      headers: {
+        [HEADERS.agent]: AGENT_VERSION,
+        [HEADERS.instance]: instance,
+        [HEADERS.boot]: boot,
+        authorization: `Bearer ${this.#token()}`,
+      },
+      ...(ca !== undefined && { ca }),
+      ...(insecure && { insecure }),
+    };
+  }
+
   /** Closes the connections that are kept open. */
   close(): void {
     this.#connections.destroy();
@@ -297,6 +313,16 @@ export class ControllerClient {
     const claims = { sub: node.uuid, iss: NODE_TOKEN_ISSUER, aud: [this.controllerUrl], tokenUse: NODE_TOKEN.use };
     return signToken(node.key, claims, now, NODE_TOKEN.lifetime);
   }
+}
+
+/** How a WebSocket is opened. */
+export interface SocketRequest {
+  url: string;
+  headers: Record<string, string>;
+  /** PEM of the authority */
+  ca?: string;
+  /** turns certificate verification off */
+  insecure?: boolean;
 }
 
 interface SendOptions {

@@ -35,6 +35,8 @@ export interface MembershipDependencies {
   report(measurements: boolean): Promise<StatusReport>;
   /** The controller has received a report. */
   reported(): void;
+  /** Exec or log sessions have begun or ended, or the controller is another. */
+  sessionsChanged(): void;
   /** The controller has received that these have stopped. */
   acknowledgeGone(uuids: string[]): void;
 }
@@ -100,6 +102,7 @@ export class Membership {
       carryOut: (section, digest, count) => {
         if (actions.carryOut(section, digest, count)) this.changed();
       },
+      sessionsChanged: () => this.#deps.sessionsChanged(),
       deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
       deleted: () => this.end(),
       report,
@@ -124,6 +127,7 @@ export class Membership {
   close(): void {
     this.#open?.stop.abort();
     this.#open = undefined;
+    this.#deps.sessionsChanged();
   }
 
   /** Drops an unfinished deletion that the last controller requested, since another controller takes its place. */

@@ -70,6 +70,7 @@ function start(network: Network = () => undefined) {
     have: () => ({}),
     save: () => {},
     carryOut: () => {},
+    sessionsChanged: () => {},
     deleting: () => {},
     deleted: () => {},
     report: async () => ({ daemonStatus: 'RUNNING', warningMessage: String(clock.now()) }),

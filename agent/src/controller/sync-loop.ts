@@ -33,6 +33,8 @@ export interface SyncLoopDependencies {
   save(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
   /** Carries out an action; the digest distinguishes it from the last one, the count is echoed. */
   carryOut(section: ActionSection, digest: string, count: number | undefined): void;
+  /** Exec or log sessions of this node have begun or ended. */
+  sessionsChanged(): void;
   /** The controller deletes this node; this cannot be undone. */
   deleting(): void;
   /** The controller deletes this node and has received the confirmation. */
@@ -72,6 +74,9 @@ const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
   knowledge: 'knowledge',
   ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
 };
+
+/** Sections of which sessions there are, which whoever runs them asks for: a terminal must not wait for a poll, nor slow one. */
+const SESSION_SECTIONS: ReadonlySet<Section> = new Set(['execSessions', 'microserviceLogs', 'fogLogs']);
 
 const PATHS: Record<ResponseName, string> = {
   config: '/agent/config',
@@ -239,6 +244,7 @@ export class SyncLoop {
     const responses = await this.#fetch(flagged, due, signal);
     if (responses.size > 0) this.#deps.save(responses);
     this.#noteDatabaseProblem('');
+    if (flagged.some((section) => SESSION_SECTIONS.has(section))) this.#deps.sessionsChanged();
     for (const section of flagged) {
       if (section === 'reboot' || section === 'prune' || section === 'version')
         this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);

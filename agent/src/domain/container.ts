@@ -58,3 +58,9 @@ export function isRunning({ state }: Pick<Container, 'state'>): boolean {
 export function hasRun({ startedAt }: Pick<Container, 'startedAt'>): boolean {
   return startedAt > 0;
 }
+
+/** The container of a microservice that runs, else the one that ran last. */
+export function latestOf(containers: readonly Container[], uuid: string): Container | undefined {
+  const own = containers.filter((container) => container.uuid === uuid && hasRun(container));
+  return own.find(isRunning) ?? own.sort((a, b) => b.startedAt - a.startedAt)[0];
+}

@@ -11,6 +11,8 @@ const STRICTEST_POLICY: Policy = {
   capAdd: [],
   bindPrefixes: [],
   registries: [],
+  exec: false,
+  logs: false,
   stopRefused: false,
 };
 

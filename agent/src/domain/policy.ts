@@ -20,6 +20,10 @@ export const policySchema = z.strictObject({
   bindPrefixes: z.array(z.string().startsWith('/')).optional(),
   /** hosts that images may come from; absent: any. Images without a host come from that of their registry */
   registries: z.array(z.string()).optional(),
+  /** programs that users of the controller start in containers, such as a shell */
+  exec: z.boolean().default(true),
+  /** logs of containers and of the agent, for users of the controller */
+  logs: z.boolean().default(true),
   /** stops running containers that the policy refuses; otherwise they run until they end and are not started again */
   stopRefused: z.boolean().default(false),
 });

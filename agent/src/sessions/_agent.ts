@@ -1,0 +1,86 @@
+import { type AddressInfo, createServer, connect as openSocket, type Socket } from 'node:net';
+import type { startStack } from '../../../src/sessions/_stack.ts';
+import type { Container } from '../domain/container.ts';
+import type { Engine } from '../domain/engine.ts';
+import { policySchema } from '../domain/policy.ts';
+import { systemClock } from '../system/clock.ts';
+import { silentLog } from '../system/log.ts';
+import { Sessions, type SessionsDependencies } from './sessions.ts';
+
+type Stack = Awaited<ReturnType<typeof startStack>>;
+
+interface Options extends Partial<SessionsDependencies> {
+  engine: Engine;
+  container(uuid: string): Container | undefined;
+}
+
+/** The sessions of an agent at a real controller's sockets, over a link that can be cut. */
+export async function startSessions(stack: Stack, { engine, container, ...deps }: Options) {
+  const link = await startLink(new URL(stack.url));
+  const policy = { value: policySchema.parse({}) };
+  const sessions = new Sessions({
+    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog() },
+    client: () => ({
+      async document(path) {
+        const { body } = await stack.asAgent(path.replace('/agent', ''));
+        return { body: JSON.stringify(body), etag: undefined };
+      },
+      socket: (path) => ({
+        url: `ws://127.0.0.1:${link.port}/api/v3${path}`,
+        headers: { authorization: `Bearer ${stack.token()}` },
+      }),
+    }),
+    policy: () => policy.value,
+    containerOf: container,
+    ...deps,
+  });
+  const subscription = stack.places.subscribe(() => sessions.changed());
+  const stop = new AbortController();
+  const done = sessions.run(stop.signal);
+  return {
+    sessions,
+    link,
+    setPolicy(change: Partial<typeof policy.value>) {
+      policy.value = policySchema.parse(change);
+      sessions.changed();
+    },
+    async [Symbol.asyncDispose]() {
+      subscription[Symbol.dispose]();
+      stop.abort();
+      await done;
+      link.close();
+    },
+  };
+}
+
+/** A TCP link to a server; `cut` breaks its connections. */
+async function startLink({ hostname, port }: URL) {
+  const open = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = openSocket(Number(port), hostname);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(from);
+      from.on('error', () => {});
+      from.on('close', () => {
+        open.delete(from);
+        to.destroy();
+      });
+      from.pipe(to);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const cut = () => {
+    for (const socket of open) socket.destroy();
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut,
+    close() {
+      cut();
+      server.close();
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
+import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessions.ts';
+import { delayAfterLoss } from '../controller/backoff.ts';
+import { type Clock, pause, type Random } from '../domain/clock.ts';
+import type { Socket, SocketListener } from './socket.ts';
+
+export interface ConnectionOptions {
+  kind: 'exec' | 'log';
+  /** Begins to open a socket; throws while the agent has no controller. */
+  dial(listener: SocketListener): Socket;
+  clock: Clock;
+  random: Random;
+  /** The controller has sent the first frame: now the session may send. `resumed`: it was connected before. */
+  started(resumed: boolean): void;
+  /** any other frame */
+  frame(frame: Frame): void;
+}
+
+/** Close codes after which no other attempt is of use. */
+const FINAL: ReadonlySet<number> = new Set([
+  CLOSE_CODES.ended,
+  CLOSE_CODES.refused,
+  CLOSE_CODES.protocol,
+  CLOSE_CODES.tooBig,
+]);
+
+/**
+ * The connection of one session to the controller: opened again when it is lost, until the session is over or the
+ * connection has been lost for too long.
+ */
+export class SessionConnection {
+  readonly #options: ConnectionOptions;
+  readonly #over = new AbortController();
+  #socket: Socket | undefined;
+  /** the first frame has come */
+  #isReady = false;
+  #isPaused = false;
+  #connectedAt: number | undefined;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** Fires when the session is over for the controller, or the connection did not return. */
+  get over(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  get connectedAt(): number | undefined {
+    return this.#connectedAt;
+  }
+
+  /** Resolves when it is over. */
+  async run(): Promise<void> {
+    const { clock, random, kind } = this.#options;
+    let lostAt = clock.now();
+    let patience: number = SESSION_TIMES.pending[kind];
+    let failures = 0;
+    while (!this.over.aborted) {
+      const { isFinal, wasReady } = await this.#connect();
+      if (isFinal) break;
+      if (wasReady) {
+        lostAt = clock.now();
+        patience = SESSION_TIMES.resume;
+        failures = 0;
+      }
+      failures += 1;
+      if (clock.now() - lostAt >= patience) break;
+      await pause(clock, delayAfterLoss(failures, random), this.over);
+    }
+    this.end();
+  }
+
+  /** Sends a frame as soon as there is a connection, and resolves once there is room for more. */
+  async send(frame: Frame): Promise<void> {
+    while (!this.over.aborted) {
+      if (this.#socket && this.#isReady) return this.#socket.send(frame);
+      await this.#changed.promise;
+    }
+  }
+
+  /** Sends the last frames, and gives the controller the time to close. */
+  async finish(frames: readonly Frame[]): Promise<void> {
+    for (const frame of frames) await this.send(frame);
+    if (this.#isPaused) this.resume();
+    await pause(this.#options.clock, SESSION_TIMES.close, this.over);
+    this.end();
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    if (this.#isReady) this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#socket?.resume();
+  }
+
+  /** The controller has lost this connection: another is made. */
+  reconnect(): void {
+    this.#socket?.drop();
+  }
+
+  end(): void {
+    if (this.over.aborted) return;
+    this.#over.abort();
+    this.#socket?.close();
+    this.#notify();
+  }
+
+  async #connect(): Promise<{ isFinal: boolean; wasReady: boolean }> {
+    const closed = Promise.withResolvers<{ code: number; status?: number }>();
+    try {
+      this.#socket = this.#options.dial({ frame: (frame) => this.#received(frame), closed: closed.resolve });
+    } catch {
+      return { isFinal: false, wasReady: false };
+    }
+    const { code, status } = await closed.promise;
+    const wasReady = this.#isReady;
+    this.#socket = undefined;
+    this.#isReady = false;
+    this.#connectedAt = undefined;
+    return { isFinal: FINAL.has(code) || status === 404, wasReady };
+  }
+
+  #received(frame: Frame): void {
+    if (this.over.aborted) return;
+    if (frame.type === FRAME_TYPES.ACTIVATION || frame.type === FRAME_TYPES.LOG_START) this.#begin(frame);
+    else this.#options.frame(frame);
+  }
+
+  #begin(frame: Frame): void {
+    if (this.#isReady) return;
+    this.#isReady = true;
+    this.#connectedAt = this.#options.clock.now();
+    if (this.#isPaused) this.#socket?.pause();
+    this.#options.started(isResumed(frame));
+    this.#notify();
+  }
+
+  #notify(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+function isResumed({ data }: Frame): boolean {
+  try {
+    return startSchema.parse(JSON.parse(Buffer.from(data).toString('utf8'))).resumed === true;
+  } catch {
+    return false;
+  }
+}

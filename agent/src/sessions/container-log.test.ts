@@ -1,0 +1,97 @@
+import { beforeEach, expect, test } from 'vitest';
+import { makeSpec } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { VirtualClock } from '../system/_virtual-clock.ts';
+import { containerLog } from './container-log.ts';
+
+let engine: MemoryEngine;
+let clock: VirtualClock;
+beforeEach(async () => {
+  engine = new MemoryEngine({ anyImage: true });
+  clock = new VirtualClock();
+  await engine.ensureNetwork();
+});
+
+async function makeContainer(name: string): Promise<string> {
+  const spec = makeSpec({ facts: await engine.connect(), name });
+  await engine.pull({ reference: spec.image, platform: '' });
+  const { id } = await engine.create(spec);
+  await engine.start(id);
+  return id;
+}
+
+/** The log of the container that runs, followed; `settle` lets some time pass and returns what has come. */
+function follow(tail: number) {
+  const stop = new AbortController();
+  const seen: string[] = [];
+  const container = () => [...engine.running().values()].flat()[0];
+  const done = (async () => {
+    for await (const { line } of containerLog({ engine, clock, container }, { tail, follow: true }, stop.signal))
+      seen.push(line);
+  })();
+  return {
+    async settle() {
+      await clock.advance(5_000);
+      return seen;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+    },
+  };
+}
+
+const SECOND = '2026-01-01T00:00:01Z';
+
+test('lines with one time are each shown once, also those before the first that was asked for', async () => {
+  const id = await makeContainer('one');
+  const log = engine.logOf(id);
+  for (const line of ['1', '2', '3']) log.print(line, SECOND);
+  await using reader = follow(2);
+  expect(await reader.settle()).toEqual(['2', '3']);
+  log.print('4', SECOND);
+  engine.exit(id, 0);
+  await reader.settle();
+  await engine.start(id);
+  log.print('5', SECOND);
+  log.print('6', '2026-01-01T00:00:02Z');
+  expect(await reader.settle()).toEqual(['2', '3', '4', '5', '6']);
+});
+
+test('the log of a container that replaces the former one is shown from its beginning', async () => {
+  const first = await makeContainer('one');
+  engine.logOf(first).print('old', SECOND);
+  await using reader = follow(10);
+  await reader.settle();
+  engine.exit(first, 0);
+  await engine.remove(first);
+  const second = await makeContainer('two');
+  for (const line of ['new', 'newer']) engine.logOf(second).print(line, SECOND);
+  expect(await reader.settle()).toEqual(['old', 'new', 'newer']);
+});
+
+test('what was written while the engine was away is shown when it is back', async () => {
+  const id = await makeContainer('one');
+  const log = engine.logOf(id);
+  log.print('1', SECOND);
+  const { logs } = engine;
+  await using reader = follow(10);
+  engine.logs = () => {
+    throw new Error('the engine does not answer');
+  };
+  log.print('2', SECOND);
+  await reader.settle();
+  engine.logs = logs;
+  expect(await reader.settle()).toEqual(['1', '2']);
+});
+
+test('of a container that does not run any more the lines that were asked for are shown, and no more', async () => {
+  const id = await makeContainer('one');
+  for (const line of ['1', '2', '3']) engine.logOf(id).print(line, SECOND);
+  const [container] = await engine.containers();
+  engine.exit(id, 0);
+  const lines = containerLog({ engine, clock, container: () => container }, { tail: 2 }, new AbortController().signal);
+  const seen: string[] = [];
+  for await (const { line } of lines) seen.push(line);
+  expect(seen).toEqual(['2', '3']);
+});

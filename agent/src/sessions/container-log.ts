@@ -1,0 +1,111 @@
+import { type Clock, pause } from '../domain/clock.ts';
+import { type Container, hasRun, isRunning, runKey } from '../domain/container.ts';
+import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
+
+const LOOK_EVERY = 1_000;
+/** Lines before those that are asked for, to count how many have the time of the last one. */
+const BEFORE = 1_000;
+
+export interface ContainerLogDependencies {
+  engine: Pick<Engine, 'logs'>;
+  clock: Clock;
+  /** the container of the microservice, if it has one */
+  container(): Container | undefined;
+}
+
+/**
+ * How far the log of one container was read: the time of the last line, and how many lines have that time. Some engines say only
+ * in which second a line was written.
+ */
+interface Position {
+  id: string;
+  ts: string;
+  count: number;
+}
+
+/**
+ * The log of a microservice. With `follow` it goes on when the container is started again or replaced, and when the engine was
+ * away, each line once.
+ */
+export async function* containerLog(
+  { engine, clock, container }: ContainerLogDependencies,
+  options: LogOptions,
+  signal: AbortSignal,
+): AsyncGenerator<LogLine> {
+  const { follow, until } = options;
+  let position: Position | undefined;
+  let lastRun = '';
+  let hasBegun = false;
+  while (!signal.aborted) {
+    const present = container();
+    // A log may also end because the engine does, while the container runs on.
+    if (present && hasRun(present) && (isRunning(present) || runKey(present) !== lastRun)) {
+      const { id } = present;
+      lastRun = runKey(present);
+      try {
+        if (!follow) {
+          yield* engine.logs(id, options, signal);
+          return;
+        }
+        if (!hasBegun) {
+          const last = await lastLines(engine, id, options, signal);
+          hasBegun = true;
+          position = last.position;
+          yield* last.lines;
+        }
+        for await (const line of linesAfter(engine, id, position, options, signal)) {
+          position = moved(position, id, line);
+          yield line;
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!follow) throw error;
+        // The engine was stopped, or the container was replaced meanwhile.
+        lastRun = '';
+      }
+    }
+    if (!follow || (until !== undefined && clock.wall() > until)) return;
+    await pause(clock, LOOK_EVERY, signal);
+  }
+}
+
+type Source = Pick<Engine, 'logs'>;
+
+async function lastLines(engine: Source, id: string, { tail, since, until }: LogOptions, signal: AbortSignal) {
+  const lines: LogLine[] = [];
+  let position: Position | undefined;
+  for await (const line of engine.logs(id, { tail: tail + BEFORE, since, until }, signal)) {
+    position = moved(position, id, line);
+    lines.push(line);
+  }
+  return { lines: lines.slice(-tail), position };
+}
+
+/** The lines after a position, or all lines of a container in which there is none, and those that come. */
+async function* linesAfter(
+  engine: Source,
+  id: string,
+  position: Position | undefined,
+  { since, until }: LogOptions,
+  signal: AbortSignal,
+): AsyncGenerator<LogLine> {
+  const known = position?.id === id ? position : undefined;
+  let again = known?.count ?? 0;
+  const from = known ? Date.parse(known.ts) : since;
+  for await (const line of engine.logs(id, { tail: Infinity, since: from, until, follow: true }, signal)) {
+    const order = known ? compareTimes(line.ts, known.ts) : 1;
+    if (order < 0) continue;
+    if (order === 0 && again > 0) again -= 1;
+    else yield line;
+  }
+}
+
+function moved(position: Position | undefined, id: string, { ts }: LogLine): Position {
+  const isSame = position?.id === id && position.ts === ts;
+  return { id, ts, count: isSame ? position.count + 1 : 1 };
+}
+
+/** Times of one engine have one form; some have more digits than a number of milliseconds. */
+function compareTimes(a: string, b: string): number {
+  return Date.parse(a) - Date.parse(b) || (a === b ? 0 : a < b ? -1 : 1);
+}

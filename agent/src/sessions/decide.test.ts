@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { decide, type Listed, listedExec, listedLog, type Present, SESSION_LIMIT } from './decide.ts';
+
+const OPEN = { askedAt: 1_000, policy: { exec: true, logs: true } };
+
+const exec = (id: string, agentConnected = false): Listed =>
+  listedExec({ sessionId: id, microserviceUuid: 'm', status: 'PENDING', agentConnected });
+const tailConfig = { lines: 10, follow: true };
+const logs = (id: string): Listed =>
+  listedLog({
+    sessionId: id,
+    microserviceUuid: null,
+    iofogUuid: 'n',
+    status: 'PENDING',
+    agentConnected: false,
+    tailConfig,
+  });
+const present = (id: string, change: Partial<Present> = {}): Present => ({
+  ...{ id, kind: 'exec', connectedAt: undefined, isOver: false },
+  ...change,
+});
+
+test('a listed session begins once, and ends when the list no longer names it', () => {
+  expect(decide([exec('a')], [], OPEN).begin).toEqual([{ session: exec('a'), refusal: undefined }]);
+  expect(decide([exec('a')], [present('a')], OPEN)).toEqual({ begin: [], reconnect: [], end: [] });
+  expect(decide([], [present('a')], OPEN).end).toEqual([{ id: 'a', refusal: undefined }]);
+});
+
+test('a session that has ended here does not begin once more while the list still names it', () => {
+  expect(decide([exec('a')], [present('a', { isOver: true })], OPEN)).toEqual({ begin: [], reconnect: [], end: [] });
+});
+
+test('a session that is connected elsewhere is left alone', () => {
+  expect(decide([exec('a', true)], [], OPEN).begin).toEqual([]);
+});
+
+test('a socket that the controller does not have is opened again, unless it is newer than the list', () => {
+  expect(decide([exec('a')], [present('a', { connectedAt: 999 })], OPEN).reconnect).toEqual(['a']);
+  expect(decide([exec('a')], [present('a', { connectedAt: 1_001 })], OPEN).reconnect).toEqual([]);
+  expect(decide([exec('a', true)], [present('a', { connectedAt: 999 })], OPEN).reconnect).toEqual([]);
+});
+
+test('the policy refuses sessions of one kind, and ends those that it no longer allows', () => {
+  const noExec = { ...OPEN, policy: { exec: false, logs: true } };
+  expect(decide([exec('a'), logs('b')], [], noExec).begin.map(({ refusal }) => refusal)).toEqual([
+    'the policy of the machine allows no exec sessions',
+    undefined,
+  ]);
+  expect(decide([exec('a')], [present('a')], noExec).end).toEqual([
+    { id: 'a', refusal: 'the policy of the machine allows no exec sessions' },
+  ]);
+  const noLogs = { ...OPEN, policy: { exec: true, logs: false } };
+  expect(decide([logs('b')], [], noLogs).begin[0]?.refusal).toBe('the policy of the machine allows no log sessions');
+});
+
+test('sessions beyond the limit are refused', () => {
+  const many = Array.from({ length: SESSION_LIMIT + 1 }, (_, i) => exec(`s${i}`));
+  const refused = decide(many, [], OPEN).begin.filter(({ refusal }) => refusal);
+  expect(refused).toEqual([
+    { session: many.at(-1), refusal: `the node has ${SESSION_LIMIT} sessions, which is the limit` },
+  ]);
+});
+
+test('the paths of sockets name the microservice or the node', () => {
+  expect(exec('a').path).toBe('/agent/exec/microservice/m/a');
+  expect(logs('b').path).toBe('/agent/logs/node/n/b');
+});

@@ -1,0 +1,136 @@
+import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
+import { readControl, writeControl } from '../../../src/wire/sessions.ts';
+import type { ExecOptions, ExecProcess } from '../domain/engine.ts';
+import { errorText } from '../system/log.ts';
+import { SessionConnection } from './connection.ts';
+import type { Listed } from './decide.ts';
+import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
+
+type ExecSession = Extract<Listed, { kind: 'exec' }>;
+
+/** Input that may wait for a program that does not read, before reading from the controller stops. */
+const INPUT_BYTES = 256 * 1024;
+/** A shell of the container: bash where it has one. */
+const SHELL = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash; exec sh'];
+/** How engines and shells say that they have not found a program. */
+const NOT_FOUND: ReadonlySet<number> = new Set([126, 127]);
+
+/** An exec session: starts the program once the controller is connected, and ends it when the session is over. */
+export function runExec(session: ExecSession, refusal: string | undefined, context: SessionContext): SessionRun {
+  const { engine, clock, random } = context;
+  const ids = { sessionId: session.id, execId: session.id, microserviceUuid: session.microservice };
+  const frame = (type: FrameType, data: string | Uint8Array): Frame => ({
+    ...{ type, ...ids, timestamp: clock.wall() },
+    data: typeof data === 'string' ? Buffer.from(data) : data,
+  });
+  const begun = Promise.withResolvers<{ refusal: string | undefined }>();
+  const program = Promise.withResolvers<ExecProcess>();
+  let hasBegun = false;
+  /** what the program is to be given, in turn */
+  let input: Promise<unknown> = program.promise;
+  let waiting = 0;
+  let hasInput = false;
+
+  const connection = new SessionConnection({
+    ...{ kind: 'exec', clock, random },
+    dial: (listener) => context.dial(session.path, listener),
+    started(resumed) {
+      if (hasBegun) return;
+      hasBegun = true;
+      const isLost = resumed && 'the agent was started again, and what ran in this session has ended';
+      begun.resolve({ refusal: refusal ?? (isLost || undefined) });
+    },
+    frame: received,
+  });
+
+  function received({ type, data, execId = session.id }: Frame): void {
+    if (execId !== session.id) return;
+    if (type === FRAME_TYPES.CLOSE) connection.end();
+    if (type === FRAME_TYPES.STDIN) take(data);
+    const control = type === FRAME_TYPES.CONTROL ? readControl(data) : undefined;
+    if (!control) return;
+    if ('close' in control) connection.end();
+    if ('stdinClosed' in control) inTurn((process) => process.closeStdin());
+    if ('resize' in control) {
+      const { cols, rows } = control.resize;
+      // Not in turn: a program that does not read has a window, too.
+      void program.promise.then((process) => process.resize(cols, rows)).catch(() => {});
+    }
+  }
+
+  function take(data: Uint8Array): void {
+    hasInput = true;
+    waiting += data.length;
+    if (waiting > INPUT_BYTES) connection.pause();
+    inTurn(async (process) => {
+      await process.write(data);
+      const wasFull = waiting > INPUT_BYTES / 2;
+      waiting -= data.length;
+      if (wasFull && waiting <= INPUT_BYTES / 2) connection.resume();
+    });
+  }
+
+  /** What the program does not take, it has no use for any more. */
+  function inTurn(act: (process: ExecProcess) => void | Promise<void>): void {
+    input = input.then(() => program.promise.then(act)).catch(() => {});
+  }
+
+  async function work(): Promise<void> {
+    const first = await Promise.race([begun.promise, aborted(connection.over)]);
+    if (!first) return;
+    if (first.refusal) return connection.finish([frame(FRAME_TYPES.CLOSE, first.refusal)]);
+    let process: ExecProcess;
+    try {
+      const container = context.containerOf(session.microservice);
+      if (container?.state !== 'running') throw new Error('the microservice does not run');
+      process = await engine.exec(container.id, optionsOf(session), connection.over);
+    } catch (error) {
+      return connection.finish([frame(FRAME_TYPES.CLOSE, `the program could not be started: ${errorText(error)}`)]);
+    }
+    program.resolve(process);
+    const ending = new AbortController();
+    const end = () =>
+      void process.end().catch((error: unknown) => {
+        context.log.warn('A program could not be ended', { session: session.id, error: errorText(error) });
+      });
+    connection.over.addEventListener('abort', end, { once: true, signal: ending.signal });
+    if (connection.over.aborted) end();
+    try {
+      for await (const { stream, data } of process.output()) {
+        const type = stream === 'stdout' ? FRAME_TYPES.STDOUT : FRAME_TYPES.STDERR;
+        for (let at = 0; at < data.length; at += FRAME_BYTES)
+          await connection.send(frame(type, data.subarray(at, at + FRAME_BYTES)));
+      }
+      if (connection.over.aborted) return;
+      await connection.finish(lastFrames(await process.exitCode()));
+    } catch (error) {
+      await connection.finish([frame(FRAME_TYPES.CLOSE, errorText(error))]);
+    } finally {
+      ending.abort();
+    }
+  }
+
+  function lastFrames(code: number | undefined): Frame[] {
+    if (code === undefined) return [frame(FRAME_TYPES.CLOSE, 'the program has ended, and the engine does not say how')];
+    if (NOT_FOUND.has(code) && !session.command && !hasInput)
+      return [frame(FRAME_TYPES.CLOSE, 'the container has no shell; name a program that it has')];
+    const control = writeControl({ exitCode: code });
+    return [frame(FRAME_TYPES.CONTROL, control), frame(FRAME_TYPES.CLOSE, `the program ended with exit code ${code}`)];
+  }
+
+  const connected = connection.run();
+  return {
+    connection,
+    refuse: (reason) => void connection.finish([frame(FRAME_TYPES.CLOSE, reason)]),
+    done: Promise.all([connected, work()]).then(() => {}),
+  };
+}
+
+function optionsOf({ command, tty = command === undefined }: ExecSession): ExecOptions {
+  return { command: command ?? SHELL, tty, ...(tty && { env: ['TERM=xterm-256color'] }) };
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  if (signal.aborted) return Promise.resolve(undefined);
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
+}

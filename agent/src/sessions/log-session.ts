@@ -1,0 +1,83 @@
+import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
+import type { LogOptions } from '../domain/engine.ts';
+import { errorText } from '../system/log.ts';
+import { SessionConnection } from './connection.ts';
+import { containerLog } from './container-log.ts';
+import type { Listed } from './decide.ts';
+import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
+
+type LogSession = Extract<Listed, { kind: 'log' }>;
+
+/** A log session: sends the lines that were asked for, and with `follow` those that come, until the session is over. */
+export function runLog(session: LogSession, refusal: string | undefined, context: SessionContext): SessionRun {
+  const { clock, random } = context;
+  const ids = {
+    sessionId: session.id,
+    microserviceUuid: session.microservice ?? null,
+    iofogUuid: session.microservice === undefined ? (session.node ?? null) : null,
+  };
+  const frame = (type: FrameType, text: string): Frame => {
+    const data = Buffer.from(text);
+    return { type, ...ids, timestamp: clock.wall(), data: data.subarray(0, FRAME_BYTES) };
+  };
+  const begun = Promise.withResolvers<{ resumed: boolean }>();
+  const connection: SessionConnection = new SessionConnection({
+    ...{ kind: 'log', clock, random },
+    dial: (listener) => context.dial(session.path, listener),
+    started: (resumed) => begun.resolve({ resumed }),
+    frame({ type }) {
+      if (type === FRAME_TYPES.LOG_STOP || type === FRAME_TYPES.CLOSE) connection.end();
+    },
+  });
+  connection.over.addEventListener('abort', () => begun.resolve({ resumed: false }), { once: true });
+  const lastFrames = (error?: string) => [
+    ...(error === undefined ? [] : [frame(FRAME_TYPES.LOG_ERROR, error)]),
+    frame(FRAME_TYPES.LOG_STOP, ''),
+  ];
+
+  async function work(): Promise<void> {
+    const { resumed } = await begun.promise;
+    if (connection.over.aborted) return;
+    if (refusal) return connection.finish(lastFrames(refusal));
+    try {
+      // Which lines an earlier process of the agent has sent is not known: only what comes from now on is certain to be new.
+      if (resumed)
+        await connection.send(frame(FRAME_TYPES.LOG_ERROR, 'the agent was started again, lines may be missing'));
+      for await (const { line } of linesOf(optionsOf(session, resumed ? clock.wall() : undefined))) {
+        if (connection.over.aborted) return;
+        await connection.send(frame(FRAME_TYPES.LOG_LINE, line));
+      }
+      await connection.finish(lastFrames());
+    } catch (error) {
+      if (!connection.over.aborted) await connection.finish(lastFrames(errorText(error)));
+    }
+  }
+
+  function linesOf(options: LogOptions): AsyncIterable<{ line: string }> {
+    const { microservice } = session;
+    if (microservice !== undefined) {
+      const container = () => context.containerOf(microservice);
+      if (!container() && !options.follow) throw new Error('the microservice has no container');
+      return containerLog({ ...context, container }, options, connection.over);
+    }
+    if (!context.ownLog) throw new Error('the agent of this node keeps no log');
+    return context.ownLog(options, connection.over);
+  }
+
+  const connected = connection.run();
+  return {
+    connection,
+    refuse: (reason) => void connection.finish(lastFrames(reason)),
+    done: Promise.all([connected, work()]).then(() => {}),
+  };
+}
+
+function optionsOf({ tail: { lines, follow, since, until } }: LogSession, from: number | undefined): LogOptions {
+  const begin = from ?? (since === undefined ? undefined : Date.parse(since));
+  return {
+    tail: lines,
+    follow,
+    ...(begin !== undefined && { since: begin }),
+    ...(until !== undefined && { until: Date.parse(until) }),
+  };
+}

@@ -1,0 +1,34 @@
+import type { Clock, Random } from '../domain/clock.ts';
+import type { Container } from '../domain/container.ts';
+import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
+import type { Log } from '../system/log.ts';
+import type { SessionConnection } from './connection.ts';
+import type { Socket, SocketListener } from './socket.ts';
+
+/** What sessions need of the agent. */
+export interface SessionContext {
+  engine: Engine;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** Begins to open a socket; throws while the agent has no controller. */
+  dial(path: string, listener: SocketListener): Socket;
+  /** the container of a microservice: the one that runs, else the one that ran last */
+  containerOf(uuid: string): Container | undefined;
+  /** the agent's own log; absent: it keeps none */
+  ownLog?: OwnLog;
+}
+
+export type OwnLog = (options: LogOptions, signal: AbortSignal) => AsyncIterable<Pick<LogLine, 'line'>>;
+
+/** A session that has begun. */
+export interface SessionRun {
+  connection: SessionConnection;
+  /** Ends it and says why. */
+  refuse(reason: string): void;
+  /** Resolves when nothing of it is left. */
+  done: Promise<void>;
+}
+
+/** Data of one frame. */
+export const FRAME_BYTES = 64 * 1024;

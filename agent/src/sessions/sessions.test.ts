@@ -1,0 +1,222 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startStack } from '../../../src/sessions/_stack.ts';
+import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
+import { makeSpec, until } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import type { MemoryProgram } from '../engines/memory/program.ts';
+import { startSessions } from './_agent.ts';
+
+/** Sessions from a user's socket through the controller's sockets to a program, which is in memory. */
+
+let stack: Awaited<ReturnType<typeof startStack>>;
+beforeAll(async () => {
+  stack = await startStack();
+  return () => stack[Symbol.asyncDispose]();
+});
+
+let engine: MemoryEngine;
+let container: string;
+beforeEach(async () => {
+  engine = new MemoryEngine({ anyImage: true });
+  const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
+  await engine.ensureNetwork();
+  await engine.pull({ reference: spec.image, platform: '' });
+  container = (await engine.create(spec)).id;
+  await engine.start(container);
+});
+
+/** What the engine shows, as the supervisor of an agent knows it. */
+const options = (): Parameters<typeof startSessions>[1] => ({
+  engine,
+  container: () => [...engine.running().values()].flat()[0],
+});
+const exec = (query = '') => stack.user(`/microservices/exec/${stack.web}${query}`);
+const logs = (query = '') => stack.user(`/microservices/${stack.web}/logs${query}`);
+const program = (count = 1): Promise<MemoryProgram> => until('the program', () => engine.programs[count - 1]);
+
+describe('an exec session', () => {
+  test('passes bytes, sizes and the end of input on, and brings the exit code back', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec('?command=cat&command=-&tty=true');
+    const started = await program();
+    expect(started.options).toMatchObject({ command: ['cat', '-'], tty: true });
+    const all = Uint8Array.from({ length: 256 }, (_, i) => i);
+    user.send(T.CONTROL, '{"resize":{"cols":132,"rows":43}}');
+    user.send(T.STDIN, all);
+    user.send(T.CONTROL, '{"stdinClosed":true}');
+    await until('the end of the input', () => started.stdinClosed);
+    expect(Buffer.concat(started.written)).toEqual(Buffer.from(all));
+    expect(started.sizes).toEqual(['132x43']);
+    started.print(Buffer.from(all));
+    expect(Buffer.from((await user.until('STDOUT')).data)).toEqual(Buffer.from(all));
+    started.print('wrong', 'stderr');
+    await user.until('STDERR wrong');
+    started.exit(3);
+    expect((await user.closed).code).toBe(1000);
+    expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":3}', 'CLOSE the program ended with exit code 3']);
+  });
+
+  test('without a command is a shell with a terminal, and says so when there is none', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    expect(started.options).toMatchObject({ tty: true, env: ['TERM=xterm-256color'] });
+    expect(started.options.command[0]).toBe('sh');
+    started.exit(127);
+    await user.until('CLOSE the container has no shell');
+    expect(user.seen.join()).not.toContain('exitCode');
+  });
+
+  test('ends its program when the user leaves', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    user.ws.close();
+    await until('the end of the program', () => started.hasEnded);
+  });
+
+  test('lives on while the connection is lost', async () => {
+    await using agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    started.print('before');
+    await user.until('STDOUT before');
+    agent.link.cut();
+    await user.until('STDERR Connected again.');
+    expect(started.hasEnded).toBe(false);
+    started.print('after');
+    await user.until('STDOUT after');
+    user.send(T.STDIN, 'typed');
+    await until('the input', () => String(Buffer.concat(started.written)) === 'typed');
+    expect(engine.programs).toHaveLength(1);
+  });
+
+  test('a user that does not read stops the program, not the memory of the agent', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    user.ws.pause();
+    const piece = Buffer.alloc(256 * 1024, 'x');
+    const count = 240;
+    for (let i = 0; i < count; i++) started.print(piece);
+    let last = -1;
+    await until('that nothing is read any more', async () => {
+      const before = last;
+      last = started.pieces;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      return last > 0 && last === before;
+    });
+    expect(last).toBeLessThan(count);
+    user.ws.terminate();
+    await until('the end of the program', () => started.hasEnded);
+  });
+
+  test('what a program does not read waits, and nothing is lost', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    started.readsStdin = false;
+    const piece = Buffer.alloc(256 * 1024, 'y');
+    for (let i = 0; i < 32; i++) user.send(T.STDIN, piece);
+    await until('the first piece', () => started.written.length === 1);
+    started.read();
+    const bytes = () => started.written.reduce((sum, { length }) => sum + length, 0);
+    await until('all of it', () => bytes() === 32 * piece.length);
+  });
+
+  test('the policy of the machine refuses it in words, and ends one that runs', async () => {
+    await using agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    agent.setPolicy({ exec: false });
+    await user.until('CLOSE the policy of the machine allows no exec sessions');
+    await until('the end of the program', () => started.hasEnded);
+    const another = await exec();
+    await another.until('CLOSE the policy of the machine allows no exec sessions');
+    const log = await logs('?follow=false');
+    await log.until('LOG_STOP');
+    expect(engine.programs).toHaveLength(1);
+  });
+
+  test('in a microservice without a running container is refused in words', async () => {
+    await using _agent = await startSessions(stack, { ...options(), container: () => undefined });
+    const user = await exec();
+    await user.until('CLOSE the program could not be started: the microservice does not run');
+  });
+
+  test('ends with the agent, and says so', async () => {
+    const agent = await startSessions(stack, options());
+    const user = await exec();
+    const started = await program();
+    await agent[Symbol.asyncDispose]();
+    await user.until('CLOSE the agent of the node stops');
+    expect(started.hasEnded).toBe(true);
+  });
+});
+
+describe('a log session', () => {
+  const linesOf = (user: Awaited<ReturnType<typeof logs>>) =>
+    user.frames.flatMap(({ type, notice, data }) =>
+      type === T.LOG_LINE && !notice ? [String(Buffer.from(data))] : [],
+    );
+
+  test('has the last lines, then those that come, also after the container started again and the link was cut', async () => {
+    await using agent = await startSessions(stack, options());
+    for (const line of ['1', '2', '3']) engine.logOf(container).print(line);
+    const user = await logs('?tail=2');
+    await user.until('LOG_LINE 3');
+    engine.exit(container, 1);
+    engine.logOf(container).print('4');
+    await engine.start(container);
+    engine.logOf(container).print('5');
+    await user.until('LOG_LINE 5');
+    agent.link.cut();
+    await user.until('LOG_LINE connected again');
+    engine.logOf(container).print('6');
+    await user.until('LOG_LINE 6');
+    expect(linesOf(user)).toEqual(['2', '3', '4', '5', '6']);
+  });
+
+  test('that does not follow ends with its last line', async () => {
+    await using _agent = await startSessions(stack, options());
+    engine.logOf(container).print('only');
+    const user = await logs('?follow=false');
+    await user.until('LOG_STOP');
+    expect(linesOf(user)).toEqual(['only']);
+    expect((await user.closed).code).toBe(1000);
+  });
+
+  test('of the node has what the agent logs, and the policy can refuse it', async () => {
+    const ownLog = async function* () {
+      yield { line: 'of the agent' };
+    };
+    await using agent = await startSessions(stack, { ...options(), ownLog });
+    const path = `/node/${stack.nodeUuid}/logs?follow=false`;
+    const user = await stack.user(path);
+    await user.until('LOG_STOP');
+    expect(linesOf(user)).toEqual(['of the agent']);
+    agent.setPolicy({ logs: false });
+    const another = await stack.user(path);
+    await another.until('LOG_ERROR the policy of the machine allows no log sessions');
+    await another.until('LOG_STOP');
+  });
+});
+
+test('a controller without sessions is asked once, however often it says that they changed', async () => {
+  const asked: string[] = [];
+  const client = () => ({
+    async document(path: string) {
+      asked.push(path);
+      return undefined;
+    },
+    socket: () => ({ url: 'ws://127.0.0.1:1', headers: {} }),
+  });
+  await using agent = await startSessions(stack, { ...options(), client });
+  agent.sessions.changed();
+  await until('the first request', () => asked.length > 0);
+  for (let i = 0; i < 100; i++) {
+    agent.sessions.changed();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(asked).toEqual(['/agent/exec/sessions', '/agent/logs/sessions']);
+});

@@ -1,0 +1,169 @@
+import { execSessionsSchema, logSessionsSchema } from '../../../src/wire/sessions.ts';
+import { delayAfterLoss } from '../controller/backoff.ts';
+import { type ControllerClient, ControllerError } from '../controller/client.ts';
+import { pause } from '../domain/clock.ts';
+import type { Policy } from '../domain/policy.ts';
+import { errorText } from '../system/log.ts';
+import { decide, type Listed, listedExec, listedLog } from './decide.ts';
+import type { SessionContext, SessionRun } from './session.ts';
+
+const SECOND = 1000;
+/** A controller without sessions is asked again after this time, at the earliest. */
+const UNSERVED = 600 * SECOND;
+/** While there are sessions, the list is read now and then, in case that a change was missed. */
+const LOOK_EVERY = 60 * SECOND;
+/** How long sessions may take to say why they end when the agent stops. */
+const FAREWELL = 2 * SECOND;
+
+export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
+  /** undefined while the agent is not provisioned */
+  client(): Pick<ControllerClient, 'document' | 'socket'> | undefined;
+  policy(): Policy;
+}
+
+interface Entry {
+  id: string;
+  kind: Listed['kind'];
+  run: SessionRun;
+  isOver: boolean;
+}
+
+/**
+ * The exec and log sessions of this node. Which there are is asked for when the controller says that they have changed,
+ * apart from the polls; each session then has a socket of its own.
+ */
+export class Sessions {
+  readonly #deps: SessionsDependencies;
+  readonly #entries = new Map<string, Entry>();
+  #isDue = false;
+  #wake = () => {};
+
+  constructor(deps: SessionsDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Sessions have begun or ended, or the controller or the policy is another. */
+  changed(): void {
+    this.#isDue = true;
+    this.#wake();
+  }
+
+  /** Serves sessions until the signal fires, and ends them all then. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random, log } = this.#deps;
+    let failures = 0;
+    while (!signal.aborted) {
+      await this.#due(signal);
+      if (signal.aborted) break;
+      this.#isDue = false;
+      try {
+        const isServed = await this.#look(signal);
+        failures = 0;
+        if (!isServed) await pause(clock, UNSERVED, signal);
+      } catch (error) {
+        if (signal.aborted) break;
+        failures += 1;
+        this.#isDue = true;
+        if (failures === 1) log.warn('The sessions of this node cannot be read', { error: errorText(error) });
+        await pause(clock, delayAfterLoss(failures, random), signal);
+      }
+    }
+    const left = [...this.#entries.values()];
+    const done = Promise.all(left.map(({ run }) => run.done));
+    for (const { run } of left) run.refuse('the agent of the node stops');
+    await Promise.race([done, clock.sleep(FAREWELL)]);
+    for (const { run } of left) run.connection.end();
+    await done;
+  }
+
+  /** Resolves when the list is to be read. */
+  async #due(signal: AbortSignal): Promise<void> {
+    if (this.#isDue) return;
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    const stop = AbortSignal.any([signal, woken.signal]);
+    if (this.#entries.size > 0) return pause(this.#deps.clock, LOOK_EVERY, stop);
+    await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
+  }
+
+  /** Whether the controller has such lists at all. */
+  async #look(signal: AbortSignal): Promise<boolean> {
+    const client = this.#deps.client();
+    const askedAt = this.#deps.clock.now();
+    const lists = client && (await readLists(client, signal));
+    const decision = decide(lists ?? [], this.#present(), { askedAt, policy: this.#deps.policy() });
+    for (const { id, refusal } of decision.end) {
+      const run = this.#entries.get(id)?.run;
+      if (refusal) run?.refuse(refusal);
+      else run?.connection.end();
+    }
+    for (const id of decision.reconnect) this.#entries.get(id)?.run.connection.reconnect();
+    const listed = new Set(lists?.map(({ id }) => id));
+    for (const { id, isOver } of [...this.#entries.values()]) if (isOver && !listed.has(id)) this.#entries.delete(id);
+    for (const { session, refusal } of decision.begin) await this.#begin(session, refusal);
+    return !client || lists !== undefined;
+  }
+
+  #present() {
+    return Array.from(this.#entries.values(), ({ id, kind, isOver, run }) => ({
+      ...{ id, kind, isOver },
+      connectedAt: run.connection.connectedAt,
+    }));
+  }
+
+  async #begin(session: Listed, refusal: string | undefined): Promise<void> {
+    const { client, log } = this.#deps;
+    // Only an agent that has sessions loads what they need.
+    const [{ openSocket }, { runExec }, { runLog }] = await Promise.all([
+      import('./socket.ts'),
+      import('./exec-session.ts'),
+      import('./log-session.ts'),
+    ]);
+    const context: SessionContext = {
+      ...this.#deps,
+      dial(path, listener) {
+        const request = client()?.socket(path);
+        if (!request) throw new Error('the agent is not provisioned');
+        return openSocket(request, listener);
+      },
+    };
+    const { id, kind } = session;
+    const run = session.kind === 'exec' ? runExec(session, refusal, context) : runLog(session, refusal, context);
+    const entry: Entry = { id, kind, run, isOver: false };
+    this.#entries.set(id, entry);
+    log.info('A session begins', { session: id, kind, refusal });
+    const over = (error?: unknown) => {
+      entry.isOver = true;
+      log.info('A session has ended', { session: id, kind, ...(error !== undefined && { error: errorText(error) }) });
+      // The entry stays until the list no longer names it, so that it does not begin once more.
+      this.changed();
+    };
+    run.done.then(() => over(), over);
+  }
+}
+
+/** Undefined for a controller that has no sessions. */
+async function readLists(
+  client: Pick<ControllerClient, 'document'>,
+  signal: AbortSignal,
+): Promise<Listed[] | undefined> {
+  const [exec, logs] = await Promise.all([
+    read(client, '/agent/exec/sessions', signal),
+    read(client, '/agent/logs/sessions', signal),
+  ]);
+  if (exec === undefined && logs === undefined) return undefined;
+  return [
+    ...(exec === undefined ? [] : execSessionsSchema.parse(exec).execSessions.map(listedExec)),
+    ...(logs === undefined ? [] : logSessionsSchema.parse(logs).logSessions.map(listedLog)),
+  ];
+}
+
+async function read(client: Pick<ControllerClient, 'document'>, path: string, signal: AbortSignal): Promise<unknown> {
+  try {
+    const document = await client.document(path, signal);
+    return document && JSON.parse(document.body);
+  } catch (error) {
+    if (error instanceof ControllerError && error.status === 501) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { LogOptions } from '../domain/engine.ts';
+import { bufferedSink, createLog, type LogBuffer } from './log.ts';
+import { logFileWriter } from './log-files.ts';
+import { ownLogReader } from './own-log.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'skerry-own-log-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The messages of all lines that were asked for. */
+async function read(options: LogOptions, directory: string | undefined, sink: LogBuffer): Promise<string[]> {
+  const messages: string[] = [];
+  for await (const line of ownLogReader(sink, directory)(options, new AbortController().signal))
+    messages.push(messageOf(line));
+  return messages;
+}
+
+const messageOf = ({ line }: { line: string }) => JSON.parse(line).message as string;
+
+/** A log whose files take two lines each. */
+function start() {
+  const write = logFileWriter(
+    folder,
+    () => ({ total: 800, files: 4 }),
+    () => {},
+  );
+  const sink = bufferedSink('INFO', 2, write);
+  let now = Date.parse('2026-01-01T00:00:00Z');
+  const log = createLog(sink, () => {
+    now += 1_000;
+    return now;
+  });
+  return { sink, log };
+}
+
+test('the last lines are found across files, also after they have left the memory', async () => {
+  const { sink, log } = start();
+  for (let i = 1; i <= 6; i++) log.info(`line ${i}`);
+  expect(await read({ tail: 4 }, folder, sink)).toEqual(['line 3', 'line 4', 'line 5', 'line 6']);
+  const third = Date.parse('2026-01-01T00:00:03Z');
+  expect(await read({ tail: 2, until: third }, folder, sink)).toEqual(['line 2', 'line 3']);
+  expect(await read({ tail: 9, since: third }, folder, sink)).toEqual(['line 3', 'line 4', 'line 5', 'line 6']);
+});
+
+test('following shows each line once, whether it stood in a file or came later', async () => {
+  const { sink, log } = start();
+  log.info('before');
+  const stop = new AbortController();
+  const lines = ownLogReader(sink, folder)({ tail: 10, follow: true }, stop.signal);
+  expect(messageOf((await lines.next()).value)).toBe('before');
+  log.info('after');
+  expect(messageOf((await lines.next()).value)).toBe('after');
+  const next = lines.next();
+  stop.abort();
+  expect((await next).done).toBe(true);
+});
+
+test('without files the lines in memory are shown', async () => {
+  const { sink, log } = start();
+  for (const word of ['one', 'two', 'three']) log.info(word);
+  writeFileSync(join(folder, 'agent.log'), 'not read');
+  expect(await read({ tail: 10 }, undefined, sink)).toEqual(['two', 'three']);
+});
