@@ -259,6 +259,10 @@ export const cases: AgreementCase[] = [
   refuses('a health check with times and no test', container({ healthCheck: { interval: 5 } })),
   refuses('a health check with retries and an empty test', container({ healthCheck: { test: [], retries: 1 } })),
   refuses('an unknown key in busConfig', entry({ busConfig: { busAcces: true } })),
+  refuses(
+    'a service account that an entry names',
+    entry({ serviceAccount: { name: 'other', roleRef: { name: 'microservice' } } }),
+  ),
   accepts('a health check that switches that of the image off', container({ healthCheck: { test: ['NONE'] } })),
   refuses('a health check without a keyword', container({ healthCheck: { test: ['/bin/true'] } })),
   refuses('model items without bindPath', entry({ models: { items: [{ name: 'a' }] } })),

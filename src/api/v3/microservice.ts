@@ -126,7 +126,9 @@ export const microserviceSchema = withRules(
     models: catalogSchema('Model').optional().describe('Models projected into the container.'),
     knowledge: catalogSchema('Knowledge').optional().describe('Knowledge projected into the container.'),
     template: templateRefSchema.optional().describe('MicroserviceTemplate that this entry overlays.'),
-    serviceAccount: object({ roleRef: roleRefSchema.describe('Role of the workload in the local API of its agent.') })
+    serviceAccount: closedObject({
+      roleRef: roleRefSchema.describe('Role of the workload in the local API of its agent.'),
+    })
       .optional()
       .describe('Service account of the workload.'),
     busConfig: busConfigSchema.optional().describe('Access to the message bus.'),

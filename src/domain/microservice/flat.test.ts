@@ -324,6 +324,11 @@ describe('entryFromFlat', () => {
       /soft must not exceed hard/,
     ],
     'memorySwap without memoryLimit': [{ memorySwap: 5 }, 'memorySwap', /5 is not valid: memorySwap needs memoryLimit/],
+    'a service account with a name': [
+      { serviceAccount: { name: 'other', roleRef: { name: 'microservice' } } },
+      'serviceAccount',
+      /name/,
+    ],
     'busAccess outside busConfig': [{ busAccess: true }, 'busAccess', /busConfig/],
     'a registry id that is a name': [{ registryId: 'team' }, 'registryId', /integer/],
     'an env that is not a list': [{ ports: {}, isPrivileged: true, env: { a: 1 } }, 'env', /list/],

@@ -92,3 +92,11 @@ export async function editEntry(
 
 const systemUpdate = (entry: MicroserviceEntry) =>
   new DomainError(400, 'SYSTEM_MICROSERVICE_UPDATE', `${entry.name} belongs to the system and cannot be changed here`);
+
+/** The user route tells where the config of a microservice of the system is; every other read says that there is none. */
+export const systemConfig = (uuid: string, entry: MicroserviceEntry) =>
+  new DomainError(
+    400,
+    'SYSTEM_MICROSERVICE_CONFIG',
+    `${entry.name} belongs to the system; its config is at /microservices/system/${uuid}/config`,
+  );

@@ -13,8 +13,9 @@ import {
 import { normalItem } from '../../domain/microservice/normal-form.ts';
 import { volumeReads } from '../../domain/microservice/read.ts';
 import { volumeMappingId } from '../../domain/names.ts';
+import { findMicroservice } from '../lookup.ts';
 import { type AnyRoute, route } from '../route.ts';
-import { editEntry, findEntry, VARIANTS } from './entries.ts';
+import { editEntry, findEntry, systemConfig, VARIANTS } from './entries.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Microservice parts';
@@ -75,9 +76,12 @@ export const microservicePartRoutes: AnyRoute[] = [
         access: { ...patch, verb: 'get' },
         params: shapes.uuidParam,
         reply: { status: 200, schema: z.string() },
-        errors: [404],
-        handler: async ({ deps, params, signal }) =>
-          configText((await findEntry(deps, variant, params.uuid, signal)).entry.config),
+        errors: variant.system ? [404] : [400, 404],
+        async handler({ deps, params, signal }) {
+          const found = await findMicroservice(deps, params.uuid, signal);
+          if (found?.application.spec.isSystem && !variant.system) throw systemConfig(params.uuid, found.entry);
+          return configText((await findEntry(deps, variant, params.uuid, signal)).entry.config);
+        },
       }),
       route({
         method: 'PATCH',

@@ -19,7 +19,7 @@ import * as shapes from './shapes.ts';
 
 const tag = 'Microservices';
 const byUuid: Pick<Grant, 'name'> = { name: 'uuid' };
-const ofApplication = z.object({
+const ofApplication = z.strictObject({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
 });
 
@@ -34,7 +34,7 @@ export const microserviceRoutes: AnyRoute[] = [
       access: { resource: variant.resource, verb: 'list' },
       query: ofApplication,
       reply: { status: 200, schema: shapes.microserviceList },
-      errors: [404],
+      errors: [400, 404],
       async handler({ deps, query, signal }) {
         const applications =
           query.application === undefined

@@ -62,9 +62,13 @@ describe('a microservice of the system', () => {
     expect((await admin.patch(`/microservices/system/yaml/${uuid}`, file('other'))).status).toBe(400);
   });
 
-  test('has a config that is set, read and removed', async () => {
+  test('has a config that is set, read and removed over its own route alone', async () => {
     expect((await admin.patch(`/microservices/system/${uuid}/config`, { json: { rate: 5 } })).status).toBe(204);
     expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{"rate":5}');
+    expect(await admin.get(`/microservices/${uuid}/config`)).toMatchObject({
+      status: 400,
+      body: { message: `router belongs to the system; its config is at /microservices/system/${uuid}/config` },
+    });
     expect((await admin.delete(`/microservices/system/${uuid}/config`)).status).toBe(204);
     expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{}');
   });
@@ -96,4 +100,12 @@ describe('a microservice of the system', () => {
     expect((await developer.patch(`/microservices/system/${uuid}`, { json: {} })).status).toBe(403);
     expect((await developer.delete(`/microservices/system/${uuid}/config`)).status).toBe(403);
   });
+
+  test.each(['/microservices', '/microservices/system'])(
+    'a list of %s with a parameter that it does not have gets 400 instead of all of them',
+    async (path) => {
+      expect((await admin.get(`${path}?flowId=3`)).body).toMatchObject({ message: expect.stringContaining('flowId') });
+      expect((await admin.get(`${path}?flowId=3`)).status).toBe(400);
+    },
+  );
 });
