@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { churn, connect, createFixture, type Fixture, startMirror, untilEqual } from './_api-server.ts';
 import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody, type Trouble } from './_fault-proxy.ts';
-import type { ConfigMap } from './_util.ts';
-import { until } from './_util.ts';
+import { CONFIG_MAPS, type ConfigMap, until } from './_util.ts';
 import type { KubeClient } from './client.ts';
+import { compareResourceVersions } from './object.ts';
 import type { ReflectorOptions, ReflectorTiming } from './reflector.ts';
 
 let fixture: Fixture;
@@ -190,3 +190,20 @@ describe('a reflector misses no change with', () => {
     if (relists !== undefined) expect(mirror.lists > 1).toBe(relists);
   });
 });
+
+test.each(['auto', 'pages'] as const)(
+  'a store that is listed again comes as far as the API server was before: lists %s',
+  async (lists) => {
+    const mirror = startMirror(fixture, client, { lists });
+    const { store, reflector } = mirror;
+    await until('the first list', () => store.synced);
+    // Not an object of the store, which no event therefore moves on.
+    const metadata = { name: 'elsewhere', namespace: fixture.namespace };
+    await fixture.client.create<ConfigMap>(CONFIG_MAPS, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: {} });
+    const present = (await fixture.client.listPage(CONFIG_MAPS, { namespace: fixture.namespace, limit: 1 }))
+      .resourceVersion;
+    reflector.listAgain();
+    await until('a second list', () => mirror.lists === 2);
+    expect(compareResourceVersions(store.seenTo, present)).toBeGreaterThanOrEqual(0);
+  },
+);
