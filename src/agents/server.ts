@@ -130,8 +130,8 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   });
   const serve = createServe({ pipeline, readiness, outgoing, audit: auditOf(options.audit, addressOf), metrics, log });
 
-  const wakes = desired.subscribe((nodes) => {
-    sent.noteChange(nodes);
+  const wakes = desired.subscribe((nodes, isContent) => {
+    if (isContent) sent.noteChange(nodes);
     longPolls.wake(nodes);
   });
   const gone = stores.nodes.subscribe((change) => {

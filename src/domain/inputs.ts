@@ -193,4 +193,6 @@ export interface SentRevision {
   at: number;
   /** Unix ms of the last list that is known to have had something else for it */
   after?: number;
+  /** Unix ms of when the stored status says that something else was sent, by the clock of the leader that wrote it */
+  storedAfter?: number;
 }

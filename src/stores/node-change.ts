@@ -12,6 +12,20 @@ export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
 export const isSeenAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.status?.daemonStatus === b.status?.daemonStatus && isWorkedFromAlike(a, b);
 
+/**
+ * Whether the content that nodes are sent may depend on what differs. States of microservices only say what is done of it, so that
+ * one of them that starts and crashes for ever takes nothing back.
+ */
+export const isContentAlike = (a: EdgeNode, b: EdgeNode): boolean =>
+  a.metadata.generation === b.metadata.generation &&
+  nodeUuid(a) === nodeUuid(b) &&
+  isDeepStrictEqual(contentFrom(a.status), contentFrom(b.status));
+
+function contentFrom(status: EdgeNodeStatus | undefined) {
+  const { microservices: _m, warningMessage: _w, ...content } = readFrom(status) ?? {};
+  return content;
+}
+
 function readFrom(status: EdgeNodeStatus | undefined) {
   if (!status) return undefined;
   const {

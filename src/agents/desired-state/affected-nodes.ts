@@ -9,19 +9,22 @@ import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';
 import { isOnlyRelinked, relinkedNodes } from '../../stores/link-change.ts';
-import { isWorkedFromAlike } from '../../stores/node-change.ts';
+import { isContentAlike, isWorkedFromAlike } from '../../stores/node-change.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 
+/** `isContent`: other than by what a node has done so far, so that what is due may also change back. */
+export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => void;
+
 /**
- * Calls `listener` synchronously, during the change of a store, with exactly the nodes whose desired state the change may
+ * Calls `onAffected` synchronously, during the change of a store, with exactly the nodes whose desired state the change may
  * affect. `dependents`: the nodes whose desired state was made from a dependency.
  */
 export function subscribeAffectedNodes(
   stores: AgentStores,
   lookups: Pick<Lookups, 'secret' | 'configMap'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
-  onAffected: (nodes: ReadonlySet<string>) => void,
+  onAffected: OnAffected,
 ): Disposable {
   const subscriptions = [
     stores.nodes.subscribe((change) => {
@@ -33,7 +36,7 @@ export function subscribeAffectedNodes(
         // Another node with the same name may be the oldest now.
         for (const namesake of stores.nodes.byIndex('name', v3Name(node))) nodes.add(nodeUuid(namesake));
       }
-      onAffected(nodes);
+      onAffected(nodes, matters(change, isContentAlike));
     }),
     stores.applications.subscribe((change) => {
       if (change.initial) return;
@@ -42,7 +45,7 @@ export function subscribeAffectedNodes(
         for (const name of change.previous ? replaced(change.object, change.previous) : []) {
           for (const node of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(node));
         }
-        return onAffected(nodes);
+        return onAffected(nodes, true);
       }
       for (const application of bothOf(change)) {
         add(nodes, nodesOf(stores, application));
@@ -55,7 +58,7 @@ export function subscribeAffectedNodes(
         rivals.delete(application);
         for (const rival of rivals) add(nodes, nodesOf(stores, rival));
       }
-      onAffected(nodes);
+      onAffected(nodes, true);
     }),
     ...REFERENCED_KINDS.map((key) => {
       const kind = KINDS[key] as Kind;
@@ -75,7 +78,7 @@ export function subscribeAffectedNodes(
             for (const ref of refsTo(kind, object)) add(nodes, dependents(dependency.object(key, ref)));
             linked(object.spec.nodes ?? []);
           }
-        onAffected(nodes);
+        onAffected(nodes, true);
       });
     }),
     stores.secrets.subscribe((change) => {
@@ -85,7 +88,7 @@ export function subscribeAffectedNodes(
         add(nodes, dependents(dependency.secret(textNameOf(secret))));
         add(nodes, dependents(dependency.password(secret.metadata.name)));
       }
-      onAffected(nodes);
+      onAffected(nodes, true);
     }),
     stores.configMaps.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;
@@ -93,7 +96,7 @@ export function subscribeAffectedNodes(
       for (const configMap of bothOf(change)) {
         add(nodes, dependents(dependency.configMap(textNameOf(configMap))));
       }
-      onAffected(nodes);
+      onAffected(nodes, true);
     }),
   ];
   return {

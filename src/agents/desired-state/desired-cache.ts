@@ -3,7 +3,7 @@ import { createLookups } from '../../stores/lookups.ts';
 import { oldest } from '../../stores/oldest.ts';
 import type { Digests, MicroserviceView } from '../../wire/index.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
-import { subscribeAffectedNodes } from './affected-nodes.ts';
+import { type OnAffected, subscribeAffectedNodes } from './affected-nodes.ts';
 import { createDependents } from './dependents.ts';
 import { createNodeInputs } from './node-inputs.ts';
 
@@ -23,7 +23,7 @@ export interface DesiredCache extends Disposable {
   /** The views as last admitted, by microservice; only of nodes that {@link keepAdmitted} was called for. */
   admitted(uuid: string): ReadonlyMap<string, MicroserviceView>;
   /** The listener is called with the nodes whose state has become invalid. It must be fast. */
-  subscribe(listener: (nodes: ReadonlySet<string>) => void): Disposable;
+  subscribe(listener: OnAffected): Disposable;
 }
 
 export interface DesiredCacheOptions {
@@ -54,7 +54,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   /** in order of use, oldest first */
   const states = new Map<string, DesiredState>();
   const admitted = new Map<string, Map<string, MicroserviceView>>();
-  const listeners = new Set<(nodes: ReadonlySet<string>) => void>();
+  const listeners = new Set<OnAffected>();
 
   function compute(uuid: string): Memo | undefined {
     const node = oldest(stores.nodes.byIndex('uuid', uuid));
@@ -102,13 +102,13 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
     admitted.delete(uuid);
   }
 
-  function invalidate(nodes: ReadonlySet<string>) {
+  function invalidate(nodes: ReadonlySet<string>, isContent: boolean) {
     if (nodes.size === 0) return;
     for (const uuid of nodes) {
       const memo = memos.get(uuid);
       if (memo) memo.valid = false;
     }
-    for (const listener of listeners) listener(nodes);
+    for (const listener of listeners) listener(nodes, isContent);
   }
 
   const subscription = subscribeAffectedNodes(stores, lookups, dependents.of, invalidate);

@@ -13,7 +13,10 @@ export function withSessions(desired: DesiredCache, sessions: NodeSessions | und
       return due && Object.keys(digests).length > 0 ? { ...due, ...digests } : due;
     },
     subscribe(listener) {
-      const subscriptions = [desired.subscribe(listener), sessions.subscribe((node) => listener(new Set([node])))];
+      const subscriptions = [
+        desired.subscribe(listener),
+        sessions.subscribe((node) => listener(new Set([node]), false)),
+      ];
       return {
         [Symbol.dispose]() {
           for (const one of subscriptions) one[Symbol.dispose]();

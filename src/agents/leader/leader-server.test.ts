@@ -174,6 +174,22 @@ test.concurrent('times of a replica with another clock are converted to the cloc
   expect(Math.abs(Date.now() - contactAt)).toBeLessThan(5_000);
 });
 
+test.concurrent('the time of a stored revision is not converted, since a leader wrote it, and a list that is read again keeps its first time', async () => {
+  await using leader = await replicaOf();
+  const [now, behind] = [Date.now(), 60_000];
+  const delta = (listedAt: number, stored?: number) => {
+    const sent = { revision: 'b', imageId: 'web:2', rebuildCount: 0, at: listedAt };
+    const sentRevisions = { m: { ...sent, ...(stored !== undefined && { storedAfter: stored }) } };
+    return { uuid, contactAt: listedAt, waitSeconds: 0, sentRevisions, listedAt };
+  };
+  const sentAt = now - behind;
+  const deltas = [delta(sentAt - 5_000, now - 10_000), delta(sentAt - 1_000, now - 10_000)];
+  await post(leader.address, '/internal/observations', 'replica', { sentAt, deltas });
+  const { sentRevisions, listedAt = 0 } = leader.agents.observations.get(uuid) ?? {};
+  expect(sentRevisions?.m).toMatchObject({ at: listedAt - 4_000, after: now - 10_000 });
+  expect(sentRevisions?.m).not.toHaveProperty('storedAfter');
+});
+
 test.concurrent('replicas may send each other larger messages than an agent may send', async () => {
   await using replica = await replicaOf();
   const marks = Array.from({ length: 100_000 }, (_, i) => [i, 1]);

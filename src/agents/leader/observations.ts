@@ -1,4 +1,4 @@
-import { joinSentLists, type SentList } from '../../domain/edge-node/sent-list.ts';
+import { joinSentLists, type SentList, withStoredTimes } from '../../domain/edge-node/sent-list.ts';
 import type { Observation } from '../../domain/inputs.ts';
 import type { StatusReport } from '../../wire/index.ts';
 import type { ObservationDelta, Observations } from '../dependencies.ts';
@@ -27,7 +27,7 @@ export function createObservations(mergeReport: MergeReport): Observations & { c
       ...(agent !== undefined && { agent }),
       ...(restored && { restored }),
       instances: agentInstances.after(before?.instances ?? {}, delta),
-      ...joinSentLists(before ? listIn(before) : NO_LIST, sentListOf(delta)),
+      ...joinSentLists(before ? listIn(before) : NO_LIST, withStoredTimes(sentListOf(delta))),
     };
   }
 

@@ -18,6 +18,8 @@ import { differ } from './long-polls.ts';
 export interface SentResponses {
   /** The digests that an agent acknowledged at this replica. */
   acknowledged(uuid: string): Digests;
+  /** Whether an agent ever acknowledged what is due of a section at this replica, also when that no longer counts. */
+  everAcknowledged(uuid: string, section: Section, digest: string | undefined): boolean;
   /** Records a response and returns its timestamp; the timestamps of one replica are unique and grow. */
   add(uuid: string, due: Digests, orders: ActionCounts): string;
   /** Records the sections that this replica sends to an agent. */
@@ -122,6 +124,10 @@ export function createSentResponses(clock: Pick<Clock, 'wall' | 'now'>): SentRes
 
   return {
     acknowledged: (uuid) => acknowledgedBy(nodes.get(uuid) ?? NO_NODE),
+    everAcknowledged(uuid, section, digest) {
+      const known = nodes.get(uuid)?.acknowledged.get(section);
+      return known !== undefined && known.digest === digest;
+    },
     add(uuid, due, actions) {
       const node = nodeOf(uuid);
       look(node, due);

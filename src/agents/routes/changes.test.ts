@@ -436,6 +436,65 @@ test('a third-party agent does not get a rebuild again while it may be executing
   const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
   await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
   expect((await list()).rebuild).toBe(false);
+  // The image is large. The acknowledgement no longer counts, so that the list is read again.
+  await clock.advance(6 * 60_000);
+  const again = await replica.as(node, key, 'GET', '/changes', thirdParty);
+  expect(again.body).toMatchObject({ microserviceList: true });
+  expect((await list()).rebuild).toBe(false);
+});
+
+test('a third-party agent gets a rebuild that a replica which lags behind left out of the list that it acknowledged', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
+  const { uuid, revision, imageId } = await list();
+  replica.stores.applications.set(
+    changed(application, ({ metadata }) => {
+      metadata.annotations = { 'skerry.dev/rebuild': '{"web":1}' };
+    }),
+  );
+  const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
+  replica.stores.nodes.set(
+    changed(node, (copy) => {
+      const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() };
+      copy.status = { observedGeneration: 1, microservices: [{ uuid, state: 'RUNNING', sent }] };
+    }),
+  );
+  await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+  await clock.advance(30_000);
+  expect((await list()).rebuild).toBe(true);
+});
+
+test('a microservice that starts and crashes for ever makes a third-party agent read nothing again, and an edit that is taken back does', async () => {
+  const { replica, node, key, clock } = await startWithNode();
+  await using _ = replica;
+  const cycle = async () => {
+    const { lastUpdated, ...flags } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
+    await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+    return Object.values(flags).filter((flag) => flag === true).length;
+  };
+  const uuid = '5f0e2c1e-0000-4000-8000-000000000000';
+  for (let i = 0; i < 3; i++) {
+    await cycle();
+    await clock.advance(200_000);
+  }
+  let present = node;
+  for (let restartCount = 1; restartCount <= 20; restartCount++) {
+    const { generation } = present.metadata;
+    present = changed(present, (copy) => {
+      const state = restartCount % 2 ? 'RUNNING' : 'EXITING';
+      copy.status = { observedGeneration: 1, microservices: [{ uuid, state, restartCount }] };
+    });
+    if (generation !== undefined) present.metadata.generation = generation;
+    replica.stores.nodes.set(present);
+    await clock.advance(15_000);
+    if (restartCount % 4 === 0) expect(await cycle()).toBe(0);
+  }
+  const edited = changed(present, ({ spec }) => Object.assign(spec, { logLevel: 'DEBUG' }));
+  for (const next of [edited, changed(present, () => {})]) replica.stores.nodes.set(next);
+  await cycle();
+  await clock.advance(30_000);
+  expect(await cycle()).toBeGreaterThan(0);
 });
 
 test('an entry that may no longer run keeps its admitted view for a third-party agent, and is a hold for our agent', async () => {

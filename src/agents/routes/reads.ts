@@ -29,7 +29,7 @@ export interface ReadsOptions {
   desired: Pick<DesiredCache, 'state' | 'admitted' | 'keepAdmitted'>;
   /** called when our agent gets its list */
   onListed?: (uuid: string) => void;
-  sent: Pick<SentResponses, 'acknowledged' | 'addSections'>;
+  sent: Pick<SentResponses, 'acknowledged' | 'everAcknowledged' | 'addSections'>;
   observe: Observe;
   outgoing: Pick<Outgoing, 'check'>;
   clock: Pick<Clock, 'wall'>;
@@ -64,12 +64,16 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
   /**
    * Whether a rebuild was already sent to a third-party agent. The agent may read the list again before the rebuild is done,
    * for another reason or at another replica, and would start the rebuild again. A rebuild that was sent but not acknowledged
-   * may have been lost: after a while it is sent again.
+   * may have been lost: after a while it is sent again. One that was acknowledged takes as long as it takes, although the
+   * acknowledgement itself counts for a while only.
    */
   function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildCount }: MicroserviceView): boolean {
-    if (sent.acknowledged(call.uuid).microserviceList === digests.microserviceList) return true;
+    const { microserviceList: digest } = digests;
+    if (sent.acknowledged(call.uuid).microserviceList === digest) return true;
     const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.sent;
-    return given !== undefined && given.rebuildCount >= rebuildCount && clock.wall() - given.at < LOST_MS;
+    // The list that was acknowledged may have come from a replica that lagged behind, and had no rebuild.
+    if (given === undefined || given.rebuildCount < rebuildCount) return false;
+    return sent.everAcknowledged(call.uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
   }
 
   function listed(call: Call, checked: EpochCheck): Reply {
@@ -158,7 +162,7 @@ function sentList(entries: Entries, stored: EdgeNodeStatus | undefined, at: numb
     const { uuid, revision, imageId, rebuildCount } = entry;
     const before = storedItems.get(uuid);
     const isOther = before && (before.revision !== revision || before.rebuildCount !== rebuildCount);
-    sentRevisions[uuid] = { revision, imageId, rebuildCount, at, ...(isOther && { after: before.at }) };
+    sentRevisions[uuid] = { revision, imageId, rebuildCount, at, ...(isOther && { storedAfter: before.at }) };
   }
   return { sentRevisions, listedAt: at };
 }

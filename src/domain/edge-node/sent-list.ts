@@ -25,6 +25,15 @@ function isLater(a: SentList, b: SentList): boolean {
   return at === other ? JSON.stringify(a.sentRevisions) > JSON.stringify(b.sentRevisions) : at > other;
 }
 
+/** In the clock of the leader, what the stored status says is one time with the others. */
+export function withStoredTimes({ sentRevisions, ...list }: SentList): SentList {
+  const entries = Object.entries(sentRevisions).map(([uuid, { storedAfter, ...given }]) => [
+    uuid,
+    storedAfter === undefined ? given : { ...given, after: Math.max(storedAfter, given.after ?? 0) },
+  ]);
+  return { ...list, sentRevisions: Object.fromEntries(entries) };
+}
+
 /** The stored revision of one microservice, or the one that was sent later. */
 export function joinSent(stored: SentRevision | undefined, { sentRevisions, listedAt }: SentList, uuid: string) {
   const given = sentRevisions[uuid];
@@ -49,6 +58,8 @@ function withFirstTime(
 ): SentRevision {
   const isSame = earlier?.revision === given.revision && earlier.rebuildCount === given.rebuildCount;
   const after = Math.max(given.after ?? 0, isSame ? (earlier.after ?? 0) : earlierListedAt);
+  const storedAfter = Math.max(given.storedAfter ?? 0, (isSame && earlier.storedAfter) || 0);
   const times = [given.at, ...(isSame ? [earlier.at] : [])].filter((at) => at > after);
-  return { ...given, at: times.length > 0 ? Math.min(...times) : listedAt, after };
+  const at = times.length > 0 ? Math.min(...times) : listedAt;
+  return { ...given, at, after, ...(storedAfter > 0 && { storedAfter }) };
 }
