@@ -280,6 +280,31 @@ test('two files at once go to each node, however many nodes share one address', 
   expect(await open()).toBe(503);
 });
 
+test('clients that are no nodes hold half of the downloads at most, and one that takes long gives way when there is no place left', async () => {
+  const folder = makeReleases();
+  writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));
+  let [address, at] = [0, 0];
+  const nodeOf: InstallOptions['nodeOf'] = async ({ headers }) => headers.authorization;
+  const addressOf = () => String(Math.floor(address++ / 8));
+  const url = `${await serve({ releases: { folder }, nodeOf, addressOf, now: () => at })}/releases/1.2.3/large`;
+  // All are kept: a response that is collected gives up its connection.
+  const held: Response[] = [];
+  const open = async (authorization?: string) => {
+    const response = await fetch(url, authorization === undefined ? {} : { headers: { authorization } });
+    held.push(response);
+    return response;
+  };
+  for (let i = 0; i < 32; i++) expect((await open()).status).toBe(200);
+  expect((await open()).status).toBe(503);
+  for (let i = 0; i < 32; i++) expect((await open(`node ${i}`)).status).toBe(200);
+  expect((await open('another node')).status).toBe(503);
+  at = 10 * 60_000;
+  expect((await open()).status).toBe(200);
+  await expect(held[0]?.arrayBuffer()).rejects.toThrow('terminated');
+  expect((await open('another node')).status).toBe(200);
+  await expect(held[1]?.arrayBuffer()).rejects.toThrow('terminated');
+});
+
 test('with release keys, the install script comes only from a list that one of them has signed', async () => {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const folder = makeReleases();

@@ -25,14 +25,24 @@ export interface InstallOptions {
 }
 
 /**
- * Files that are sent at once, to all clients, to one node and to one address; each costs a descriptor and a buffer. Agents show
- * which node they are, so that many of them behind one address do not wait for each other.
+ * Files that are sent at once, to all clients, to all that are no nodes, to one node and to one address; each costs a descriptor
+ * and a buffer. Agents show which node they are, so that many of them behind one address do not wait for each other.
  */
 const MOST_DOWNLOADS = 64;
+const MOST_OF_STRANGERS = MOST_DOWNLOADS / 2;
 const MOST_OF_NODE = 2;
 const MOST_OF_ADDRESS = 8;
+/** A download that has taken this long, at least, gives way when there is no place left; agents go on where it ended. */
+const PATIENCE_MS = 10 * 60_000;
 const RETRY_SECONDS = 10;
 const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
+
+interface Download {
+  client: string;
+  isNode: boolean;
+  since: number;
+  end(): void;
+}
 
 /** Serves a request, or returns false without any effect. */
 type Handler = (request: IncomingMessage, response: ServerResponse) => boolean;
@@ -41,8 +51,8 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
   if (!releases) return () => false;
   const packages = createPackages(releases, keys, now);
   const base = 'url' in releases ? releases.url : undefined;
-  let downloads = 0;
-  const byClient = new Map<string, number>();
+  /** in the order in which they began */
+  const downloads = new Set<Download>();
 
   async function script(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const own = publicUrl ?? ownUrl(request);
@@ -58,16 +68,34 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
     }
   }
 
+  /** Makes room for a download, or returns false. */
+  function admit({ client, isNode, since }: Download): boolean {
+    const all = [...downloads];
+    const own = all.filter((other) => other.client === client);
+    if (own.length >= (isNode ? MOST_OF_NODE : MOST_OF_ADDRESS)) return false;
+    const strangers = all.filter((other) => !other.isNode);
+    const isFull = !isNode && strangers.length >= MOST_OF_STRANGERS;
+    if (!isFull && all.length < MOST_DOWNLOADS) return true;
+    const [oldest] = isNode ? all : strangers;
+    if (!oldest || since - oldest.since < PATIENCE_MS) return false;
+    downloads.delete(oldest);
+    oldest.end();
+    return true;
+  }
+
   async function file(folder: string, name: string, request: IncomingMessage, response: ServerResponse) {
     const node = request.headers.authorization && (await nodeOf(request).catch(() => undefined));
-    const client = node ? `node ${node}` : addressOf(request);
-    const own = byClient.get(client) ?? 0;
-    if (downloads >= MOST_DOWNLOADS || own >= (node ? MOST_OF_NODE : MOST_OF_ADDRESS)) {
+    const download: Download = {
+      client: node ? `node ${node}` : addressOf(request),
+      isNode: Boolean(node),
+      since: now(),
+      end: () => request.socket.destroy(),
+    };
+    if (!admit(download)) {
       response.setHeader('retry-after', String(RETRY_SECONDS));
       return refuse(response, 503, 'too many files are being fetched');
     }
-    downloads++;
-    byClient.set(client, own + 1);
+    downloads.add(download);
     try {
       if (!(await sendFile(join(folder, name), request, response))) refuse(response, 404, 'there is no such file');
     } catch (err) {
@@ -75,10 +103,7 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
       log.debug({ err, name }, 'A file of a release was not sent to its end');
       response.destroy();
     } finally {
-      downloads--;
-      const left = (byClient.get(client) ?? 1) - 1;
-      if (left > 0) byClient.set(client, left);
-      else byClient.delete(client);
+      downloads.delete(download);
     }
   }
 
