@@ -389,6 +389,36 @@ test('an action that the controller no longer requests is over', async () => {
   expect(updater.problems).toEqual([]);
 });
 
+test('an action that is replaced, or withdrawn, while it is tried again leaves no trouble', async () => {
+  let wanted: VersionReply | undefined = wish();
+  let tryAgain = () => {};
+  const sleep = (_ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      tryAgain = resolve;
+      signal?.addEventListener('abort', () => resolve());
+    });
+  server.fault = (_path, response) => Boolean(response.writeHead(502).end());
+  const { updater } = begun({}, { clock: { ...systemClock(), sleep }, requested: async () => wanted });
+  const retries = () => expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
+  await retries();
+  updater.begin('a2');
+  expect([updater.progress, updater.problems]).toEqual([{ state: 'Downloading' }, []]);
+  await retries();
+  wanted = undefined;
+  tryAgain();
+  await expect.poll(() => updater.isFinished('a2'), { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => updater.progress, { timeout: 20_000 }).toEqual({ state: 'Idle' });
+  expect(updater.problems).toEqual([]);
+});
+
+test('a server that is busy for long ends no action: a fleet that upgrades takes turns', async () => {
+  publish('1.1.0');
+  let busy = 150;
+  server.fault = (_path, response) => busy-- > 0 && Boolean(response.writeHead(503, { 'retry-after': '1' }).end());
+  expect(await begun().over).toBe('restarts');
+  expect(busy).toBeLessThan(0);
+});
+
 /** With SKERRY_NIGHTLY every moment, else every fifth. */
 const STRIDE = process.env.SKERRY_NIGHTLY ? 1 : 5;
 

@@ -24,7 +24,7 @@ import type { Program, UpdateState } from './program.ts';
 const SECOND = 1000;
 /** Attempts in a row that bring nothing, after which an action has failed. */
 const ATTEMPTS = 6;
-/** Attempts in all. */
+/** Attempts in all, without those that a busy server put off. */
 const MOST_ATTEMPTS = 100;
 /** Bytes that stay free on the disk of the program directory. */
 const WATERMARK = 256 * 1024 * 1024;
@@ -126,6 +126,7 @@ export class Updater {
     const abort = new AbortController();
     const running = { action, abort };
     this.#running = running;
+    this.#trouble = '';
     this.#deps.changed();
     void this.#carryOut(action, AbortSignal.any([abort.signal, this.#end])).finally(() => {
       if (this.#running === running) this.#running = undefined;
@@ -155,15 +156,21 @@ export class Updater {
       const before = this.#downloaded();
       try {
         const wish = await this.#deps.requested(signal);
-        if (!wish) return this.#save({ ...this.#state, finished: action });
+        if (signal.aborted) return;
+        if (!wish) {
+          this.#save({ ...this.#state, finished: action });
+          this.#trouble = '';
+          return;
+        }
         version = wish.semver ?? (wish.versionCommand === 'rollback' ? (this.#previous ?? '') : 'the latest release');
         await (wish.versionCommand === 'rollback' ? this.#rollBack(wish, action) : this.#upgrade(wish, action, signal));
         this.#trouble = '';
         return;
       } catch (error) {
         if (signal.aborted) return;
-        // A server that asks for patience is there: a fleet that upgrades at once takes turns.
+        // A server that asks for patience is there: a fleet that upgrades at once takes turns, however long that takes.
         const asked = error instanceof BusyError ? error.retryAfter * (1 + random()) : 0;
+        if (asked > 0) attempts--;
         if (this.#downloaded() > before || asked > 0) futile = 0;
         const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS || attempts >= MOST_ATTEMPTS;
         log.warn('A version action failed', { version, error: errorText(error), again: !isFinal });
