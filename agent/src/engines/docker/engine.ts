@@ -110,8 +110,9 @@ export class DockerEngine implements Engine {
   async foreignContainers(signal?: AbortSignal): Promise<string[]> {
     const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
     const others: string[] = [];
-    for (const { Id, Labels, Names, ImageID } of items) {
-      if (Id === this.#self) continue;
+    for (const { Id, Labels, Names, ImageID, HostConfig } of items) {
+      // In the network of another container the agent has that one's id; then its own container is one of those in it.
+      if (Id === this.#self || (this.#self && HostConfig?.NetworkMode === `container:${this.#self}`)) continue;
       const isOurs =
         Labels?.[CONTAINER_LABELS.agent] === this.#instance && !(await this.#claimsToBeUs(ImageID, signal));
       if (!isOurs) others.push((Names[0] ?? '').replace(/^\//, ''));
