@@ -390,6 +390,7 @@ test('an action that the controller no longer requests is over', async () => {
 });
 
 test('an action that is replaced, or withdrawn, while it is tried again leaves no trouble', async () => {
+  publish('1.1.0');
   let wanted: VersionReply | undefined = wish();
   let tryAgain = () => {};
   const sleep = (_ms: number, signal?: AbortSignal) =>
