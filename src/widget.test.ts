@@ -159,7 +159,13 @@ describe('a kind that is only a definition', () => {
   });
 
   test('has a CRD, operations in the OpenAPI document, a part of the support document and a count', async () => {
-    expect(toCrd(widgetKind.definition)).toMatchObject({ metadata: { name: 'widgets.skerry.dev' } });
+    // No tool that once had the definition removes it, and all objects of the kind with it.
+    const annotations = {
+      'argocd.argoproj.io/sync-options': 'Prune=false,Delete=false',
+      'helm.sh/resource-policy': 'keep',
+      'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+    };
+    expect(toCrd(widgetKind.definition)).toMatchObject({ metadata: { name: 'widgets.skerry.dev', annotations } });
     const { paths } = openApiDocument(routes) as { paths: Record<string, object> };
     expect(Object.keys(paths).filter((path) => path.includes('widgets'))).toEqual([
       '/api/v3/widgets',

@@ -7,12 +7,22 @@ import { type Structural, toStructural } from './structural.ts';
 /** The version that wrote a definition: an annotation of CRDs, so that an older version leaves a newer one's alone. */
 export const CRD_VERSION = `${GROUP}/crd-version`;
 
+/** No tool that once had a definition among its objects deletes it, and with it every object of the kind. */
+const KEPT = {
+  'argocd.argoproj.io/sync-options': 'Prune=false,Delete=false',
+  'helm.sh/resource-policy': 'keep',
+  'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+};
+
 /** The CustomResourceDefinition of a kind: structural schema, CEL rules, columns, selectable fields. */
 export function toCrd(kind: ResourceDefinition, version?: string): Record<string, unknown> {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${kind.plural}.${GROUP}`, ...(version && { annotations: { [CRD_VERSION]: version } }) },
+    metadata: {
+      name: `${kind.plural}.${GROUP}`,
+      annotations: { ...KEPT, ...(version && { [CRD_VERSION]: version }) },
+    },
     spec: {
       group: GROUP,
       scope: 'Namespaced',
