@@ -6,6 +6,7 @@ import {
   type KubeObject,
   nameOf,
   type Resource,
+  refOf,
   removeFinalizer,
   retryOnConflict,
 } from './kube/mod.ts';
@@ -17,7 +18,10 @@ import {
  */
 
 const FIELD_MANAGER = 'skerry-uninstall';
-const PATIENCE_MS = 60_000;
+/** Less than the deadline of the job, and that less than what Helm waits for. */
+const PATIENCE_MS = 240_000;
+/** Objects that are freed at a time: with one after another, a large fleet would outlast the job. */
+const AT_ONCE = 16;
 const OURS = Object.values(FINALIZERS);
 
 /** Resolves with the number of objects that had finalizers, by resource. */
@@ -29,8 +33,11 @@ export async function removeFinalizers(
   const counts = new Map<string, number>();
   for (const { resource } of Object.values(kinds)) {
     const held = (await objectsOf(client, resource, namespace, signal)).filter(isHeld);
-    for (const { metadata } of held)
-      await retryOnConflict(() => free(client, resource, { namespace, name: metadata.name }, signal), { signal });
+    const rest = held.values();
+    const freeRest = async () => {
+      for (const object of rest) await free(client, resource, object, signal);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, freeRest));
     counts.set(nameOf(resource), held.length);
   }
   return counts;
@@ -48,14 +55,15 @@ async function objectsOf(client: KubeClient, resource: Resource, namespace: stri
   }
 }
 
-async function free(
-  client: KubeClient,
-  resource: Resource,
-  ref: { namespace: string; name: string },
-  signal: AbortSignal,
-): Promise<void> {
+/** From the object as it was listed; only one that has changed since is read again. */
+async function free(client: KubeClient, resource: Resource, listed: KubeObject, signal: AbortSignal): Promise<void> {
   const options = { fieldManager: FIELD_MANAGER, signal };
-  let object = await client.find(resource, ref, { signal });
-  for (const finalizer of OURS)
-    if (object) object = await removeFinalizer(client, resource, object, finalizer, options);
+  let known: KubeObject | undefined = listed;
+  const attempt = async () => {
+    let object = known ?? (await client.find(resource, refOf(listed), { signal }));
+    known = undefined;
+    for (const finalizer of OURS)
+      if (object) object = await removeFinalizer(client, resource, object, finalizer, options);
+  };
+  await retryOnConflict(attempt, { signal });
 }
