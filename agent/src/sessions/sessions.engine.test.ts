@@ -33,10 +33,14 @@ for (const { kind, url } of inject('engines'))
         await using _agent = await startSessions(stack, { engine, container: () => container });
         const user = await stack.user(`/microservices/exec/${stack.web}`);
         user.send(T.CONTROL, '{"resize":{"cols":99,"rows":33}}');
-        user.send(T.STDIN, 'stty size\n');
+        // Keys do not wait for the size.
+        const typing = setInterval(() => user.send(T.STDIN, 'stty size\n'), 500);
         const written = () =>
           user.frames.flatMap(({ type, data }) => (type === T.STDOUT ? [String(Buffer.from(data))] : [])).join('');
-        await expect.poll(written, { timeout: 30_000 }).toContain('33 99');
+        await expect
+          .poll(written, { timeout: 30_000 })
+          .toContain('33 99')
+          .finally(() => clearInterval(typing));
         user.send(T.STDIN, 'exit 3\n');
         await user.until('CONTROL {"exitCode":3}');
         expect((await user.closed).code).toBe(1000);
