@@ -24,7 +24,7 @@ test('every part of a release has the version of package.json', () => {
   const versions = [chart.version, chart.appVersion, AGENT_VERSION, ...own];
   expect(new Set(versions)).toEqual(new Set([packageJson.version]));
   for (const file of globSync('crds/*.yaml', { cwd: ROOT }))
-    expect(parse(readFileSync(join(ROOT, file), 'utf8')).metadata.annotations).toEqual({
+    expect(parse(readFileSync(join(ROOT, file), 'utf8')).metadata.annotations).toMatchObject({
       [CRD_VERSION]: packageJson.version,
     });
   expect(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8')).toContain(`\n## ${packageJson.version}\n`);
