@@ -308,7 +308,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
             path: base.replace(FORMS[kind].path, `${FORMS[kind].path}/yaml`),
             file: documentOf(after),
           }
-        : { method: 'PATCH', path: base, body: (changed ?? ((one) => spec(one, name)))(draft) },
+        : { method: 'PATCH', path: base, body: (changed ?? spec)(draft, name) },
       {
         refused: item || creates ? wrong(after) : [isMissing(kind)],
         status: kind === 'applicationTemplates' && isFile ? 200 : RULES[kind].changed,

@@ -20,7 +20,7 @@ interface Form {
   /** the spec, without a name */
   spec(draft: Draft, name: string): Json;
   /** a JSON body, where it is not the spec; also what a PATCH has */
-  change?(draft: Draft): Json;
+  change?(draft: Draft, name: string): Json;
   /** what a read shows, where it is not the spec */
   shown?(item: Item, state: State): Json;
 }
@@ -132,7 +132,10 @@ export const FORMS: Readonly<Record<Kind, Form>> = {
     part: 'serviceaccount',
     update: 'PATCH',
     spec: ({ role }, name) => ({ applicationName: name.split('/')[0], roleRef: { kind: 'Role', name: role } }),
-    change: ({ role }) => ({ roleRef: { kind: 'Role', name: role } }),
+    change({ role }, full) {
+      const [applicationName, name] = full.split('/');
+      return { name, applicationName, roleRef: { kind: 'Role', name: role } };
+    },
   },
   applicationTemplates: {
     kind: 'ApplicationTemplate',

@@ -53,7 +53,7 @@ const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as Readonly<Record<string, Kind>>
 const made = ({ stores }: InMemoryController, key: 'nodes' | 'catalogItems' | 'registries') =>
   (storeOf(stores, EVERY_KIND[key] as Kind).byIndex('name', NAME)[0] as KindObject).status;
 
-const ACCOUNT = { applicationName: 'line-3' };
+const ACCOUNT = { name: NAME, applicationName: 'line-3' };
 const IMAGES = [{ archId: 1, containerImage: 'plant/part-0:1.0' }];
 
 /** The requests about a kind whose objects are linked to nodes. */
@@ -97,7 +97,7 @@ const ACTS_OF: Readonly<Record<KindKey | keyof typeof CORE_KINDS, Acts>> = {
   knowledge: linkable('/knowledge', { repo: 'plant/manual', registryId: 23 }, { revision: 'edited' }),
   volumeMounts: linkable('/volumeMounts', { secretName: 'secret-3' }, { secretName: 'secret-4' }),
   serviceAccounts: {
-    create: () => ['POST', '/serviceaccounts', 201, { name: NAME, ...ACCOUNT, roleRef: { name: 'microservice' } }],
+    create: () => ['POST', '/serviceaccounts', 201, { ...ACCOUNT, roleRef: { name: 'microservice' } }],
     edit: () => ['PATCH', `/serviceaccounts/line-3/${NAME}`, 200, { ...ACCOUNT, roleRef: { name: 'agent-admin' } }],
     delete: () => ['DELETE', `/serviceaccounts/line-3/${NAME}`, 204],
   },

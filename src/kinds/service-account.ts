@@ -7,6 +7,7 @@ import { plainTranslation } from './plain.ts';
 import { plainShapes } from './rest.ts';
 
 const plain = plainTranslation<ServiceAccount>(serviceAccountSpecSchema, { closed: true });
+const shapes = plainShapes(serviceAccountResource, serviceAccountSpecSchema);
 
 export const serviceAccountKind = defineKind<ServiceAccount>()({
   key: 'serviceAccounts',
@@ -42,17 +43,18 @@ export const serviceAccountKind = defineKind<ServiceAccount>()({
         change: { status: 200, body: 'object' },
         delete: { status: 204 },
       },
-      shapes: plainShapes(serviceAccountResource, serviceAccountSpecSchema),
+      shapes: { ...shapes, change: shapes.create.meta({ id: 'ServiceAccountChanges' }) },
       ...plain,
       fromBody(body) {
         const { name = '', spec } = plain.fromBody(body);
         return { name: `${spec.applicationName}/${name}`, spec: { ...spec, name } };
       },
-      /** The role is all that an account can change, and the path has the rest. */
+      /** The role is all that an account can change; the body says the whole account all the same. */
       patch(account, body) {
-        const { applicationName, roleRef } = (body ?? {}) as Record<string, unknown>;
-        requireUnchanged('applicationName', applicationName, account.spec.applicationName);
-        if (!roleRef) throw invalid('roleRef: is required', 'roleRef');
+        const given = (body ?? {}) as Record<string, unknown>;
+        for (const field of ['name', 'applicationName', 'roleRef'])
+          if (!given[field]) throw invalid(`${field}: is required`, field);
+        requireUnchanged('applicationName', given.applicationName, account.spec.applicationName);
         return plain.patch(account, body);
       },
       read(account, find) {

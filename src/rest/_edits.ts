@@ -21,7 +21,7 @@ export interface Edit {
   /** of the item, when it is not the item itself */
   path?: string;
   method?(n: number): 'POST' | 'DELETE';
-  body(n: number): Json;
+  body(n: number, name: string): Json;
   /** what the read of the item then shows; the body when absent */
   shows?(n: number): Json;
 }
@@ -42,6 +42,7 @@ export async function makeReferences(client: TestClient): Promise<void> {
 
 const annotation = (n: number) => ({ metadata: { annotations: { [ANNOTATIONS.protected]: 'false', round: `${n}` } } });
 const microservice = (n: number) => ({ schedule: n });
+const roleOf = (n: number) => ({ roleRef: { name: n % 2 ? 'agent-admin' : 'microservice' } });
 const link: Edit = {
   path: '/link',
   method: (n) => (n % 2 ? 'POST' : 'DELETE'),
@@ -96,7 +97,8 @@ const EDITS: Readonly<Record<string, Edits>> = {
     create: (name) => ({ name, applicationName: APPLICATION, roleRef: { name: 'microservice' } }),
     edits: [
       {
-        body: (n) => ({ roleRef: { name: n % 2 ? 'agent-admin' : 'microservice' } }),
+        body: (n, name) => ({ name, applicationName: APPLICATION, ...roleOf(n) }),
+        shows: roleOf,
       },
     ],
     kubectl: annotation,

@@ -24,6 +24,8 @@ afterAll(() => cluster?.[Symbol.asyncDispose]());
 const replica = (index: number) => replicas[index % replicas.length] as TestClient;
 const expectDone = ({ status, body }: Answer) => expect(status, JSON.stringify(body)).toBeLessThan(300);
 let count = 0;
+const nameOf = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+const shownAfter = ({ shows, body }: Edit, n: number, path: string) => shows?.(n) ?? body(n, nameOf(path));
 
 describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
   const resource = kind.resource as Resource<KubeObject>;
@@ -45,7 +47,11 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
   }
 
   const send = async (client: TestClient, path: string, edit: Edit, n: number) =>
-    expectDone(await client.request(edit.method?.(n) ?? 'PATCH', `${path}${edit.path ?? ''}`, { json: edit.body(n) }));
+    expectDone(
+      await client.request(edit.method?.(n) ?? 'PATCH', `${path}${edit.path ?? ''}`, {
+        json: edit.body(n, nameOf(path)),
+      }),
+    );
   const read = (ref: { namespace: string; name: string }) => cluster.kube.get<KubeObject>(resource, ref);
 
   /** The status has the identity, as the leader writes it. */
@@ -67,10 +73,10 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
       inTurn((n) => cluster.kube.patch(resource, ref, { type: 'merge', body: edits.kubectl(n) })),
     ]);
     const { body } = await replica(1).get(path);
-    for (const edit of edits.edits) expect(body).toMatchObject((edit.shows ?? edit.body)(ROUNDS));
+    for (const edit of edits.edits) expect(body).toMatchObject(shownAfter(edit, ROUNDS, path));
     for (const { path: below, body: bodyOf } of edits.edits.filter((edit) => edit.path === '/link')) {
       const links = (await replica(0).get(`${path}${below}`)).body.fogUuids;
-      expect(links).toHaveLength((bodyOf(ROUNDS).fogUuids as string[]).length);
+      expect(links).toHaveLength((bodyOf(ROUNDS, nameOf(path)).fogUuids as string[]).length);
     }
     expect(await read(ref)).toMatchObject(edits.kubectl(ROUNDS));
   });
@@ -82,10 +88,10 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
     await send(replica(0), path, edit, 1);
     const stale = cluster.kube.replace(resource, { ...old, metadata: { ...old.metadata, labels: { stale: 'true' } } });
     await expect(stale).rejects.toSatisfy(isConflict);
-    expect((await replica(1).get(path)).body).toMatchObject((edit.shows ?? edit.body)(1));
+    expect((await replica(1).get(path)).body).toMatchObject(shownAfter(edit, 1, path));
     await Promise.all([2, 3].map((n) => send(replica(n), path, edit, n)));
     const { body } = await replica(0).get(path);
-    const last = [2, 3].map((n) => (edit.shows ?? edit.body)(n));
+    const last = [2, 3].map((n) => shownAfter(edit, n, path));
     expect(
       last.some((one) =>
         Object.entries(one).every(([member, value]) =>
@@ -105,7 +111,9 @@ describe.each(editsOfKinds())('$kind.definition.kind', ({ kind, edits }) => {
       if (before[member] === undefined && !(member in properties)) continue;
       // A template can be renamed.
       if (kind.key === 'applicationTemplates' && member === 'name') continue;
-      const { status, body } = await replica(0).patch(path, { json: { ...edit.body(1), [member]: value } });
+      const { status, body } = await replica(0).patch(path, {
+        json: { ...edit.body(1, nameOf(path)), [member]: value },
+      });
       expect([status, body?.message]).toEqual([400, expect.stringMatching(REFUSALS(member))]);
       if (resource.group !== '' && member in properties)
         await expect(
@@ -153,5 +161,5 @@ test('PATCHes of disjoint members of one microservice by two replicas at the sam
     }),
   );
   const { body } = await replica(1).get(path);
-  for (const bodyOf of edits) expect(body).toMatchObject(bodyOf(ROUNDS));
+  for (const bodyOf of edits) expect(body).toMatchObject(bodyOf(ROUNDS, nameOf(path)));
 });
