@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { API_VERSION } from '../../api/names.ts';
-import { conflict, verdictError } from '../../domain/errors.ts';
+import { conflict, invalid, verdictError } from '../../domain/errors.ts';
 import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { requireName, requireUnchanged } from '../../domain/upload/document.ts';
 import {
@@ -396,6 +396,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (!upload) throw new TypeError(`${noun} has no files`);
     const body = uploadBody(kind, upload, document);
     const { scope } = crud;
+    if (scope && path !== undefined && !body[scope.field]) throw invalid(`${scope.field}: is required`, scope.field);
     const whole = scope ? `${body[scope.field]}/${body.name}` : String(body.name);
     if (rest.key === 'name') requireName(whole, path, 'metadata.name');
     return body;
