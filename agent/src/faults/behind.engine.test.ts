@@ -332,7 +332,7 @@ test('after a reboot without a network every saved microservice starts, and no r
     60_000,
   );
   expect(after.map(({ id }) => id).sort()).toEqual(before);
-  expect((await fetch(`http://127.0.0.1:${external}/`)).ok).toBe(true);
+  await until('an answer', async () => (await fetch(`http://127.0.0.1:${external}/`)).ok);
   expect(steps().map(({ step, reasonCode }) => `${step} ${reasonCode}`)).toEqual([
     'start MachineRebooted',
     'start MachineRebooted',
