@@ -9,6 +9,8 @@ import { type ControllerProcess, createStack, readyOf, type Stack, until, untilR
  */
 let stack: Stack;
 const replicas: ControllerProcess[] = [];
+/** of the nodes of the agents */
+const names = new Map<ForeignAgent, string>();
 
 beforeAll(async () => {
   stack = await createStack();
@@ -27,10 +29,12 @@ async function startForeign(node: string): Promise<ForeignAgent> {
   });
   const key = await stack.provisioningKey(node, first());
   let turn = 0;
-  return new ForeignAgent(await foreignProvision(first().url, key), () => {
+  const agent = new ForeignAgent(await foreignProvision(first().url, key), () => {
     turn++;
     return (replicas[turn % replicas.length] as ControllerProcess).url;
   });
+  names.set(agent, node);
+  return agent;
 }
 
 const application = (name: string, node: string, entry: Record<string, unknown>, annotations = {}) => ({
@@ -43,14 +47,17 @@ const of = (image: string, registry?: string) => ({
   images: { amd64: image, ...(registry && { registry }) },
 });
 
-/** Runs cycles of an agent until the check is true. */
+/** Runs cycles of an agent until the check is true. A failure says what the agent runs and what its node has of it. */
 async function live(what: string, agent: ForeignAgent, check: () => Promise<boolean>): Promise<void> {
   await until(
     what,
     async () => {
       await agent.poll();
       await agent.report();
-      return check();
+      if (await check()) return true;
+      const { conditions, microservices } = (await stack.node(names.get(agent) ?? ''))?.status ?? {};
+      const { flags, made, containers } = agent;
+      throw new Error(JSON.stringify({ flags, made, containers: [...containers], microservices, conditions }));
     },
     { intervalMs: 300 },
   );
