@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
@@ -20,13 +21,20 @@ import {
   type Leadership,
   type Log,
   NoServiceAccountError,
+  type ServiceAccount,
+  systemClock,
 } from './kube/mod.ts';
 import { addLeaderWork } from './leader.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
-import { createRestServer } from './rest/server.ts';
+import { createRestServer, type RestServer } from './rest/server.ts';
+import { createPlaces, type Places } from './sessions/places.ts';
+import { createRelay } from './sessions/relay.ts';
+import { createSessions } from './sessions/sessions.ts';
+import { createSharedPlaces } from './sessions/shared-places.ts';
+import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
 import { createAuditLog } from './stores/audit-log.ts';
 import { createSegments } from './stores/audit-segments.ts';
 import { createEpochs } from './stores/epochs.ts';
@@ -108,6 +116,11 @@ export async function createApp(
   };
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
+  const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
+  const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
+  const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
+  const sharedPlaces = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log });
+  const places = sharedPlaces ?? createPlaces();
   const agents = building.use(
     createAgents({
       client,
@@ -116,13 +129,15 @@ export async function createApp(
       stores: essential,
       provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership,
-      credentials: await createCredentials(client, log, stop.signal),
+      credentials,
+      sessions: places,
+      ...(sharedPlaces && { internalHandlers: sharedPlaces.handlers }),
       epochs,
       listAgain: (store) => reflectors.find((reflector) => reflector.store === store)?.listAgain(),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
-      addressOf: (request) => addressOf(request, config.server.trustProxy),
-      ...(audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } }),
+      addressOf: clientAddress,
+      ...auditing,
       caCert: () => caCert(config),
       identity,
       log,
@@ -173,11 +188,14 @@ export async function createApp(
       ...placeOf(config),
       ...(config.releasesKey && { keys: releaseKeys(config.releasesKey) }),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
-      addressOf: (request) => addressOf(request, config.server.trustProxy),
+      addressOf: clientAddress,
       nodeOf: async (request) => (await agents.routes.authenticate(request)).uuid,
       now: () => performance.now(),
       log,
     }),
+  );
+  const sockets = building.use(
+    openSockets({ places, agents, rest, credentials, lookups, addressOf: clientAddress, ...auditing, log }),
   );
   const ops = building.use(createOps({ client, stores: essential, metrics }));
 
@@ -198,9 +216,12 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
+      void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
     async drain(graceMs) {
+      // Its clients need the time to connect to another replica.
+      sockets.drain();
       await agents.routes.drain(Math.min(graceMs, 5_000));
       await rest.drain(graceMs);
       await audit?.flush();
@@ -212,15 +233,53 @@ export async function createApp(
   };
 }
 
+interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' | 'audit'> {
+  places: Places;
+  agents: Agents;
+  rest: RestServer;
+  credentials: ServiceAccount;
+  log: Log;
+}
+
+/** Exec and log sessions: sockets of users and agents at the public listener, and those of other replicas at the internal one. */
+function openSockets({ places, agents, rest, credentials, log, ...given }: SocketsOptions) {
+  const sessions = createSessions({ places, clock: systemClock, log });
+  const relay = createRelay({
+    sessions,
+    token: credentials.token,
+    authenticate: agents.leaderServer.authenticate,
+    clock: systemClock,
+    log,
+  });
+  agents.leaderServer.http.on('upgrade', relay.handle);
+  const upgrades = createUpgrades({
+    ...given,
+    ...{ sessions, places, relay },
+    admitUser: rest.admitSocket,
+    admitAgent: agents.routes.authenticate,
+    clock: systemClock,
+    log,
+  });
+  rest.http.on('upgrade', upgrades.handle);
+  return {
+    drain: upgrades.drain,
+    [Symbol.dispose]() {
+      upgrades[Symbol.dispose]();
+      relay[Symbol.dispose]();
+    },
+  };
+}
+
 /** The token by which replicas authenticate to each other; a process without a ServiceAccount runs alone. */
 async function createCredentials(client: KubeClient, log: Log, signal: AbortSignal) {
   const credentials = createServiceAccount({ client, audience: `${GROUP}/internal` });
+  let isAlone = false;
   await credentials.token(AbortSignal.any([signal, AbortSignal.timeout(5_000)])).catch((error: Error) => {
     // After any other error, the token is requested when it is needed.
-    if (error instanceof NoServiceAccountError)
-      log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
+    isAlone = error instanceof NoServiceAccountError;
+    if (isAlone) log.warn({ reason: error.message }, 'Replicas cannot know each other; run one only');
   });
-  return credentials;
+  return { credentials, isAlone };
 }
 
 /** Figures of the fleet, which only the leader knows. */

@@ -166,7 +166,7 @@ async function startOne(objects: ReturnType<typeof makeObjects>, { logged, event
   const stop = new AbortController();
   void shared?.run({ call: leader.call, address }, stop.signal);
   return {
-    ...{ sessions, places, replica, relay, upgrades, leadership, address, url },
+    ...{ sessions, places, replica, relay, rest, upgrades, leadership, address, url },
     /** Ends the process as SIGKILL does: its connections are gone, and nothing more comes from it. */
     kill() {
       stop.abort();
@@ -180,6 +180,7 @@ async function startOne(objects: ReturnType<typeof makeObjects>, { logged, event
     async [Symbol.asyncDispose]() {
       stop.abort();
       upgrades.drain();
+      upgrades[Symbol.dispose]();
       relay[Symbol.dispose]();
       for (const socket of connections) socket.destroy();
       await rest[Symbol.asyncDispose]();

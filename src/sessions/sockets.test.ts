@@ -357,3 +357,14 @@ test('a replica that shuts down closes every socket with 1001 and refuses new on
   expect((await user.closed).code).toBe(1001);
   expect(await other.connect(path, { authorization: 'Bearer admin' })).toMatchObject({ status: 503 });
 });
+
+test('a replica ends although a client never answers', async () => {
+  await using stack = await startStack();
+  const user = await stack.user(`/microservices/exec/${stack.web}`);
+  await user.until('ACTIVATION');
+  user.ws.pause();
+  stack.upgrades[Symbol.dispose]();
+  // Waits until the last connection has ended.
+  await stack.rest[Symbol.asyncDispose]();
+  await expect.poll(() => stack.sessions.count, { timeout: 10_000 }).toBe(0);
+});

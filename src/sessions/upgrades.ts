@@ -58,10 +58,12 @@ export interface UpgradesOptions {
 }
 
 /** The listener of an HTTP server for requests of an upgrade to a WebSocket. */
-export interface Upgrades {
+export interface Upgrades extends Disposable {
   handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Refuses further upgrades, and ends all sessions. */
   drain(): void;
+  /** Cuts what is still open: an HTTP server waits for upgraded connections without an end, and does not know them. */
+  [Symbol.dispose](): void;
 }
 
 /** What the audit log calls the resource of a socket. */
@@ -109,6 +111,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   });
   /** open sockets of users, those that are being opened included, by address */
   const open = new Map<string, number>();
+  const connections = new Set<Duplex>();
   let users = 0;
   let isDraining = false;
 
@@ -245,6 +248,8 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     handle(request, socket, head) {
       // A client that is gone while it is being admitted.
       socket.on('error', () => socket.destroy());
+      connections.add(socket);
+      socket.once('close', () => connections.delete(socket));
       const path = socketPath((request.url ?? '').split('?', 1)[0] ?? '');
       const serve = async () => {
         if (isDraining) throw unavailable('the controller shuts down');
@@ -260,6 +265,10 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       isDraining = true;
       sessions.drain();
       relay?.drain();
+    },
+    [Symbol.dispose]() {
+      isDraining = true;
+      for (const socket of [...connections]) socket.destroy();
     },
   };
 }
