@@ -7,10 +7,10 @@ INSTALLED := node_modules/.package-lock.json
 export ONCE SAMPLE BASE KEY NODE_ARMV7 URL
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check nightly bench release clean
+.PHONY: help up test check nightly e2e bench release clean
 
 help: ## Show the targets.
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 up: $(INSTALLED) ## Start the local stack and its sample. ONCE=1 stops when the sample answers, SAMPLE=0 leaves it out.
 	@$(NODE) hack/up.ts
@@ -23,6 +23,9 @@ check: $(INSTALLED) ## Run the part of the tests that needs neither engine nor c
 
 nightly: $(INSTALLED) ## Run what is too long for every change: more seeds, longer faults, all benchmarks.
 	@$(NODE) hack/nightly.ts
+
+e2e: $(INSTALLED) ## Run the stories of the chart on your cluster: KUBECONFIG=<file> IMAGE=<repository:tag>.
+	@$(NODE) hack/cluster/main.ts
 
 bench: $(INSTALLED) ## Run the benchmarks; writes a table and a JSON file.
 	@$(NODE) bench/main.ts

@@ -3,7 +3,7 @@ import { LongestFirst } from './hack/testing/order.ts';
 
 /**
  * Four projects, by what a test needs to run: nothing, a real API server, a container engine, the whole system.
- * `make check` runs the first; `make test` runs all.
+ * `make check` runs the first; `make test` runs all. A fifth has the tests of e2e that `make e2e` runs on a given cluster.
  */
 export default defineConfig({
   test: {
@@ -53,6 +53,10 @@ export default defineConfig({
           // Stories wait more than they work; each has a namespace and processes of its own.
           maxWorkers: 2,
         },
+      },
+      {
+        extends: true,
+        test: { name: 'cluster', include: ['e2e/cluster.test.ts'], pool: 'forks' },
       },
     ],
   },

@@ -1,27 +1,47 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AGENT_VERSION } from '../agent/src/domain/names.ts';
 import { makeCertificate } from '../hack/certificate.ts';
-import { type Cluster, startCluster } from '../hack/cluster/cluster.ts';
-import { agentReleases, controllerImage } from '../hack/cluster/release.ts';
+import { type Access, accessTo, type Cluster, startCluster } from '../hack/cluster/cluster.ts';
+import { createOutside } from '../hack/cluster/outside.ts';
+import { controllerImage } from '../hack/cluster/release.ts';
+import { debianRoot } from '../hack/debian.ts';
+import { saveImage } from '../hack/image.ts';
 import { KubeError } from '../hack/kube.ts';
+import { Machine } from '../hack/machine.ts';
 import { ROOT } from '../hack/paths.ts';
-import { startClock } from '../hack/progress.ts';
+import { type Log, startClock } from '../hack/progress.ts';
+import { sampleImage } from '../hack/sample.ts';
+import { API_VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
+import { BASE } from '../src/rest/base.ts';
 import { until } from './_stack.ts';
+import { installOn } from './machines/_install.ts';
+import { makeReleases, type Releases } from './machines/_releases.ts';
 
 /**
  * The chart on a whole cluster of two nodes: the image as a release has it, with the service accounts of its pods, behind a NodePort
- * with TLS. There is no name service, and nothing enforces NetworkPolicies.
+ * with TLS. There is no name service, and nothing enforces NetworkPolicies. The machine outside takes minutes, and so comes with
+ * `make nightly` only. `make e2e` runs the rest on a cluster that is given, except for what needs its nodes.
  */
-const NAMESPACE = 'skerry';
+const GIVEN = process.env.SKERRY_CLUSTER;
+const NAMESPACE = GIVEN ? `skerry-e2e-${randomUUID().slice(0, 8)}` : 'skerry';
 const NODE_PORT = 30_121;
+const SAMPLE = 'skerry.local/sample:1';
+const CURL_TIMEOUT = 28;
+const isNightly = process.env.SKERRY_NIGHTLY !== undefined && !GIVEN;
 /** Containers start at once here; a slow machine takes longer to see it. */
 const PATIENT = { timeoutMs: 180_000 };
+const started = new AsyncDisposableStack();
 let dir: string;
-let cluster: Cluster;
+let cluster: Access & Partial<Cluster>;
+/** of the controller, for machines */
+let url: string;
 
 interface Pod {
   metadata: { name: string; uid: string; deletionTimestamp?: string };
@@ -55,69 +75,170 @@ const inPod = (pod: Pod, program: string) =>
 beforeAll(async () => {
   const log = startClock((text) => process.stderr.write(text));
   dir = await mkdtemp(join(tmpdir(), 'skerry-cluster-'));
-  const releases = join(dir, 'releases');
-  mkdirSync(releases);
-  const made = Promise.all([controllerImage(), agentReleases(releases)]);
-  cluster = await startCluster({ dir, nodes: 2, log });
-  log('The cluster is ready');
-  const [image] = await made;
-  await cluster.load(image);
-  log('The image is loaded');
+  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
+  const own = GIVEN ? await useGiven(GIVEN, log) : await startOwn(log);
+  log('The cluster has the image');
 
-  const address = cluster.nodes[0]?.address ?? '';
-  const certificate = makeCertificate(join(dir, 'tls'), [address]);
+  const hosts = cluster.nodes?.map(({ address }) => address) ?? [new URL(url).hostname];
+  const certificate = makeCertificate(join(dir, 'tls'), hosts);
   await cluster.kubectl('create', 'namespace', NAMESPACE);
-  await kubectl('create', 'secret', 'tls', 'public', '--cert', certificate.cert, '--key', certificate.key);
-  const values = {
-    publicUrl: `https://${address}:${NODE_PORT}`,
-    service: { type: 'NodePort', nodePort: NODE_PORT },
-    tls: { secretName: 'public' },
-    releasesVolume: { hostPath: { path: releases } },
-  };
+  // Machines know the authority by its digest alone, so it comes along.
+  const chain = join(dir, 'tls/chain.pem');
+  writeFileSync(chain, `${readFileSync(certificate.cert, 'utf8')}${certificate.ca}`);
+  await kubectl('create', 'secret', 'tls', 'public', '--cert', chain, '--key', certificate.key);
+  const values = { ...own, tls: { secretName: 'public' }, roles: { groups: NAMESPACE } };
   writeFileSync(join(dir, 'values.yaml'), JSON.stringify(values));
-  // Without CRDs of its own: all of them come from the job.
-  const args = ['--namespace', NAMESPACE, '--values', join(dir, 'values.yaml'), '--skip-crds', '--wait'];
-  await cluster.helm('install', 'skerry', join(ROOT, 'charts/skerry'), ...args, '--timeout', '5m').catch(explain);
+  const args = ['--namespace', NAMESPACE, '--values', join(dir, 'values.yaml'), '--wait', '--timeout', '5m'];
+  await cluster.helm('install', 'skerry', join(ROOT, 'charts/skerry'), ...args).catch(explain);
   log('The chart is installed');
 }, 900_000);
-afterAll(async () => {
-  await cluster?.stop();
-  if (dir && !process.env.SKERRY_KEEP) await rm(dir, { recursive: true, force: true });
-}, 120_000);
+afterAll(() => started.disposeAsync(), 180_000);
+
+/** Starts a cluster with our image; returns the values by which machines reach it. */
+async function startOwn(log: Log): Promise<object> {
+  const made = Promise.all([controllerImage(), isNightly ? makeReleases(dir, [AGENT_VERSION]) : noReleases()]);
+  const mine = started.use(await startCluster({ dir, nodes: 2, log }));
+  cluster = mine;
+  const [image, { folder, key }] = await made;
+  await mine.load(image);
+  url = `https://${mine.nodes[0]?.address}:${NODE_PORT}`;
+  return {
+    publicUrl: url,
+    service: { type: 'NodePort', nodePort: NODE_PORT },
+    releasesVolume: { hostPath: { path: folder } },
+    releasesKey: key,
+  };
+}
+
+function noReleases(): Pick<Releases, 'folder' | 'key'> {
+  const folder = join(dir, 'releases');
+  mkdirSync(folder);
+  return { folder, key: '' };
+}
+
+/** A cluster that is given is left as it was found, but for the CRDs. */
+async function useGiven(kubeconfig: string, log: Log): Promise<object> {
+  cluster = await accessTo(kubeconfig, dir, log);
+  const [, repository, tag] = /^(.+):([^:/]+)$/.exec(process.env.SKERRY_IMAGE ?? '') ?? [];
+  if (!repository)
+    throw new Error(`IMAGE="${process.env.SKERRY_IMAGE ?? ''}": name the image of the controller with its tag`);
+  url = 'https://skerry.example:51121';
+  started.defer(async () => {
+    await cluster.helm('uninstall', 'skerry', '--namespace', NAMESPACE, '--ignore-not-found', '--wait');
+    await cluster.kubectl('delete', 'namespace', NAMESPACE, '--ignore-not-found');
+    cluster.kube.close();
+  });
+  return { image: { repository, tag } };
+}
 
 /** An installation that fails says only that it took too long. */
 async function explain(error: Error): Promise<never> {
   const pods = await kubectl('get', 'pods', '--output', 'wide');
-  const events = await kubectl('get', 'events', '--output', 'custom-columns=OF:.regarding.name,WHAT:.note');
+  const events = await kubectl('get', 'events');
   throw new Error(`${error.message}\n${pods}\n${events}`);
 }
+
+/** An application of one microservice on the machine, of an image that its engine has. */
+const application = (greeting: string) => ({
+  apiVersion: API_VERSION,
+  kind: 'Application',
+  metadata: { name: 'plant', namespace: NAMESPACE },
+  spec: {
+    microservices: [
+      {
+        name: 'web',
+        agent: { name: 'gw-1' },
+        images: { amd64: SAMPLE, arm64: SAMPLE, registry: 'local' },
+        container: { ports: [{ internal: 8080, external: 18_080 }], env: [{ key: 'GREETING', value: greeting }] },
+      },
+    ],
+  },
+});
+
+test.runIf(isNightly)(
+  'a machine without inbound routes joins with the line that the plugin prints, and is told of edits whichever replica is taken away',
+  async () => {
+    const { network, nodes } = cluster as Cluster;
+    using outside = createOutside(network);
+    await using machine = await Machine.create({ base: await debianRoot(), within: outside.command });
+    await machine.boot();
+    machine.write('root/sample.tar', saveImage(await sampleImage(), SAMPLE));
+    for (const said of [
+      await machine.installEngine('docker'),
+      await machine.sh('docker load --input /root/sample.tar'),
+    ])
+      expect(said, said.out.slice(-2000)).toMatchObject({ code: 0 });
+    const place = { kubeconfig: cluster.kubeconfig, namespace: NAMESPACE, address: url };
+    await installOn(machine, 'gw-1', { ...place, authority: join(dir, 'tls/ca.pem') });
+
+    const greeting = async () => (await machine.say('curl', '-sS', 'http://127.0.0.1:18080/')).out;
+    const edit = async (text: string) => {
+      await cluster.kube.apply(application(text));
+      await until(`the machine to say "${text}"`, async () => (await greeting()).includes(text), PATIENT);
+    };
+    await edit('first');
+    await kubectl('wait', '--for=condition=Ready', 'applications.skerry.dev/plant', '--timeout=180s');
+
+    // Its router takes no connection, although the node knows the way.
+    await nodes[0]?.run('ip', 'route', 'add', outside.address, 'via', outside.router);
+    const inbound = nodes[0]?.run('curl', '--silent', '--max-time', '2', `http://${outside.address}:18080/`);
+    await expect(inbound).rejects.toMatchObject({ code: CURL_TIMEOUT });
+
+    for (const { metadata } of await untilBothReady()) {
+      await kubectl('delete', 'pod', metadata.name, '--wait=false');
+      await edit(`without ${metadata.name}`);
+      await untilBothReady();
+    }
+  },
+  900_000,
+);
 
 describe('the chart on a cluster', () => {
   test('its job makes the CRDs and says so', async () => {
     const said = await kubectl('logs', 'job/skerry-crds');
     for (const { definition } of Object.values(KINDS))
-      expect(said).toContain(`${definition.plural}.skerry.dev: created`);
+      expect(said).toMatch(
+        new RegExp(
+          `^${definition.plural}\\.skerry\\.dev: ${GIVEN ? '(created|updated|unchanged|left .*)' : 'created'}$`,
+          'm',
+        ),
+      );
   });
 
   test('helm test finds a replica that answers through the Service', async () => {
     expect(await cluster.helm('test', 'skerry', '--namespace', NAMESPACE)).toMatch(/Phase:\s+Succeeded/);
   }, 180_000);
 
-  test('replicas run on different nodes', async () => {
+  test.skipIf(GIVEN)('REST answers with the certificate of the Secret at the NodePort of each node', async () => {
+    const ca = readFileSync(join(dir, 'tls/ca.pem'));
+    const statusAt = (address: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const at = `https://${address}:${NODE_PORT}${BASE}/status`;
+        get(at, { ca, timeout: 30_000 }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        }).on('error', reject);
+      });
+    expect(await Promise.all(cluster.nodes?.map(({ address }) => statusAt(address)) ?? [])).toEqual([200, 200]);
+  });
+
+  test('replicas run on different nodes where there are several', async () => {
     const pods = await untilBothReady();
-    expect(new Set(pods.map(({ spec }) => spec.nodeName)).size).toBe(2);
+    const nodes = await cluster.kubectl('get', 'nodes', '--output', 'name');
+    if (nodes.trim().split('\n').length > 1) expect(new Set(pods.map(({ spec }) => spec.nodeName)).size).toBe(2);
   });
 
   test('a replica is not root, has no capabilities, and can write nowhere', async () => {
     const [pod] = await untilBothReady();
+    const places = ['/x', '/tmp/x', '/opt/skerry/x', '/tls/x', ...(GIVEN ? [] : ['/releases/x'])];
     const program = `const fs = require('node:fs');
       const status = Object.fromEntries(fs.readFileSync('/proc/1/status', 'utf8').split('\\n').map((line) => line.split(/:\\s*/)));
       const write = (path) => { try { fs.writeFileSync(path, ''); return 'written'; } catch (error) { return error.code; } };
       console.log(JSON.stringify({ uid: process.getuid(), capabilities: status.CapBnd, privileges: status.NoNewPrivs,
-        seccomp: status.Seccomp, written: ['/x', '/tmp/x', '/opt/skerry/x', '/tls/x', '/releases/x'].map(write), memory: process.constrainedMemory() }));`;
+        seccomp: status.Seccomp, written: ${JSON.stringify(places)}.map(write), memory: process.constrainedMemory() }));`;
     expect(JSON.parse(await inPod(pod as Pod, program))).toEqual({
       ...{ uid: 65532, capabilities: '0000000000000000', privileges: '1', seccomp: '2' },
-      written: ['EROFS', 'EROFS', 'EROFS', 'EROFS', 'EROFS'],
+      written: places.map(() => 'EROFS'),
       memory: 2 ** 30,
     });
   });
@@ -137,22 +258,26 @@ describe('the chart on a cluster', () => {
     await untilBothReady();
   }, 240_000);
 
-  test('a replica whose process hangs is started again', async () => {
-    const [pod] = (await untilBothReady()) as [Pod, Pod];
-    const node = cluster.nodes.find(({ name }) => name === pod.spec.nodeName);
-    const id = pod.status.containerStatuses?.[0]?.containerID.replace('containerd://', '') ?? '';
-    const task = (await node?.run('ctr', '--namespace', 'k8s.io', 'tasks', 'list'))?.stdout.match(
-      `${id}\\s+(\\d+)`,
-    )?.[1];
-    const before = pod.status.containerStatuses?.[0]?.restartCount ?? 0;
-    await node?.run('kill', '-STOP', task ?? '');
-    await until(
-      'the container to be started again',
-      async () => {
-        const now = (await replicas()).find(({ metadata }) => metadata.name === pod.metadata.name);
-        return now && (now.status.containerStatuses?.[0]?.restartCount ?? 0) > before && isReady(now);
-      },
-      PATIENT,
-    );
-  }, 240_000);
+  test.skipIf(GIVEN)(
+    'a replica whose process hangs is started again',
+    async () => {
+      const [pod] = (await untilBothReady()) as [Pod, Pod];
+      const node = cluster.nodes?.find(({ name }) => name === pod.spec.nodeName);
+      const id = pod.status.containerStatuses?.[0]?.containerID.replace('containerd://', '') ?? '';
+      const task = (await node?.run('ctr', '--namespace', 'k8s.io', 'tasks', 'list'))?.stdout.match(
+        `${id}\\s+(\\d+)`,
+      )?.[1];
+      const before = pod.status.containerStatuses?.[0]?.restartCount ?? 0;
+      await node?.run('kill', '-STOP', task ?? '');
+      await until(
+        'the container to be started again',
+        async () => {
+          const now = (await replicas()).find(({ metadata }) => metadata.name === pod.metadata.name);
+          return now && (now.status.containerStatuses?.[0]?.restartCount ?? 0) > before && isReady(now);
+        },
+        PATIENT,
+      );
+    },
+    240_000,
+  );
 });

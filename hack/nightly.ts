@@ -119,8 +119,19 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/upgrade.test.ts'),
   },
   {
+    name: 'installation',
+    about:
+      'the chart from its installation to the last command of the page of uninstalling; nothing of it drifts in a minute',
+    command: tests('e2e', 'e2e/installation.test.ts'),
+  },
+  {
+    name: 'cluster',
+    about: 'the chart on a cluster with pods, and a machine behind NAT that joins it',
+    command: tests('cluster', 'e2e/cluster.test.ts'),
+  },
+  {
     name: 'cluster-upgrade',
-    about: 'helm upgrade and rollback on a cluster with pods, with 200 agents that poll',
+    about: 'helm upgrade, rollback and uninstall on a cluster with pods, with 200 agents that poll',
     command: tests('e2e', 'e2e/cluster-upgrade.test.ts'),
   },
   {

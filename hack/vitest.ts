@@ -12,7 +12,7 @@ export interface Tally {
 }
 
 /** The projects of vitest.config.ts. */
-export type Project = 'unit' | 'api' | 'engine' | 'e2e';
+export type Project = 'unit' | 'api' | 'engine' | 'e2e' | 'cluster';
 
 /** The part of vitest's JSON report that is counted. */
 interface Report {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
 import { makeReleaseKey, writeRelease, writeSigned } from '../../hack/agent-release.ts';
 import { bundle } from '../../hack/build.ts';
+import { hostArchitecture } from '../../hack/image.ts';
 import { layOut, makeDebianPackage } from '../../hack/package/agent.ts';
 import { ROOT } from '../../hack/paths.ts';
 
@@ -22,7 +23,8 @@ export async function makeReleases(dir: string, versions: readonly [string, ...s
   const { privateKey, publicKey } = makeReleaseKey();
   const [agent, launcher] = [await bundle('skerry-agent', dir), await bundle('skerry-agent-launcher', dir)];
   const node = join(ROOT, 'node_modules/node/bin/node');
-  const nameOf = (version: string) => `skerry-agent-${version}-linux-amd64.deb`;
+  const architecture = hostArchitecture();
+  const nameOf = (version: string) => `skerry-agent-${version}-linux-${architecture}.deb`;
   for (const version of versions) {
     const program = join(dir, version);
     writeFileSync(program, readFileSync(agent.path, 'utf8').replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
@@ -31,8 +33,8 @@ export async function makeReleases(dir: string, versions: readonly [string, ...s
     layOut(join(dir, 'tree'), { ...parts, releaseKey: publicKey }, origin);
     mkdirSync(join(folder, version), { recursive: true });
     const to = join(folder, version, nameOf(version));
-    await makeDebianPackage(join(dir, 'tree'), 'amd64', origin, { to, compression: ['-Zgzip', '-z1'] });
-    const release = { agent: program, node: { amd64: node }, version, minimumVersion: '0.0.1' };
+    await makeDebianPackage(join(dir, 'tree'), architecture, origin, { to, compression: ['-Zgzip', '-z1'] });
+    const release = { agent: program, node: { [architecture]: node }, version, minimumVersion: '0.0.1' };
     writeRelease({ ...release, key: privateKey, out: folder });
   }
   const [first] = versions;
@@ -40,7 +42,11 @@ export async function makeReleases(dir: string, versions: readonly [string, ...s
     .update(readFileSync(join(folder, first, nameOf(first))))
     .digest('hex');
   const file = { file: nameOf(first), sha256: digest };
-  const list = { product: 'skerry-agent-packages', version: first, packages: { amd64: { deb: file, archive: file } } };
+  const list = {
+    product: 'skerry-agent-packages',
+    version: first,
+    packages: { [architecture]: { deb: file, archive: file } },
+  };
   writeSigned(join(folder, 'latest/packages.json'), Buffer.from(JSON.stringify(list)), privateKey);
   return { folder, key: publicKey, package: (version) => join(folder, version, nameOf(version)) };
 }

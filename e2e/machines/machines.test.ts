@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,7 +6,6 @@ import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vites
 import { makeCertificate } from '../../hack/certificate.ts';
 import { debianRoot } from '../../hack/debian.ts';
 import { Machine } from '../../hack/machine.ts';
-import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import { createNetwork, type EdgeNetwork } from '../_network.ts';
@@ -20,6 +18,7 @@ import {
   untilReady,
   webApplication,
 } from '../_stack.ts';
+import { installOn, type Place } from './_install.ts';
 import { makeReleases, type Releases } from './_releases.ts';
 
 /**
@@ -66,7 +65,7 @@ async function forwardRegistry(): Promise<number> {
 }
 
 /** A controller with TLS at an address that machines reach. */
-async function startController(host: string): Promise<ControllerProcess & { address: string; authority: string }> {
+async function startController(host: string): Promise<ControllerProcess & Place> {
   const folder = mkdtempSync(join(dir, 'tls-'));
   const tls = makeCertificate(folder, [host]);
   const port = await freePort();
@@ -85,34 +84,7 @@ async function startController(host: string): Promise<ControllerProcess & { addr
     SKERRY_RELEASES_KEY: releases.key,
   };
   const controller = await stack.startController({ env: { ...env, ...place } });
-  return { ...controller, address, authority };
-}
-
-/** What the plugin says, as a user types it. */
-function kubectlSkerry(...args: string[]): Promise<string> {
-  const env = { ...process.env, KUBECONFIG: inject('kubeconfig') };
-  const words = [join(ROOT, 'bin/kubectl-skerry.cjs'), ...args, '--namespace', stack.namespace];
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, words, { env, encoding: 'utf8' }, (error, stdout) =>
-      error ? reject(error) : resolve(stdout),
-    );
-  });
-}
-
-/** Types on the machine what the plugin prints for a machine without an agent. */
-async function installOn(
-  machine: Machine,
-  name: string,
-  { address, authority }: { address: string; authority: string },
-) {
-  const printed = await kubectlSkerry('provision', name, '--create', '--controller', address, '--ca', authority);
-  const line = /Without an agent on it, as root:\n\n {2}(.*)\n/.exec(printed)?.[1] ?? '';
-  expect(line).toContain('/install.sh | SKERRY_JOIN=');
-  machine.write('root/ca.pem', readFileSync(authority));
-  const said = await machine.sh(line);
-  expect(said, said.out).toMatchObject({ code: 0 });
-  expect(said.out).toContain(`Provisioned as node ${name} of ${address}`);
-  return line;
+  return { ...controller, kubeconfig: inject('kubeconfig'), namespace: stack.namespace, address, authority };
 }
 
 /** An image of the sample server as the machine pulls it. */

@@ -25,23 +25,50 @@ export interface ClusterOptions {
   log?: Log;
 }
 
-/** A whole Kubernetes with nodes that run pods. */
-export interface Cluster extends AsyncDisposable {
-  /** path of the kubeconfig of a cluster admin */
+/** A cluster as its admin sees it. */
+export interface Access {
+  /** path of the kubeconfig */
   readonly kubeconfig: string;
   readonly kube: Kube;
+  kubectl(...args: string[]): Promise<string>;
+  helm(...args: string[]): Promise<string>;
+}
+
+/** A whole Kubernetes with nodes that run pods. */
+export interface Cluster extends Access, AsyncDisposable {
   readonly nodes: readonly Node[];
   /** Machines outside are attached to it. */
   readonly network: ClusterNetwork;
   /** Stores an image on every node, from an archive as saveImage makes it. */
   load(archive: Buffer): Promise<void>;
-  kubectl(...args: string[]): Promise<string>;
-  helm(...args: string[]): Promise<string>;
   stop(): Promise<void>;
 }
 
 const run = promisify(execFile);
 const PAUSE = 'skerry.local/pause:1';
+/** What a node runs besides Kubernetes, and the packages of Debian that have it. */
+const PARTS: Readonly<Record<string, string>> = {
+  '/usr/bin/containerd': 'containerd',
+  '/usr/sbin/runc': 'runc',
+  '/usr/lib/cni/bridge': 'containernetworking-plugins',
+  '/usr/sbin/iptables': 'iptables',
+  '/usr/bin/ip': 'iproute2',
+};
+
+/** kubectl, helm and a client for a cluster; helm keeps what it needs in `dir`. */
+export async function accessTo(kubeconfig: string, dir: string, log?: Log): Promise<Access> {
+  const [{ kubectl }, helm] = [await findTools(['kubectl'], { log }), await findHelm(log)];
+  const homes = { HELM_CACHE_HOME: dir, HELM_CONFIG_HOME: dir, HELM_DATA_HOME: dir };
+  const env = { ...process.env, KUBECONFIG: kubeconfig, ...homes };
+  const output = async (command: string, args: readonly string[]) =>
+    (await run(command, args, { env, maxBuffer: 64 * 1024 ** 2 })).stdout;
+  return {
+    kubeconfig,
+    kube: await kubeFromFile(kubeconfig),
+    kubectl: (...args) => output(kubectl, args),
+    helm: (...args) => output(helm, args),
+  };
+}
 
 /**
  * Starts a control plane, and nodes in namespaces of their own: no registry, no DNS, no enforcement of NetworkPolicies. It needs
@@ -49,18 +76,17 @@ const PAUSE = 'skerry.local/pause:1';
  */
 export async function startCluster({ dir, nodes: count = 1, log = () => {} }: ClusterOptions): Promise<Cluster> {
   if (process.getuid?.() !== 0) throw new Error('a cluster with nodes needs namespaces: run this as root');
+  // A containerd of another origin may be here already, with which Debian's cannot be installed.
+  const missing = () => Object.keys(PARTS).filter((path) => !existsSync(path));
   await installPackages({
-    packages: ['containerd', 'runc', 'containernetworking-plugins', 'iptables', 'iproute2'],
-    missing: () =>
-      ['/usr/bin/containerd', '/usr/sbin/runc', '/usr/lib/cni/bridge', '/usr/sbin/iptables']
-        .filter((path) => !existsSync(path))
-        .join(', '),
+    packages: missing().map((path) => PARTS[path] ?? ''),
+    missing: () => missing().join(', '),
     why: 'A cluster with nodes cannot be started',
     elsewhere: 'https://github.com/containerd/containerd/blob/main/docs/getting-started.md',
     log,
   });
-  const programs = await findTools(['kube-scheduler', 'kubelet', 'kube-proxy', 'kubectl'], { log });
-  const [helmProgram, pause] = [await findHelm(log), await pauseImage(log)];
+  const programs = await findTools(['kube-scheduler', 'kubelet', 'kube-proxy'], { log });
+  const pause = await pauseImage(log);
 
   await using started = new AsyncDisposableStack();
   mkdirSync(dir, { recursive: true });
@@ -81,7 +107,8 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
       },
     }),
   );
-  const kube = await kubeFromFile(control.kubeconfig);
+  const access = await accessTo(control.kubeconfig, dir, log);
+  const { kube } = access;
   started.defer(() => kube.close());
 
   const scheduler = control.kubeconfigOf('system:kube-scheduler');
@@ -118,20 +145,12 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
     });
   }
 
-  const env = {
-    ...process.env,
-    KUBECONFIG: control.kubeconfig,
-    ...{ HELM_CACHE_HOME: dir, HELM_CONFIG_HOME: dir, HELM_DATA_HOME: dir },
-  };
-  const output = async (command: string, args: readonly string[]) =>
-    (await run(command, args, { env, maxBuffer: 64 * 1024 ** 2 })).stdout;
   const owned = started.move();
   const stop = () => owned.disposeAsync();
   return {
-    ...{ kubeconfig: control.kubeconfig, kube, nodes, network },
+    ...access,
+    ...{ nodes, network },
     load: async (archive) => void (await Promise.all(nodes.map((node) => node.load(archive)))),
-    kubectl: (...args) => output(programs.kubectl, args),
-    helm: (...args) => output(helmProgram, args),
     stop,
     [Symbol.asyncDispose]: stop,
   };

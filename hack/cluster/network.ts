@@ -17,8 +17,8 @@ export interface ClusterNetwork extends Disposable {
   attach(namespace: string | number, host: number): void;
 }
 
-/** Of the names of bridges; the id of the process that they belong to follows. */
-const PREFIX = 'skc-';
+/** Of the names of bridges and namespaces; the id of the process that they belong to follows. */
+export const PREFIX = 'skc-';
 const NAMES = '/run/netns';
 let count = 0;
 

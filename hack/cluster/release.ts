@@ -1,17 +1,15 @@
-import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { NODE_FLAGS } from '../agent-release.ts';
 import { bundle } from '../build.ts';
 import { hostArchitecture, saveImage } from '../image.ts';
-import { layOut, makeDebianPackage } from '../package/agent.ts';
 import { type Ground, groundImage, type Origin, productImage, products } from '../package/images.ts';
 import { librariesFor } from '../package/parts.ts';
 import { ROOT } from '../paths.ts';
 
-/** Parts of a release for tests: made as `make release` makes them, for this platform alone, and with the Node that runs this. */
+/** The image of a release for tests: made as `make release` makes it, for this platform alone, and with the Node that runs this. */
 const { version: OWN } = packageJson;
 const NODE = join(ROOT, 'node_modules/node/bin/node');
 const originOf = (version: string): Origin => ({ version, revision: 'test', created: new Date(0) });
@@ -56,27 +54,3 @@ export async function controllerImage({
 }
 
 const controllerReference = (version = OWN) => `skerry/controller:${version}`;
-
-/** What `releasesVolume` of the chart has: the package of the agent for this platform, in `folder`. */
-export async function agentReleases(folder: string, version = OWN): Promise<void> {
-  const work = mkdtempSync(join(tmpdir(), 'skerry-package-'));
-  try {
-    const [agent, launcher] = [await bundle('skerry-agent', work), await bundle('skerry-agent-launcher', work)];
-    relabelled(agent.path, version);
-    const tree = join(work, 'tree');
-    const origin = originOf(version);
-    const parts = { agent: agent.path, launcher: launcher.path, node: NODE, notice: '', billOfMaterials: '{}' };
-    layOut(tree, parts, origin);
-    const architecture = hostArchitecture();
-    const file = `skerry-agent-${version}-linux-${architecture}.deb`;
-    for (const each of [version, 'latest']) mkdirSync(join(folder, each), { recursive: true });
-    const to = join(folder, version, file);
-    await makeDebianPackage(tree, architecture, origin, { to, compression: ['-Zgzip', '-z1'] });
-    const deb = { file, sha256: createHash('sha256').update(readFileSync(to)).digest('hex') };
-    // Machines of tests have apt, which takes the first.
-    const packages = { [architecture]: { deb, archive: { file: 'none.tar.gz', sha256: '0'.repeat(64) } } };
-    writeFileSync(join(folder, 'latest/packages.json'), JSON.stringify({ version, packages }));
-  } finally {
-    rmSync(work, { recursive: true });
-  }
-}
