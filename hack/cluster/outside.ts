@@ -5,7 +5,7 @@ import { type ClusterNetwork, PREFIX } from './network.ts';
  * A place outside for one machine: a network namespace behind a router that translates addresses. Connections go out to the
  * cluster; none comes in.
  */
-export interface Outside extends Disposable {
+interface Outside extends Disposable {
   /** prefix of a command that is to run there */
   readonly command: readonly string[];
   /** the address there, which only the router knows a way to */
