@@ -29,7 +29,7 @@ import { startLink } from './history/tcp-link.ts';
 const CHART = join(ROOT, 'charts/skerry');
 /** Release and namespace of docs/uninstall.md. */
 const NAME = 'skerry';
-/** How long the controller works before the chart is compared with what is there. */
+/** How long the controller works before what is there is compared with what should be. */
 const SETTLED_MS = process.env.SKERRY_NIGHTLY ? 60_000 : 3_000;
 const LONG = 240_000;
 
@@ -185,8 +185,16 @@ test(
   LONG,
 );
 
+/** Renders the release from what helm says of it, and compares that with what helm installed. */
+async function judgeValues(): Promise<void> {
+  const values = join(dir, 'values.yaml');
+  await shell(`helm get values ${NAME} --namespace ${NAME} --all --output yaml > ${values}`);
+  const installed = objectsOfYaml(await shell(`helm get manifest ${NAME} --namespace ${NAME}`));
+  expect(objectsOfYaml(await render('--no-hooks', '--values', values))).toEqual(installed);
+}
+
 test(
-  'helm upgrade brings an old CRD up to date, says so, and restarts nothing',
+  'helm upgrade brings an old CRD up to date, says so, restarts nothing, and helm get has the values of what is installed',
   async () => {
     const name = 'models.skerry.dev';
     const at = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`;
@@ -197,6 +205,7 @@ test(
       'application/json-patch+json',
     );
     await shell(`helm upgrade ${NAME} ${CHART} --namespace ${NAME} --set logLevel=debug`);
+    await judgeValues();
     const said = jobLogs.get('skerry-crds') ?? '';
     expect(said).toContain(`${name}: updated`);
     expect(said.match(/unchanged/g)).toHaveLength(crds().length - 1);
@@ -205,6 +214,7 @@ test(
     before.daemon.signal('SIGTERM');
     await before.daemon.exited;
     await shell(`helm rollback ${NAME} 1 --namespace ${NAME}`);
+    await judgeValues();
     await untilConnected();
     expect([node.running(), node.starts()]).toEqual([1, 1]);
   },
@@ -255,9 +265,18 @@ test(
     const [line = ''] = commands('docs/uninstall.md', 'The release');
     await shell(line);
     expect(jobLogs.get('skerry-uninstall')).toMatch(/edgenodes\.skerry\.dev: 1 freed/);
-    for (const plural of ['applications', 'edgenodes'])
-      expect((await kube.get(path(plural, node.name)))?.metadata).not.toHaveProperty('finalizers');
+    const expectFree = async () => {
+      for (const plural of ['applications', 'edgenodes'])
+        expect((await kube.get(path(plural, node.name)))?.metadata).not.toHaveProperty('finalizers');
+    };
+    await expectFree();
+    // The controller hears of it, and would add what is missing.
+    await shell(
+      `kubectl label -n ${NAME} applications.skerry.dev/${node.name} edgenodes.skerry.dev/${node.name} seen=yes`,
+    );
+    await sleep(SETTLED_MS);
     await stopController();
+    await expectFree();
     expect((await kube.get(path('edgenodes', node.name, 'shore')))?.metadata).toMatchObject({
       finalizers: [FINALIZERS.workloads],
     });
