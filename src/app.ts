@@ -39,7 +39,7 @@ import { createAuditLog } from './stores/audit-log.ts';
 import { createSegments } from './stores/audit-segments.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { createLookups } from './stores/lookups.ts';
-import { startHeartbeat } from './stores/replicas.ts';
+import { createReplicas, replicaUuid, startHeartbeat } from './stores/replicas.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import {
   countObjects,
@@ -119,7 +119,9 @@ export async function createApp(
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
-  const sharedPlaces = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log });
+  const sharedPlaces = isAlone
+    ? undefined
+    : createSharedPlaces({ leadership, replicas: runningReplicas(config, client), clock: systemClock, log });
   const places = sharedPlaces ?? createPlaces();
   const agents = building.use(
     createAgents({
@@ -230,6 +232,16 @@ export async function createApp(
       stop.abort();
       return running.disposeAsync();
     },
+  };
+}
+
+/** By their Leases: these are few, and only a new leader asks. */
+function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
+  const replicas = createReplicas({ client, namespace });
+  return {
+    self: replicaUuid(namespace, identity),
+    active: async (signal: AbortSignal) =>
+      (await replicas.list(signal)).flatMap(({ isActive, uuid }) => (isActive ? [uuid] : [])),
   };
 }
 

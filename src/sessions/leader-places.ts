@@ -12,6 +12,8 @@ import type { Directory, Placed } from './directory.ts';
 export interface LeaderPlaces {
   /** This replica begins to lead. */
   begin(): void;
+  /** No other replicas than these can have sessions; without this call, it waits its whole time for those that it does not know. */
+  expect(replicas: readonly string[]): void;
   /** It leads no more: who waits gets what there is. */
   end(): void;
   /** whether every replica has had the time to say what it has */
@@ -26,6 +28,7 @@ export interface LeaderPlaces {
 
 /** A replica, from its start to its end. */
 export interface Process {
+  /** `replica/process` */
   owner: string;
   address: string;
 }
@@ -85,6 +88,10 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
   const changedAt = new Map<string, number>();
   const waiting = new Set<() => void>();
   let settledAt = Number.POSITIVE_INFINITY;
+  /** replicas that may have sessions, once that is known, and those that have said everything */
+  let expected: readonly string[] | undefined;
+  const complete = new Set<string>();
+  let sweptAt = clock.now();
   let epoch = randomUUID();
   let cursor = 0;
 
@@ -143,6 +150,12 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
 
   const isSettled = () => clock.now() >= settledAt;
 
+  /** All that may have sessions have said which: there is nothing to wait for. */
+  function settle() {
+    if (settledAt < Number.POSITIVE_INFINITY && expected?.every((replica) => complete.has(replica)))
+      settledAt = Math.min(settledAt, clock.now());
+  }
+
   function changesSince(known: { epoch?: string | undefined; cursor: number }): Watched['changes'] {
     const isAll = known.epoch !== epoch;
     const nodes: Record<string, readonly Placed[]> = {};
@@ -157,7 +170,14 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
       unconfirmed.clear();
       restart();
       settledAt = clock.now() + times.settle;
+      sweptAt = clock.now();
+      expected = undefined;
+      complete.clear();
       for (const placed of [...directory.values()]) if (placed.owner !== self) hear(placed);
+    },
+    expect(given) {
+      expected = given;
+      settle();
     },
     end() {
       settledAt = Number.POSITIVE_INFINITY;
@@ -189,6 +209,8 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
       // A place that was granted a moment ago may not be known to its replica yet.
       for (const placed of [...directory.values()])
         if (isOf(placed) && !named.has(placed.id) && !unconfirmed.has(placed.id)) remove(placed.id);
+      complete.add(replicaOf(by.owner));
+      settle();
       return { registration };
     },
     async watch(by, known) {
@@ -201,11 +223,20 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
     },
     sweep() {
       const now = clock.now();
+      // A process that stood still has heard nothing meanwhile, and is no judge of the silence of others.
+      const isLate = now - sweptAt > times.silent / 3;
+      sweptAt = now;
+      if (isLate) {
+        for (const one of replicas.values()) one.seenAt = now;
+        for (const id of unconfirmed.keys()) unconfirmed.set(id, now);
+      }
       for (const [id, at] of [...unconfirmed]) if (at + times.unconfirmed <= now) remove(id);
       for (const [owner, { seenAt }] of [...replicas]) if (seenAt + times.silent <= now) forget(owner);
     },
   };
 }
+
+const replicaOf = (owner: string) => owner.slice(0, owner.lastIndexOf('/'));
 
 /** A user is to come again: whether there is a place cannot be known at present. */
 export const placesUnknown = (seconds: number) =>

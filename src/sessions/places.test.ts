@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { createDirectory } from './directory.ts';
-import { createLeaderPlaces, PLACE_TIMES } from './leader-places.ts';
+import { createLeaderPlaces, type LeaderPlaces, PLACE_TIMES } from './leader-places.ts';
 import { createPlaces } from './places.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };
@@ -49,10 +49,19 @@ async function leader() {
   const directory = createDirectory();
   const places = createLeaderPlaces({ directory, owner: 'self', clock, times: PLACE_TIMES });
   places.begin();
-  await clock.advance(PLACE_TIMES.settle);
+  await goOn(clock, places, PLACE_TIMES.settle);
   return { clock, directory, places };
 }
-const A = { owner: 'a', address: '192.0.2.1:1' };
+const A = { owner: 'a/1', address: '192.0.2.1:1' };
+const B = { owner: 'b/1', address: '192.0.2.2:1' };
+
+/** Time passes for a leader that looks often. */
+async function goOn(clock: ReturnType<typeof createVirtualClock>, places: LeaderPlaces, ms: number) {
+  for (let left = ms; left > 0; left -= 1_000) {
+    await clock.advance(Math.min(left, 1_000));
+    places.sweep();
+  }
+}
 const session = (id: string) => ({ id, target: EXEC, phase: 'pending' as const, attempt: 1 });
 
 test('a new leader grants nothing before every replica could say what it has', async () => {
@@ -67,6 +76,36 @@ test('a new leader grants nothing before every replica could say what it has', a
   expect(places.take(A, 'x', EXEC)).not.toHaveProperty('refused');
 });
 
+test('a new leader without other replicas waits for none, and one with others until each has said all it has', async () => {
+  const { places } = await leader();
+  places.begin();
+  places.expect([]);
+  expect(places.isSettled).toBe(true);
+
+  places.begin();
+  places.publish(A, { isAll: true, sessions: [], gone: [] });
+  places.expect(['a', 'b']);
+  places.publish(B, { isAll: false, sessions: [], gone: [] });
+  expect(places.isSettled).toBe(false);
+  places.publish(B, { isAll: true, sessions: [session('of b')], gone: [] });
+  expect(places.isSettled).toBe(true);
+
+  places.end();
+  places.expect([]);
+  expect(places.isSettled).toBe(false);
+});
+
+test('a leader that stood still forgets no replica before that had the time to be heard', async () => {
+  const { clock, directory, places } = await leader();
+  places.publish(A, { isAll: true, sessions: [session('of a')], gone: [] });
+  places.take(A, 'granted', LOG);
+  await clock.advance(2 * PLACE_TIMES.silent);
+  places.sweep();
+  expect([directory.get('of a'), directory.get('granted')]).not.toContain(undefined);
+  await goOn(clock, places, PLACE_TIMES.silent);
+  expect([directory.get('of a'), directory.get('granted')]).toEqual([undefined, undefined]);
+});
+
 test('a place that its replica does not name returns, one that it names stays', async () => {
   const { clock, directory, places } = await leader();
   places.take(A, 'lost', EXEC);
@@ -75,24 +114,22 @@ test('a place that its replica does not name returns, one that it names stays', 
   places.publish(A, { isAll: true, sessions: [], gone: [] });
   expect(directory.get('kept')).toBeDefined();
   places.publish(A, { isAll: false, sessions: [session('kept')], gone: [] });
-  await clock.advance(PLACE_TIMES.unconfirmed);
-  places.sweep();
+  await goOn(clock, places, PLACE_TIMES.unconfirmed);
   expect(directory.get('lost')).toBeUndefined();
   expect(directory.get('kept')).toMatchObject({ phase: 'pending' });
 });
 
 test('the sessions of a replica that says nothing, or whose address another process has, are gone', async () => {
   const { clock, directory, places } = await leader();
-  const B = { owner: 'b', address: '192.0.2.2:1' };
   places.publish(A, { isAll: true, sessions: [session('of a')], gone: [] });
   const { registration } = places.publish(B, { isAll: true, sessions: [session('of b')], gone: ['of a'] });
   expect(directory.get('of a')).toBeDefined();
-  await clock.advance(PLACE_TIMES.silent - 1);
+  await goOn(clock, places, PLACE_TIMES.silent - 1);
   expect(places.publish(B, { isAll: false, sessions: [], gone: [] }).registration).toBe(registration);
   await clock.advance(1);
   places.sweep();
   expect(directory.get('of a')).toBeUndefined();
-  places.publish({ ...B, owner: 'b again' }, { isAll: true, sessions: [], gone: [] });
+  places.publish({ ...B, owner: 'b/2' }, { isAll: true, sessions: [], gone: [] });
   expect(directory.get('of b')).toBeUndefined();
 });
 

@@ -16,6 +16,12 @@ const listAt = async (stack: Stack, at: number) =>
 /** A node may send 20 requests a second. */
 const waits = { timeout: 30_000, interval: 100 };
 
+/** Until nothing more leaves a socket. */
+async function stalled({ ws }: Client) {
+  for (let last = -1; ws.bufferedAmount !== last; await new Promise((resolve) => setTimeout(resolve, 300)))
+    last = ws.bufferedAmount;
+}
+
 async function leave(...clients: Client[]) {
   for (const { ws } of clients) ws.close();
   await Promise.all(clients.map(({ closed }) => closed));
@@ -112,17 +118,32 @@ describe.each([
     const chunk = Buffer.alloc(32 * 1024, 'x');
     // More than what the sockets of the system hold on the way.
     for (let i = 0; i < 1_024; i++) agent.send(T.STDOUT, chunk);
-    let last = -1;
-    while (agent.ws.bufferedAmount !== last) {
-      last = agent.ws.bufferedAmount;
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    }
+    await stalled(agent);
     expect(agent.ws.bufferedAmount).toBeGreaterThan(8 * 2 ** 20);
     user.ws.resume();
     agent.send(T.CLOSE, 'done');
     await user.closed;
     const bytes = user.frames.filter(({ type }) => type === T.STDOUT).reduce((sum, { data }) => sum + data.length, 0);
     expect(bytes).toBe(32 * 2 ** 20);
+  });
+
+  test('an agent that reads nothing stops the user, not the memory of a replica', async () => {
+    const user = await stack.user(exec(stack), 'admin', u);
+    const id = idOf(await user.until('ACTIVATION'));
+    await expect.poll(() => listAt(stack, a), waits).toHaveLength(1);
+    const agent = await stack.agent(execOfAgent(stack, id), a);
+    await user.until('STDERR Connected.');
+    agent.ws.pause();
+    const chunk = Buffer.alloc(32 * 1024, 'x');
+    for (let i = 0; i < 1_024; i++) user.send(T.STDIN, chunk);
+    await stalled(user);
+    expect(user.ws.bufferedAmount).toBeGreaterThan(8 * 2 ** 20);
+    agent.ws.resume();
+    user.send(T.CONTROL, 'close');
+    await agent.until('CONTROL close');
+    const bytes = agent.frames.filter(({ type }) => type === T.STDIN).reduce((sum, { data }) => sum + data.length, 0);
+    expect(bytes).toBe(32 * 2 ** 20);
+    await leave(user);
   });
 });
 

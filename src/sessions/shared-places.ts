@@ -35,6 +35,8 @@ interface LeaderChannel {
 
 export interface SharedPlacesOptions {
   leadership: { readonly isLeading: boolean; readonly leaderAddress: string | undefined };
+  /** The replicas that run, this one included, so that a leader waits for no other; without it, it waits its whole time. */
+  replicas?: { self: string; active(signal: AbortSignal): Promise<readonly string[]> };
   clock: Clock;
   log: Log;
   random?: () => number;
@@ -71,7 +73,7 @@ const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 1_000, jitter: 0.5 };
 /** One factory of more than a hundred lines, since its two loops share what they know of the leader. */
 export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   const { leadership, clock, log, random = Math.random, times = PLACE_TIMES } = options;
-  const owner = randomUUID();
+  const owner = `${options.replicas?.self ?? ''}/${randomUUID()}`;
   const directory = createDirectory();
   const leader = createLeaderPlaces({ directory, owner, clock, times });
   let channel: LeaderChannel | undefined;
@@ -88,10 +90,22 @@ export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   const self = (): Process => ({ owner, address: channel?.address ?? '' });
   const isOwn = (placed: Placed | undefined) => placed?.owner === owner;
 
+  let term = 0;
+  function begin() {
+    leader.begin();
+    const { replicas } = options;
+    if (!replicas) return;
+    const its = ++term;
+    replicas.active(AbortSignal.timeout(CALL_MS)).then(
+      (active) => its === term && leader.expect(active.filter((one) => one !== replicas.self)),
+      (error: unknown) => log.debug({ err: error }, 'The replicas that run are not known'),
+    );
+  }
+
   function leads(): boolean {
     if (leadership.isLeading !== wasLeading) {
       wasLeading = leadership.isLeading;
-      if (wasLeading) leader.begin();
+      if (wasLeading) begin();
       else leader.end();
       registration = undefined;
       known = { cursor: 0 };
