@@ -95,7 +95,7 @@ test('a release that runs without a confirmed report is given up after ten minut
   expect({ becomes, starts }).toEqual({ becomes: '1.0.0', starts: ['2.0.0'] });
   expect(performance.now() - began).toBeGreaterThan(900);
   const reason = 'no report of it was confirmed within 10 minutes';
-  expect(program.state).toEqual({ bad: {}, failure: { version: '2.0.0', reason }, finished: 'a1' });
+  expect(program.state).toEqual({ bad: {}, failure: { version: '2.0.0', reason, runs: '1.0.0' }, finished: 'a1' });
 });
 
 /** A launcher that is stopped while a release on trial runs, and what it ended with. */

@@ -41,6 +41,13 @@ export interface Trial {
   isLate?: true;
 }
 
+interface Failure {
+  version: string;
+  reason: string;
+  /** the release that ran on; absent in files of an older launcher */
+  runs?: string;
+}
+
 export interface UpdateState {
   /** the release before the present one */
   previous?: string;
@@ -48,7 +55,7 @@ export interface UpdateState {
   /** releases that ended on trial, by version: they are not tried again */
   bad: Record<string, { digest: string; reason: string }>;
   /** why the last version action failed; absent when it did not */
-  failure?: { version: string; reason: string };
+  failure?: Failure;
   /** the last version action that was carried out, or failed */
   finished?: string;
 }

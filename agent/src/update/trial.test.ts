@@ -60,7 +60,11 @@ describe('decideStart', () => {
     const reason = 'it ended 3 times before a report of it was confirmed';
     expect(apply(steps, disk)).toEqual({
       current: '1.0.0',
-      state: { bad: { '2.0.0': { digest: 'd2', reason } }, failure: { version: '2.0.0', reason }, finished: 'a1' },
+      state: {
+        bad: { '2.0.0': { digest: 'd2', reason } },
+        failure: { version: '2.0.0', reason, runs: '1.0.0' },
+        finished: 'a1',
+      },
     });
   });
 
@@ -74,7 +78,7 @@ describe('decideStart', () => {
       const { current, state } = apply(steps, { state: late, current: '2.0.0' });
       expect({ version, current }).toEqual({ version: next, current: next });
       const reason = 'no report of it was confirmed within 10 minutes';
-      expect(state).toEqual({ bad: {}, failure: { version: '2.0.0', reason }, finished: 'a1' });
+      expect(state).toEqual({ bad: {}, failure: { version: '2.0.0', reason, runs: next }, finished: 'a1' });
     }
   });
 

@@ -57,13 +57,13 @@ function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]
   const { trial, ...rest } = state;
   if (!trial) return settled(state, undefined, complete, steps);
   const reason = trial.failed ?? '';
+  const version = withoutTrial(state, complete);
   const after: UpdateState = {
     ...rest,
     ...(!trial.isLate && { bad: { ...rest.bad, [trial.version]: { digest: trial.digest, reason } } }),
-    failure: { version: trial.version, reason },
+    failure: { version: trial.version, reason, ...(version !== undefined && { runs: version }) },
     finished: trial.action,
   };
-  const version = withoutTrial(state, complete);
   const back: Step[] = version === undefined ? [] : [{ switchTo: version }];
   return { steps: [...steps, ...back, { save: after }], version, isTrial: false };
 }

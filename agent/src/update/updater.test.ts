@@ -145,6 +145,24 @@ test('a rollback switches to the former release, on trial as well', async () => 
   expect(program.state.trial).toMatchObject({ version: '1.0.0', from: '1.1.0' });
 });
 
+test.each([
+  ['of an older launcher', {}],
+  ['with the release that ran', { runs: '0.9.0' }],
+])('a failure %s is over once a package has brought another release', (_, ran) => {
+  program.save({ bad: {}, failure: { version: '1.0.0', reason: 'the disk is full', ...ran }, finished: 'a1' });
+  const { updater } = begun();
+  expect(updater.progress).toEqual({ state: 'Idle' });
+  expect(updater.problems).toEqual([]);
+});
+
+test.each([
+  ['of an older launcher', {}],
+  ['with the release that ran', { runs: '1.0.0' }],
+])('a failure %s stays while the same release runs, also after a restart', (_, ran) => {
+  program.save({ bad: {}, failure: { version: '1.1.0', reason: 'the disk is full', ...ran }, finished: 'a1' });
+  expect(begun().updater.progress).toMatchObject({ state: 'Failed', version: '1.1.0' });
+});
+
 test('a server that asks for patience is asked again after at least that time, however often it is busy', async () => {
   publish('1.1.0');
   let busy = 9;

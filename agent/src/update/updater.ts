@@ -63,7 +63,7 @@ export class Updater {
 
   constructor(deps: UpdaterDependencies) {
     this.#deps = deps;
-    this.#state = deps.program.state;
+    this.#state = withoutMended(deps.program.state, deps.version);
     const { trial } = this.#state;
     // The launcher could not write, and so started the former release.
     if (trial && trial.version !== deps.version)
@@ -186,7 +186,7 @@ export class Updater {
   #fail(action: string, version: string, reason: string): boolean {
     const { trial, ...rest } = this.#state;
     try {
-      this.#save({ ...rest, failure: { version, reason }, finished: action });
+      this.#save({ ...rest, failure: { version, reason, runs: this.#deps.version }, finished: action });
       removePath(this.#downloads);
       this.#trouble = '';
       return true;
@@ -278,6 +278,13 @@ export class Updater {
     this.#deps.program.save(state);
     this.#state = state;
   }
+}
+
+/** A package has brought the machine to another release since: what failed before is over. */
+function withoutMended({ failure, ...rest }: UpdateState, version: string): UpdateState {
+  if (!failure) return rest;
+  const isMended = failure.runs === undefined ? failure.version === version : failure.runs !== version;
+  return isMended ? rest : { ...rest, failure };
 }
 
 const cut = (text: string) => text.slice(0, 512);
