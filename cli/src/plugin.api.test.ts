@@ -436,6 +436,17 @@ describe('nodes and upgrade-agent', () => {
     expect(await requestOf(`${name}-b`)).toBeNull();
   }, 60_000);
 
+  test.each([
+    ['another upgrade', { command: 'upgrade', semver: '0.3.0' }, 'upgrade 0.3.0'],
+    ['a rollback', { command: 'rollback' }, 'rollback'],
+  ])('upgrade-agent fails for a node that runs the release and is about to leave it by %s', async (_, asked, says) => {
+    await addNode(name, runs('0.2.0'));
+    const annotations = { 'skerry.dev/version': JSON.stringify({ count: 7, ...asked }) };
+    await cluster.kube.patch(RESOURCES.nodes, ref(name), { type: 'merge', body: { metadata: { annotations } } });
+    const { code, err } = await skerry('upgrade-agent', name, '--version', '0.2.0');
+    expect({ code, err }).toEqual({ code: 1, err: `error: ${name}: another change is under way: ${says}\n` });
+  });
+
   test('upgrade-agent waits for a change that is under way without another request, and no longer than --timeout', async () => {
     await addNode(name, runs('0.1.0', { isReadyToUpgrade: false }, updating));
     const asked = { 'skerry.dev/version': '{"count": 7, "command": "upgrade", "semver": "0.2.0"}' };

@@ -28,7 +28,7 @@ export const upgradeAgent: Command = {
   details: [
     'Each node has to report the release and be Ready before the next one begins. The first that fails ends the command;',
     'the nodes after it are left alone. Containers run on. The same command again continues, also after Ctrl-C: nodes that',
-    'run the release already are passed over, and a change that is under way is waited for.',
+    'run the release already are passed over once they are Ready, and a change that is under way is waited for.',
   ],
   examples: ['upgrade-agent gw-1', 'upgrade-agent gw-1 gw-2 --version 0.2.0', 'upgrade-agent --selector site=north'],
   flags: {
@@ -131,6 +131,8 @@ async function begin(
         say(`the change to ${wanted} is under way already`);
         return asked.count;
       }
+      // What it runs now is what it is about to leave.
+      if (version === wanted && isDue(node, 'version')) throw new CommandError(`${v3Name(node)}: ${underWay(node)}`);
       if (version === wanted) return node.status?.actions?.version ?? 0;
       const problem = obstacle(node, wanted);
       if (problem) throw new CommandError(`${v3Name(node)}: ${problem}`);
@@ -154,9 +156,14 @@ function obstacle(node: EdgeNode, wanted: string): string | undefined {
   if (status?.agent === undefined) return 'its agent is a third-party one, which has releases of its own';
   if (status.version !== undefined && compareVersions(status.version, wanted) > 0)
     return `it runs ${status.version}, which is newer than ${wanted}; a rollback goes back to the release before`;
-  const other = conditionOf(node, 'Updating');
-  if (other) return `another change is under way: ${other.message}`;
+  if (conditionOf(node, 'Updating')) return underWay(node);
   return status.isReadyToUpgrade ? undefined : `it waits for ${CANNOT_UPGRADE}`;
+}
+
+function underWay(node: EdgeNode): string {
+  const { command = 'upgrade', semver = '' } = requestedAction(node, 'version');
+  const known = conditionOf(node, 'Updating')?.message;
+  return `another change is under way: ${known ?? `${command} ${semver}`.trim()}`;
 }
 
 type State = { is: 'done' } | { is: 'waits' | 'failed'; why: string };
