@@ -74,7 +74,13 @@ export async function runJobs(place: Place, logs: Map<string, string>, signal: A
     for (const job of list?.items ?? []) {
       if (done.has(job.metadata.uid) || job.status?.conditions?.length) continue;
       done.add(job.metadata.uid);
-      await runJob(place, job, logs);
+      try {
+        await runJob(place, job, logs);
+      } catch (error) {
+        // The job or its account may be gone, or the API server busy: it is tried again while it is there.
+        done.delete(job.metadata.uid);
+        process.stderr.write(`job ${job.metadata.name}: ${error instanceof Error ? error.message : error}\n`);
+      }
     }
     await sleep(200, undefined, { signal }).catch(() => {});
   }
@@ -89,7 +95,6 @@ async function runJob(place: Place, { metadata, spec }: Job, logs: Map<string, s
       resolve({ code: error ? 1 : 0, text: stdout + stderr }),
     );
   });
-  logs.set(name, text);
   const time = (at: Date) => `${at.toISOString().slice(0, 19)}Z`;
   const conditions = (code === 0 ? ['SuccessCriteriaMet', 'Complete'] : ['FailureTarget', 'Failed']).map((type) => ({
     type,
@@ -108,6 +113,8 @@ async function runJob(place: Place, { metadata, spec }: Job, logs: Map<string, s
   };
   const path = `/apis/batch/v1/namespaces/${namespace}/jobs/${name}/status`;
   await place.kube.request('PATCH', path, { status }, 'application/merge-patch+json');
+  // Last: who waits for the log may delete the job at once.
+  logs.set(name, text);
 }
 
 /** The command line and environment of the first container of a pod. */
