@@ -265,6 +265,19 @@ function policies(namespace: string): Policy[] {
       })),
     },
     {
+      // The controller creates Secrets of its own. One with a token would let it act as the jobs of the chart, which change CRDs.
+      name: 'controller-tokens',
+      operations: ['CREATE'],
+      resources: [],
+      core: [CORE_RESOURCES.secrets.plural],
+      validations: [
+        {
+          expression: `!(${controller}) || !has(object.type) || object.type != 'kubernetes.io/service-account-token'`,
+          message: 'the controller gets no tokens of service accounts by Secrets',
+        },
+      ],
+    },
+    {
       name: 'protected',
       operations: ['DELETE'],
       resources: PLURALS,
