@@ -31,6 +31,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'agent-updates',
+    about: 'an update of the agent killed before each change of the disk',
+    command: tests('unit', 'agent/src/update/updater.test.ts'),
+  },
+  {
     name: 'requests',
     about: 'requests that a generator makes from the OpenAPI document',
     command: tests('api', 'src/rest/generated-requests.api.test.ts'),

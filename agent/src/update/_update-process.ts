@@ -4,7 +4,8 @@ import { syncBuiltinESMExports } from 'node:module';
 
 /**
  * Carries out one version action in a process that dies at a moment of the test's choice: before the n-th call that changes
- * the disk (SKERRY_DIE_AT; absent: never). `update-process.ts <program directory> <release keys> <releases URL> <command>`.
+ * the disk (SKERRY_DIE_AT; 0: never). It ends where the new release would start, or goes on until that has confirmed.
+ * `_update-process.ts <program directory> <release keys> <releases URL> <restart|confirm>`.
  */
 const CHANGES = [
   'appendFileSync',
@@ -52,36 +53,35 @@ const { decideStart } = await import('./trial.ts');
 const { systemClock } = await import('../system/clock.ts');
 const { silentLog } = await import('../system/log.ts');
 
-const [directory = '', keyFile = '', releasesUrl = '', command = 'upgrade'] = process.argv.slice(2);
-const program = new Program(directory);
-// As the launcher does before it starts a release.
-const { steps, version = '', isTrial } = decideStart(program.state, program.current, program.versions());
-for (const step of steps) 'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
-const updater = new Updater({
-  program,
-  keys: releaseKeys(fs.readFileSync(keyFile, 'utf8')),
-  version,
-  architecture: 'amd64',
-  clock: systemClock(),
-  random: Math.random,
-  accessTo: () => ({}),
-  log: silentLog(),
-  requested: async () => ({
-    versionCommand: command as 'upgrade',
-    provisionKey: '',
-    expirationTime: 0,
-    releasesUrl,
-  }),
-  restart: () => process.exit(0),
-  changed: () => {
-    // An action that ended without a restart has failed.
-    if (isTrial || !updater.isFinished('a1')) return;
-    process.stderr.write(`${updater.problems.join()}\n`);
-    process.exit(1);
-  },
-});
-if (isTrial) {
-  updater.confirm();
-  process.exit(0);
+const [directory = '', keyFile = '', releasesUrl = '', until] = process.argv.slice(2);
+
+/** As the launcher does, and then the release that it starts. */
+function start(): void {
+  const program = new Program(directory);
+  const { steps, version = '', isTrial } = decideStart(program.state, program.current, program.versions());
+  for (const step of steps) 'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
+  const updater = new Updater({
+    program,
+    keys: releaseKeys(fs.readFileSync(keyFile, 'utf8')),
+    version,
+    architecture: 'amd64',
+    clock: systemClock(),
+    random: Math.random,
+    accessTo: () => ({}),
+    log: silentLog(),
+    requested: async () => ({ versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl }),
+    restart: () => (until === 'confirm' ? start() : process.exit(0)),
+    changed: () => {
+      // An action that ended without a restart has failed.
+      if (isTrial || !updater.isFinished('a1')) return;
+      process.stderr.write(`${updater.problems.join()}\n`);
+      process.exit(1);
+    },
+  });
+  if (isTrial) {
+    updater.confirm();
+    process.exit(0);
+  }
+  updater.resume('a1', new AbortController().signal);
 }
-updater.resume('a1', new AbortController().signal);
+start();
