@@ -206,14 +206,22 @@ test('the controller creates Secrets, and none with a token of a service account
     const metadata = { generateName: 'x-', annotations: { 'kubernetes.io/service-account.name': 'skerry-controller' } };
     const path = join(dir, 'secret.yaml');
     await writeFile(path, JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata, type }));
-    const args = ['create', '--dry-run=server', '--namespace', 'edge', '--as', 'system:serviceaccount:edge:skerry-controller'];
+    const args = [
+      'create',
+      '--dry-run=server',
+      '--namespace',
+      'edge',
+      '--as',
+      'system:serviceaccount:edge:skerry-controller',
+    ];
     return run(kubectl, ['--kubeconfig', cluster.kubeconfig, ...args, '-f', path]).then(
       () => 'created',
       (error: Error) => error.message,
     );
   };
   // policies take effect some time after they are stored
-  const refused = async () => (await create('kubernetes.io/service-account-token')).includes('no tokens of service accounts');
+  const refused = async () =>
+    (await create('kubernetes.io/service-account-token')).includes('no tokens of service accounts');
   await waitFor(refused, { what: 'the policies to act' });
   expect(await create('Opaque')).toBe('created');
   await helmWith('uninstall', 'skerry', '--namespace', 'edge', '--no-hooks');
