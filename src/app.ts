@@ -15,6 +15,7 @@ import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import { KINDS, type Kinds } from './kinds/index.ts';
 import {
+  createEventRecorder,
   createLeadership,
   createServiceAccount,
   type KubeClient,
@@ -196,8 +197,13 @@ export async function createApp(
       log,
     }),
   );
+  // Apart from that of the reconcilers, so that sessions take none of the events that they may record.
+  const recorder = { client, controller: `${GROUP}/controller`, instance: identity, log, metrics };
   const sockets = building.use(
-    openSockets({ places, agents, rest, credentials, lookups, addressOf: clientAddress, ...auditing, log }),
+    openSockets({
+      ...{ places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
+      ...{ ...auditing, events: building.use(createEventRecorder(recorder)) },
+    }),
   );
   const ops = building.use(createOps({ client, stores: essential, metrics }));
 
@@ -245,17 +251,18 @@ function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
   };
 }
 
-interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' | 'audit'> {
+interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' | 'audit' | 'events'> {
   places: Places;
   agents: Agents;
   rest: RestServer;
   credentials: ServiceAccount;
+  metrics: Metrics;
   log: Log;
 }
 
 /** Exec and log sessions: sockets of users and agents at the public listener, and those of other replicas at the internal one. */
-function openSockets({ places, agents, rest, credentials, log, ...given }: SocketsOptions) {
-  const sessions = createSessions({ places, clock: systemClock, log });
+function openSockets({ places, agents, rest, credentials, metrics, log, ...given }: SocketsOptions) {
+  const sessions = createSessions({ places, metrics, clock: systemClock, log });
   const relay = createRelay({
     sessions,
     token: credentials.token,
@@ -269,6 +276,7 @@ function openSockets({ places, agents, rest, credentials, log, ...given }: Socke
     ...{ sessions, places, relay },
     admitUser: rest.admitSocket,
     admitAgent: agents.routes.authenticate,
+    metrics,
     clock: systemClock,
     log,
   });

@@ -52,6 +52,8 @@ interface SocketCall {
   /** of the microservice or the node */
   uuid: string;
   signal: AbortSignal;
+  /** called as soon as the caller is known, also when the request is refused then */
+  identified?: (identity: Identity) => void;
 }
 
 export interface RestServer extends AsyncDisposable {
@@ -167,7 +169,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
 }
 
 async function admitSocket(call: SocketCall, { deps, rates, addressOf }: Mounting): Promise<Identity> {
-  const { request, authorization, socket, uuid, signal } = call;
+  const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
   const address = addressOf(request);
@@ -175,6 +177,7 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf }: Mountin
     authorization,
     params: { uuid },
     signal,
+    ...(identified && { identified }),
     guesses: { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) },
   });
   if (!identity) throw unauthenticated('send a bearer token');

@@ -1,8 +1,5 @@
-import { once } from 'node:events';
-import type { IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { WebSocket } from 'ws';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
 import type { AuditEvent } from '../domain/audit.ts';
@@ -10,79 +7,13 @@ import { type Log, silentLog, systemClock } from '../kube/mod.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
-import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
+import { type Client, type Opened, openClient, socketOf } from './_client.ts';
+import type { SessionMetrics } from './metrics.ts';
 import { createPlaces } from './places.ts';
 import { createRelay } from './relay.ts';
 import { createSessions } from './sessions.ts';
 import { createSharedPlaces } from './shared-places.ts';
 import { createUpgrades } from './upgrades.ts';
-
-const WAIT_MS = 20_000;
-const NAMES = Object.fromEntries(Object.entries(FRAME_TYPES).map(([name, type]) => [type, name]));
-
-/** One end of a socket: the frames that have arrived, and how it was closed. */
-export interface Client {
-  readonly ws: WebSocket;
-  readonly frames: Frame[];
-  /** `STDOUT hello` */
-  readonly seen: string[];
-  readonly closed: Promise<{ code: number; reason: string }>;
-  send(type: FrameType, data?: string | Uint8Array): void;
-  /** Waits until a frame has this beginning in `seen`. */
-  until(beginning: string): Promise<Frame>;
-}
-
-export type Opened = Client | { status: number; headers: IncomingHttpHeaders; body: { code: string; message: string } };
-
-function clientOf(ws: WebSocket): Client {
-  const frames: Frame[] = [];
-  const seen: string[] = [];
-  const closed = once(ws, 'close').then(([code, reason]) => ({ code: code as number, reason: String(reason) }));
-  ws.on('message', (data: Buffer) => {
-    const frame = decodeFrame(data);
-    if (!frame) return;
-    frames.push(frame);
-    seen.push(`${NAMES[frame.type]} ${Buffer.from(frame.data)}`.trim());
-    ws.emit('frame');
-  });
-  return {
-    ws,
-    frames,
-    seen,
-    closed,
-    send: (type, data = '') =>
-      ws.send(encodeFrame({ type, data: typeof data === 'string' ? Buffer.from(data) : data })),
-    async until(beginning) {
-      const signal = AbortSignal.timeout(WAIT_MS);
-      for (;;) {
-        const at = seen.findIndex((one) => one.startsWith(beginning));
-        if (at >= 0) return frames[at] as Frame;
-        await once(ws, 'frame', { signal });
-      }
-    },
-  };
-}
-
-async function open(url: string, headers: Record<string, string>): Promise<Opened> {
-  const ws = new WebSocket(url, { headers });
-  const client = clientOf(ws);
-  return new Promise((resolve, reject) => {
-    ws.once('open', () => resolve(client));
-    ws.once('error', reject);
-    ws.once('unexpected-response', (_, response) => {
-      client.closed.catch(() => {});
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('end', () =>
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body: JSON.parse(String(Buffer.concat(chunks))),
-        }),
-      );
-    });
-  });
-}
 
 /** Times of places that a test can wait for. */
 const TIMES = { settle: 400, unconfirmed: 5_000, silent: 4_000, hold: 300 };
@@ -111,10 +42,18 @@ function makeObjects() {
 interface Seen {
   logged: string[];
   events: Omit<AuditEvent, 'id' | 'timestamp'>[];
+  /** Kubernetes Events: `Application/shop SessionBegan note` */
+  recorded: string[];
+  /** `sessionEnded exec 1000` */
+  measured: string[];
 }
 
 /** A replica: alone with its places, or with an internal listener on which others reach it. */
-async function startOne(objects: ReturnType<typeof makeObjects>, { logged, events }: Seen, isAlone: boolean) {
+async function startOne(
+  objects: ReturnType<typeof makeObjects>,
+  { logged, events, recorded, measured }: Seen,
+  isAlone: boolean,
+) {
   const log = new Proxy(silentLog, {
     get:
       () =>
@@ -126,7 +65,13 @@ async function startOne(objects: ReturnType<typeof makeObjects>, { logged, event
   const leadership = { isLeading: isAlone, leaderAddress: undefined as string | undefined };
   const shared = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log, times: TIMES });
   const places = shared ?? createPlaces();
-  const sessions = createSessions({ places, clock: systemClock, log });
+  const metrics = new Proxy({} as SessionMetrics, {
+    get:
+      (_, name: string) =>
+      (...labels: unknown[]) =>
+        void measured.push([name, ...labels].join(' ')),
+  });
+  const sessions = createSessions({ places, metrics, clock: systemClock, log });
   const replica = await startReplica({
     sessions: places,
     leadership,
@@ -156,6 +101,11 @@ async function startOne(objects: ReturnType<typeof makeObjects>, { logged, event
     admitAgent: replica.agents.routes.authenticate,
     addressOf: (request) => String(request.headers['x-address'] ?? '127.0.0.1'),
     audit: { record: (event) => void events.push(event), recordsAddresses: true },
+    events: {
+      record: ({ kind, metadata }, { reason, note }) =>
+        void recorded.push(`${kind}/${metadata.name} ${reason} ${note}`),
+    },
+    metrics,
     groundMs: 200,
     clock: systemClock,
     log,
@@ -194,7 +144,7 @@ async function startOne(objects: ReturnType<typeof makeObjects>, { logged, event
  * the sockets, over objects in memory. Of several replicas, the first leads.
  */
 export async function startStack({ replicas: count = 1, isLed = true } = {}) {
-  const seen: Seen = { logged: [], events: [] };
+  const seen: Seen = { logged: [], events: [], recorded: [], measured: [] };
   const objects = makeObjects();
   const replicas = await Promise.all(Array.from({ length: count }, () => startOne(objects, seen, count === 1)));
   const [first] = replicas as [(typeof replicas)[number]];
@@ -213,7 +163,7 @@ export async function startStack({ replicas: count = 1, isLed = true } = {}) {
   const token = () => makeToken(nodeUuid, key, Date.now() + 1_000);
   const opened: Opened[] = [];
   const openAt = async (url: string, headers: Record<string, string>) => {
-    const client = await open(url, headers);
+    const client = await openClient(url, headers);
     opened.push(client);
     return client;
   };
@@ -240,9 +190,4 @@ export async function startStack({ replicas: count = 1, isLed = true } = {}) {
       for (const one of replicas) await one[Symbol.asyncDispose]();
     },
   };
-}
-
-export function socketOf(opened: Opened): Client {
-  if ('ws' in opened) return opened;
-  throw new Error(`the socket was refused: ${opened.status} ${opened.body.message}`);
 }

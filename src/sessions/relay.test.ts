@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FRAME_TYPES as T } from '../wire/frames.ts';
-import { type Client, type Opened, socketOf, startStack } from './_stack.ts';
+import { type Client, type Opened, socketOf } from './_client.ts';
+import { startStack } from './_stack.ts';
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
 

@@ -13,7 +13,9 @@ const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };
 function start() {
   const clock = createVirtualClock();
   const places = createPlaces();
-  const sessions = createSessions({ places, clock, log: silentLog });
+  const leftOut = { lines: 0 };
+  const metrics = { lineLeftOut: () => void leftOut.lines++ };
+  const sessions = createSessions({ places, metrics, clock, log: silentLog });
   const changes: string[] = [];
   places.subscribe((node) => void changes.push(node));
   const open = (target: SessionTarget = EXEC) => {
@@ -28,7 +30,7 @@ function start() {
     };
     return { user, outcomes, id, join };
   };
-  return { clock, sessions, places, changes, open };
+  return { clock, sessions, places, changes, open, leftOut };
 }
 
 test('bytes pass between a user and the agent that joined, and the end of either ends both', () => {
@@ -157,6 +159,19 @@ test('a user that reads nothing stops the reading from the agent of a terminal',
   expect(agent.seen.at(-1)).toBe('pause');
   user.listener.drained();
   expect(agent.seen.at(-1)).toBe('resume');
+});
+
+test('lines that a user does not read are left out, and counted', () => {
+  const { open, leftOut } = start();
+  const { user, join } = open({ kind: 'log', node: 'n', tail: { lines: 1, follow: true } });
+  const { agent } = join();
+  agent.frame(T.LOG_LINE, 'one');
+  user.listener.full();
+  for (const line of ['two', 'three']) agent.frame(T.LOG_LINE, line);
+  user.listener.drained();
+  agent.frame(T.LOG_LINE, 'four');
+  expect(leftOut.lines).toBe(2);
+  expect(user.seen.filter((one) => one.startsWith('LOG_LINE')).slice(-2)).toEqual(['LOG_LINE one', 'LOG_LINE four']);
 });
 
 test('a session whose ground is gone ends with 1008 and the reason, the others go on', () => {

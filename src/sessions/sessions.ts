@@ -12,6 +12,7 @@ import {
 import type { Clock, Log } from '../kube/mod.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
 import { CLOSE_CODES } from '../wire/sessions.ts';
+import type { SessionMetrics } from './metrics.ts';
 import type { Places } from './places.ts';
 import type { Socket } from './socket.ts';
 
@@ -53,6 +54,7 @@ interface Entry {
 
 export interface SessionsOptions {
   places: Pick<Places, 'put' | 'leave'>;
+  metrics?: SessionMetrics;
   clock: Clock;
   log: Log;
 }
@@ -60,7 +62,7 @@ export interface SessionsOptions {
 const NEWLINE = Buffer.from('\n');
 
 /** One factory of more than a hundred lines, since what happens at a socket and what follows from it share the sessions. */
-export function createSessions({ places, clock, log }: SessionsOptions): Sessions {
+export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): Sessions {
   const entries = new Map<string, Entry>();
 
   function happened(entry: Entry, event: SessionEvent, message?: Uint8Array) {
@@ -94,6 +96,7 @@ export function createSessions({ places, clock, log }: SessionsOptions): Session
         return entry.session.phase === 'over' ? places.leave(entry.session.id) : places.put(entry.session);
       case 'over':
         entries.delete(entry.session.id);
+        metrics.sessionEnded?.(entry.session.target.kind, effect.code);
         return entry.onOver({ code: effect.code, reason: effect.reason, ms: clock.now() - entry.startedAt });
     }
   }
@@ -110,6 +113,7 @@ export function createSessions({ places, clock, log }: SessionsOptions): Session
   }
 
   function received(entry: Entry, from: End, data: Buffer, isBinary: boolean) {
+    metrics.sessionMessage?.(entry.session.target.kind, from, data.length);
     if (!isBinary) {
       if (from === 'agent') return;
       const frame: Frame = { type: FRAME_TYPES.STDIN, data: Buffer.concat([data, NEWLINE]) };
@@ -126,7 +130,9 @@ export function createSessions({ places, clock, log }: SessionsOptions): Session
         reason,
       });
     }
-    if (frame) happened(entry, { type: 'frame', from, frame }, data);
+    if (!frame) return;
+    happened(entry, { type: 'frame', from, frame }, data);
+    if (frame.type === FRAME_TYPES.LOG_LINE && entry.session.isDropping) metrics.lineLeftOut?.();
   }
 
   function attend(entry: Entry, end: End, socket: Socket) {
@@ -153,6 +159,7 @@ export function createSessions({ places, clock, log }: SessionsOptions): Session
       const begun = beginSession(id, target, now);
       const entry: Entry = { session: begun.session, user, startedAt: now, cancel: () => {}, onOver };
       entries.set(id, entry);
+      metrics.sessionBegan?.(target.kind);
       attend(entry, 'user', user);
       carryOut(entry, begun);
       watch(entry);

@@ -1,7 +1,8 @@
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { FRAME_LIMITS, FRAME_TYPES as T } from '../wire/frames.ts';
-import { socketOf, startStack } from './_stack.ts';
+import { socketOf } from './_client.ts';
+import { startStack } from './_stack.ts';
 
 let stack: Awaited<ReturnType<typeof startStack>>;
 beforeAll(async () => {
@@ -54,8 +55,9 @@ test('a user and an agent get one terminal: poll, list, connection, bytes, exit 
   expect(await have()).toBe(before);
 });
 
-test('the audit log has who opened what, and how it ended, and nothing that was typed', async () => {
+test('audit log and events have who opened what, and how it ended, and nothing that was typed', async () => {
   stack.events.length = 0;
+  stack.recorded.length = 0;
   const user = await stack.user(exec(), 'developer');
   await user.until('ACTIVATION');
   user.send(T.STDIN, 'very-private');
@@ -77,7 +79,48 @@ test('the audit log has who opened what, and how it ended, and nothing that was 
       statusMessage: 'the user ended the session, after 0 s',
     },
   ]);
-  expect(JSON.stringify(stack.events) + stack.logged.join()).not.toContain('very-private');
+  expect(stack.recorded).toEqual([
+    'Application/shop SessionBegan developer opened a terminal in microservice web on node edge-1',
+    'Application/shop SessionEnded developer had a terminal in microservice web on node edge-1, which ended after 0 s: the user ended the session',
+  ]);
+  expect(JSON.stringify([stack.events, stack.recorded, stack.logged])).not.toContain('very-private');
+});
+
+test('the log of a node is an event of the node', async () => {
+  stack.recorded.length = 0;
+  const user = await stack.user(`/node/${stack.nodeUuid}/logs`);
+  await user.until('LOG_START');
+  user.ws.close();
+  await user.closed;
+  await expect.poll(() => stack.recorded).toHaveLength(2);
+  expect(stack.recorded[0]).toBe('EdgeNode/edge-1 SessionBegan admin opened the log of node edge-1');
+});
+
+test('the audit log has the 403 of a user who is known, and no caller without an identity', async () => {
+  stack.events.length = 0;
+  expect(await stack.connect(exec(), { authorization: 'Bearer viewer' })).toMatchObject({ status: 403 });
+  expect(await stack.connect(exec(), { authorization: 'Bearer a-stranger' })).toMatchObject({ status: 401 });
+  expect(stack.events).toMatchObject([
+    { eventType: 'WS_CONNECT', actorId: 'viewer', status: 'FAILED', statusCode: 403, statusMessage: 'FORBIDDEN' },
+  ]);
+});
+
+test('metrics have what began, ended, was refused and passed', async () => {
+  stack.measured.length = 0;
+  const user = await stack.user(exec());
+  await user.until('ACTIVATION');
+  user.send(T.CLOSE, 'four');
+  await user.closed;
+  await stack.connect(exec(), { authorization: 'Bearer viewer' });
+  const stranger = await stack.agent(`/exec/microservice/${stack.web}/none`);
+  await stranger.closed;
+  expect(stack.measured).toEqual([
+    'sessionBegan exec',
+    expect.stringMatching(/^sessionMessage exec user \d+$/),
+    'sessionEnded exec 1000',
+    'socketRefused user 403',
+    'socketRefused agent 1008',
+  ]);
 });
 
 test('the token may be in the query, and then no log and no event has it', async () => {

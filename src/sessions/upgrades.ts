@@ -1,22 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { AuditEvent } from '../domain/audit.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Lookups } from '../domain/inputs.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
 import { groundLost, placeSession } from '../domain/session/target.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../kube/mod.ts';
 import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
-import { CLOSE_CODES } from '../wire/sessions.ts';
+import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
+import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
+import { createRecords, type RecordsOptions, type Requester, type UserPath } from './records.ts';
 import type { Relay } from './relay.ts';
 import { respond, tooMany, unavailable } from './respond.ts';
-import type { Outcome, Sessions } from './sessions.ts';
+import type { Sessions } from './sessions.ts';
 import { createSocket, refuse } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
@@ -32,12 +32,11 @@ const SOCKET_LIMITS = {
   fullBytes: { log: 256 * 1024, exec: 64 * 1024 },
 } as const;
 
-export interface UpgradesOptions {
+export interface UpgradesOptions extends RecordsOptions {
   sessions: Sessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
   relay?: Pick<Relay, 'connect' | 'drain'>;
-  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'applicationsWithEntry'>;
   /** The caller of a socket of a user, or rejects with HttpError. */
   admitUser(call: {
     request: IncomingMessage;
@@ -45,16 +44,16 @@ export interface UpgradesOptions {
     socket: UserSocket;
     uuid: string;
     signal: AbortSignal;
-  }): Promise<{ name: string }>;
+    /** called as soon as the caller is known, also when it is refused then */
+    identified(caller: { name: string }): void;
+  }): Promise<unknown>;
   /** The node whose agent this is, or rejects with HttpError. */
   admitAgent(request: IncomingMessage): Promise<{ uuid: string }>;
   addressOf(request: IncomingMessage): string;
-  /** the audit log, and whether it has the addresses of clients */
-  audit?: { record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void; recordsAddresses: boolean };
   /** between two looks at what a session is about */
   groundMs?: number;
+  metrics?: SessionMetrics;
   clock: Clock;
-  log: Log;
 }
 
 /** The listener of an HTTP server for requests of an upgrade to a WebSocket. */
@@ -66,35 +65,20 @@ export interface Upgrades extends Disposable {
   [Symbol.dispose](): void;
 }
 
-/** What the audit log calls the resource of a socket. */
-const RESOURCES: Readonly<Record<UserSocket, string>> = {
-  exec: 'microservices/exec',
-  systemExec: 'systemmicroservices/exec',
-  logs: 'microservices/log',
-  systemLogs: 'systemmicroservices/log',
-  nodeLogs: 'edgenodes/log',
-};
-
 const GROUND_MS = 10_000;
 
-type UserPath = SocketPath & { by: 'user' };
 type AgentPath = SocketPath & { by: 'agent' };
 
 /** The place of a session, or why there is none. */
 type Place = { refused: string } | { id: string; target: SessionTarget };
-
-/** What a user wants who is known; the socket is still to be opened. */
-interface Requester {
-  name: string;
-  address: string;
-}
 
 /**
  * Who connects is known before the upgrade, and a refusal is an HTTP response. Everything later is a close code. One factory
  * of more than a hundred lines, since the two kinds of callers share their bounds and the server.
  */
 export function createUpgrades(options: UpgradesOptions): Upgrades {
-  const { sessions, places, relay, lookups, groundMs = GROUND_MS, clock, log } = options;
+  const { sessions, places, relay, lookups, groundMs = GROUND_MS, metrics = {}, clock, log } = options;
+  const records = createRecords(options);
   const limit = (by: 'user' | 'agent') =>
     createRateLimit({
       clock,
@@ -147,44 +131,52 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   }
 
   async function ofUser(path: UserPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const address = options.addressOf(request);
-    rates.user.take(address);
+    const requester: Requester = { name: '', address: options.addressOf(request) };
+    rates.user.take(requester.address);
     const query = queryOf(request);
-    socket.once('close', take(address));
+    socket.once('close', take(requester.address));
     const token = query.get('token');
-    const { name } = await options.admitUser({
-      request,
-      authorization: request.headers.authorization ?? (token ? `Bearer ${token}` : undefined),
-      socket: path.socket,
-      uuid: path.uuid,
-      signal: AbortSignal.timeout(SOCKET_LIMITS.admitMs),
-    });
-    const target = targetOf(path, query, lookups);
-    const place = 'refused' in target ? target : { target, ...(await places.take(target)) };
-    // A client that is gone before it has its socket has no session that gives the place back.
-    if ('id' in place) {
-      const leave = () => places.leave(place.id);
-      if (socket.destroyed) leave();
-      else socket.once('close', leave);
+    try {
+      await options.admitUser({
+        request,
+        authorization: request.headers.authorization ?? (token ? `Bearer ${token}` : undefined),
+        socket: path.socket,
+        uuid: path.uuid,
+        signal: AbortSignal.timeout(SOCKET_LIMITS.admitMs),
+        identified: ({ name }) => Object.assign(requester, { name }),
+      });
+      const target = targetOf(path, query, lookups);
+      const place = 'refused' in target ? target : { target, ...(await places.take(target)) };
+      // A client that is gone before it has its socket has no session that gives the place back.
+      if ('id' in place) {
+        const leave = () => places.leave(place.id);
+        if (socket.destroyed) leave();
+        else socket.once('close', leave);
+      }
+      upgrade(request, socket, head, (ws) => begin(path, place, ws, requester));
+    } catch (error) {
+      // Not one by one what callers without an identity ask for.
+      if (requester.name && error instanceof HttpError) records.refused(path, requester, error);
+      throw error;
     }
-    upgrade(request, socket, head, (ws) => begin(path, place, ws, { name, address }));
   }
 
   function begin(path: UserPath, place: Place, ws: WebSocket, requester: Requester) {
     const user = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
     if ('id' in place) {
-      record(path, requester, 'WS_CONNECT');
       const { id, target } = place;
+      records.connected(path, requester, { id });
       const cancel = watchGround(id, path, target.node);
       return sessions.open(id, target, user, (outcome) => {
         cancel();
-        record(path, requester, 'WS_DISCONNECT', outcome);
+        records.ended(path, requester, id, outcome);
       });
     }
-    const reason = place.refused;
-    record(path, requester, 'WS_CONNECT', { code: CLOSE_CODES.refused, reason, ms: 0 });
+    const refused = { code: CLOSE_CODES.refused, reason: place.refused, ms: 0 };
+    records.connected(path, requester, { refused });
+    metrics.socketRefused?.('user', refused.code);
     const type = path.kind === 'exec' ? FRAME_TYPES.CLOSE : FRAME_TYPES.LOG_ERROR;
-    refuse(user, encodeFrame({ type, data: Buffer.from(reason) }), reason);
+    refuse(user, encodeFrame({ type, data: Buffer.from(refused.reason) }), refused.reason);
   }
 
   /** A session must not outlive what it is about: the permission was for that. */
@@ -205,42 +197,18 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     upgrade(request, socket, head, (ws) => {
       const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
       const isOther = path.node !== undefined && path.node !== node;
-      if (isOther) return agent.close(CLOSE_CODES.refused, 'the path names another node than the token');
+      const refuseAgent = (code: CloseCode, reason: string) => {
+        metrics.socketRefused?.('agent', code);
+        agent.close(code, reason);
+      };
+      if (isOther) return refuseAgent(CLOSE_CODES.refused, 'the path names another node than the token');
       const asked = { node, id, kind, microservice };
       const found = places.find(id);
       if (found === 'unknown')
-        return agent.close(CLOSE_CODES.tryAgainLater, 'this replica does not know the session yet; connect again');
+        return refuseAgent(CLOSE_CODES.tryAgainLater, 'this replica does not know the session yet; connect again');
       if (relay && typeof found === 'object') return relay.connect(agent, found.address, asked);
       const refused = sessions.join(asked, agent);
-      if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
-    });
-  }
-
-  function record(
-    path: UserPath,
-    { name, address }: Requester,
-    eventType: 'WS_CONNECT' | 'WS_DISCONNECT',
-    outcome?: Outcome,
-  ) {
-    const { code = 1000, reason = '', ms = 0 } = outcome ?? {};
-    const seconds = Math.round(ms / 1000);
-    log.info(
-      { socket: path.socket, target: path.uuid, user: name, event: eventType, code, reason, seconds },
-      'Session',
-    );
-    options.audit?.record({
-      eventType,
-      endpointType: 'user',
-      actorId: name,
-      method: 'GET',
-      resourceType: RESOURCES[path.socket],
-      resourceId: path.uuid,
-      endpointPath: path.path.replace('{uuid}', path.uuid),
-      ipAddress: options.audit.recordsAddresses ? address : '',
-      status: code === 1000 || code === 1001 ? 'SUCCESS' : 'FAILED',
-      statusCode: eventType === 'WS_CONNECT' && !outcome ? 101 : code,
-      statusMessage: eventType === 'WS_DISCONNECT' ? `${reason}, after ${seconds} s` : reason,
-      requestId: '',
+      if (refused) refuseAgent(CLOSE_CODES.refused, refused.refused);
     });
   }
 
@@ -258,7 +226,9 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       };
       serve().catch((error: unknown) => {
         if (!(error instanceof HttpError)) log.error({ err: error }, 'Upgrade failed');
-        respond(socket, error instanceof HttpError ? error : unavailable('the socket cannot be opened now'));
+        const refusal = error instanceof HttpError ? error : unavailable('the socket cannot be opened now');
+        if (path) metrics.socketRefused?.(path.by, refusal.status);
+        respond(socket, refusal);
       });
     },
     drain() {

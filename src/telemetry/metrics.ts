@@ -123,6 +123,20 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     longPolls: (count: number) => metrics.longPolls.set(count),
     longPollEnded: (outcome: string) => metrics.longPollsEnded.inc({ outcome }),
     sendDelay: (seconds: number) => metrics.sendDelay.observe(seconds),
+    sessionBegan(kind: string) {
+      metrics.sessions.inc({ kind });
+      metrics.sessionsBegun.inc({ kind });
+    },
+    sessionEnded(kind: string, code: number) {
+      metrics.sessions.dec({ kind });
+      metrics.sessionsEnded.inc({ kind, code: String(code) });
+    },
+    socketRefused: (by: string, code: number) => metrics.socketsRefused.inc({ by, code: String(code) }),
+    sessionMessage(kind: string, from: string, bytes: number) {
+      metrics.sessionMessages.inc({ kind, from });
+      metrics.sessionBytes.inc({ kind, from }, bytes);
+    },
+    lineLeftOut: () => metrics.sessionLinesLeftOut.inc(),
   };
 }
 

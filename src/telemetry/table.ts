@@ -21,6 +21,7 @@ const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30] as const;
 const LONG_SECONDS = [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600] as const;
 
 const CONTROLLER = { controller: 'the reconciler: `application`, `edge-node`, ...' } as const;
+const SESSION = { kind: 'exec or log' } as const;
 /** Customary label of the workqueue metrics. */
 const QUEUE = { name: 'the reconciler that the queue belongs to' } as const;
 
@@ -212,6 +213,57 @@ export const CONTROLLER_METRICS = {
     labels: { outcome: 'recorded, or counted (in a summary, because a bound was reached)' },
     unit: 'events',
     help: 'Requests that changed something, in the audit log.',
+  },
+
+  // exec and log sessions
+  sessions: {
+    name: 'skerry_sessions',
+    type: 'gauge',
+    labels: SESSION,
+    unit: 'sessions',
+    help: 'Sessions of users at this replica.',
+  },
+  sessionsBegun: {
+    name: 'skerry_sessions_begun_total',
+    type: 'counter',
+    labels: SESSION,
+    unit: 'sessions',
+    help: 'Sessions that began.',
+  },
+  sessionsEnded: {
+    name: 'skerry_sessions_ended_total',
+    type: 'counter',
+    labels: { ...SESSION, code: 'close code (docs/spec/sessions.md#close-codes)' },
+    unit: 'sessions',
+    help: 'Sessions that ended, and how.',
+  },
+  socketsRefused: {
+    name: 'skerry_session_sockets_refused_total',
+    type: 'counter',
+    labels: { by: 'user or agent', code: 'HTTP status, or the close code after the upgrade' },
+    unit: 'sockets',
+    help: 'Sockets that got no session. Agents get 1013 when a replica does not know a session yet.',
+  },
+  sessionMessages: {
+    name: 'skerry_session_messages_total',
+    type: 'counter',
+    labels: { ...SESSION, from: 'user or agent' },
+    unit: 'messages',
+    help: 'Messages of users and agents, at the replica of the user.',
+  },
+  sessionBytes: {
+    name: 'skerry_session_bytes_total',
+    type: 'counter',
+    labels: { ...SESSION, from: 'user or agent' },
+    unit: 'bytes',
+    help: 'Size of these messages.',
+  },
+  sessionLinesLeftOut: {
+    name: 'skerry_session_lines_left_out_total',
+    type: 'counter',
+    labels: {},
+    unit: 'lines',
+    help: 'Lines of logs that were left out, since their user reads too slowly.',
   },
 
   // reconcilers

@@ -1,4 +1,4 @@
-import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import { byAge } from '../application/age.ts';
 import { nodeOf } from '../application/entries.ts';
 import type { Lookups } from '../inputs.ts';
@@ -37,8 +37,22 @@ export function groundLost(named: Named, node: string, lookups: PlacedLookups): 
   return isWithoutAgent ? `node ${v3Name(found.node)} has no agent any more` : undefined;
 }
 
+/** The object that users know, and words for what is in it; undefined when it is gone. */
+export function sessionSubject(
+  named: Named,
+  lookups: PlacedLookups,
+): { object: Application | EdgeNode; words: string } | undefined {
+  const found = findTarget(named, lookups);
+  if ('refused' in found) return undefined;
+  const { node, microservice, application } = found;
+  if (!microservice || !application) return { object: node, words: `node ${v3Name(node)}` };
+  return { object: application, words: `microservice ${microservice.name} on node ${v3Name(node)}` };
+}
+
 /** The node, and the microservice that is named, with the state that the node reported of it. */
-type Target = { node: EdgeNode; microservice?: { name: string; state: string | undefined } } | { refused: string };
+type Target =
+  | { node: EdgeNode; microservice?: { name: string; state: string | undefined }; application?: Application }
+  | { refused: string };
 
 function findTarget(named: Named, lookups: PlacedLookups): Target {
   if ('node' in named) {
@@ -56,7 +70,11 @@ function findTarget(named: Named, lookups: PlacedLookups): Target {
   if (!node) return { refused: `microservice ${entry.name} names no node that exists` };
   const isIt = (one: ObservedMicroservice) =>
     one.uuid === uuid && (one.application ?? v3Name(application)) === v3Name(application);
-  return { node, microservice: { name: entry.name, state: node.status?.microservices?.find(isIt)?.state } };
+  return {
+    node,
+    application,
+    microservice: { name: entry.name, state: node.status?.microservices?.find(isIt)?.state },
+  };
 }
 
 /** Of several entries with one uuid, the one to which it belongs: the others never get a container (UuidTaken). */

@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
+import { WebSocket } from 'ws';
+import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
+
+const WAIT_MS = 20_000;
+const NAMES = Object.fromEntries(Object.entries(FRAME_TYPES).map(([name, type]) => [type, name]));
+
+/** One end of a socket: the frames that have arrived, and how it was closed. */
+export interface Client {
+  readonly ws: WebSocket;
+  readonly frames: Frame[];
+  /** `STDOUT hello` */
+  readonly seen: string[];
+  readonly closed: Promise<{ code: number; reason: string }>;
+  send(type: FrameType, data?: string | Uint8Array): void;
+  /** Waits until a frame has this beginning in `seen`. */
+  until(beginning: string, ms?: number): Promise<Frame>;
+}
+
+export type Opened = Client | { status: number; headers: IncomingHttpHeaders; body: { code: string; message: string } };
+
+function clientOf(ws: WebSocket): Client {
+  const frames: Frame[] = [];
+  const seen: string[] = [];
+  const closed = once(ws, 'close').then(([code, reason]) => ({ code: code as number, reason: String(reason) }));
+  ws.on('message', (data: Buffer) => {
+    const frame = decodeFrame(data);
+    if (!frame) return;
+    frames.push(frame);
+    seen.push(`${NAMES[frame.type]} ${Buffer.from(frame.data)}`.trim());
+    ws.emit('frame');
+  });
+  return {
+    ws,
+    frames,
+    seen,
+    closed,
+    send: (type, data = '') =>
+      ws.send(encodeFrame({ type, data: typeof data === 'string' ? Buffer.from(data) : data })),
+    async until(beginning, ms = WAIT_MS) {
+      const signal = AbortSignal.timeout(ms);
+      for (;;) {
+        const at = seen.findIndex((one) => one.startsWith(beginning));
+        if (at >= 0) return frames[at] as Frame;
+        await once(ws, 'frame', { signal });
+      }
+    },
+  };
+}
+
+/** Opens a socket; or the response that refused it. */
+export async function openClient(url: string, headers: Record<string, string>): Promise<Opened> {
+  const ws = new WebSocket(url, { headers });
+  const client = clientOf(ws);
+  return new Promise((resolve, reject) => {
+    ws.once('open', () => resolve(client));
+    ws.once('error', reject);
+    ws.once('unexpected-response', (_, response) => {
+      client.closed.catch(() => {});
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: JSON.parse(String(Buffer.concat(chunks))),
+        }),
+      );
+    });
+  });
+}
+
+export function socketOf(opened: Opened): Client {
+  if ('ws' in opened) return opened;
+  throw new Error(`the socket was refused: ${opened.status} ${opened.body.message}`);
+}
