@@ -36,6 +36,8 @@ export interface ControlPlane extends AsyncDisposable {
   readonly kubeconfig: string;
   readonly kubeconfigText: string;
   readonly url: string;
+  /** where etcd answers, without TLS */
+  readonly etcdUrl: string;
   /** The certificate authority of the API server's certificate, PEM. */
   readonly caFile: string;
   /** Bearer token of the cluster admin. */
@@ -232,6 +234,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       kubeconfig,
       kubeconfigText,
       url,
+      etcdUrl,
       caFile: files.ca,
       adminToken: files.adminToken,
       kubeconfigOf(user) {

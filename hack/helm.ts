@@ -6,5 +6,5 @@ import { buildTool } from './tool.ts';
 export async function findHelm(log?: Log): Promise<string> {
   const onPath = spawnSync('helm', ['version', '--short'], { encoding: 'utf8' });
   if (onPath.status === 0 && /^v(3|4)\./.test(onPath.stdout)) return 'helm';
-  return buildTool('helm', 'helm.sh/helm/v4/cmd/helm', log);
+  return buildTool('helm', 'helm.sh/helm/v4/cmd/helm', { log });
 }

@@ -9,5 +9,5 @@ import { buildTool } from './tool.ts';
 export async function findPromtool(log?: Log): Promise<string> {
   const onPath = spawnSync('promtool', ['--version'], { encoding: 'utf8' });
   if (onPath.status === 0 && /version [23]\./.test(`${onPath.stdout}${onPath.stderr}`)) return 'promtool';
-  return buildTool('promtool', 'github.com/prometheus/prometheus/cmd/promtool', log, ['remove_all_sd']);
+  return buildTool('promtool', 'github.com/prometheus/prometheus/cmd/promtool', { log, tags: ['remove_all_sd'] });
 }

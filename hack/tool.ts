@@ -6,6 +6,14 @@ import { lock } from './lock.ts';
 import { cacheFolder } from './paths.ts';
 import type { Log } from './progress.ts';
 
+interface ToolOptions {
+  log?: Log | undefined;
+  /** build tags */
+  tags?: readonly string[];
+  /** folder under hack/tools; the name of the program when absent */
+  pins?: string;
+}
+
 /**
  * Path of a program that only tests need, built from the Go module that `hack/tools/<name>` pins and stored in the user's
  * cache folder. It is not part of the local stack, whose start does not wait for it.
@@ -13,10 +21,9 @@ import type { Log } from './progress.ts';
 export async function buildTool(
   name: string,
   goPackage: string,
-  log: Log = () => {},
-  tags: readonly string[] = [],
+  { log = () => {}, tags = [], pins = name }: ToolOptions = {},
 ): Promise<string> {
-  const module = join(import.meta.dirname, 'tools', name);
+  const module = join(import.meta.dirname, 'tools', pins);
   const hash = createHash('sha256')
     .update(readFileSync(join(module, 'go.mod')))
     .digest('hex')

@@ -39,7 +39,7 @@ export interface ToxiproxyOptions {
 
 /** Starts a toxiproxy (https://github.com/Shopify/toxiproxy), built from its pinned Go module. */
 export async function startToxiproxy({ dir, log }: ToxiproxyOptions): Promise<Toxiproxy> {
-  const command = await buildTool('toxiproxy', 'github.com/Shopify/toxiproxy/v2/cmd/server', log);
+  const command = await buildTool('toxiproxy', 'github.com/Shopify/toxiproxy/v2/cmd/server', { log });
   const port = await freePort();
   const daemon = await startDaemon({
     name: `toxiproxy-${port}`,
