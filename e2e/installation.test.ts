@@ -358,3 +358,30 @@ test(
   },
   LONG,
 );
+
+test(
+  'Helm deletes no CRD that a release once had among its objects',
+  async () => {
+    const chart = join(dir, 'tracking');
+    await mkdir(join(chart, 'templates'), { recursive: true });
+    writeFileSync(join(chart, 'Chart.yaml'), 'apiVersion: v2\nname: tracking\nversion: 0.1.0\n');
+    writeFileSync(join(chart, 'crd.yaml'), readFileSync(join(ROOT, 'crds/skerry.dev_models.yaml')));
+    const template = join(chart, 'templates/crd.yaml');
+    writeFileSync(template, '{{ .Files.Get "crd.yaml" }}');
+    await shell(`helm install tracking ${chart}`);
+    const definition = async () => {
+      const at = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/models.skerry.dev';
+      // One that is being deleted is still there for a moment.
+      const metadata = (await kube.get(at))?.metadata;
+      return { uid: metadata?.uid, deletionTimestamp: metadata?.deletionTimestamp };
+    };
+    const before = await definition();
+    expect(before).toEqual({ uid: expect.any(String), deletionTimestamp: undefined });
+    await rm(template);
+    await shell(`helm upgrade tracking ${chart}`);
+    expect(await definition()).toEqual(before);
+    await shell('helm uninstall tracking');
+    expect(await definition()).toEqual(before);
+  },
+  LONG,
+);
