@@ -7,14 +7,16 @@ import { controllerImage } from '../hack/cluster/release.ts';
 import { unpackLastRelease } from '../hack/last-release.ts';
 import { ROOT } from '../hack/paths.ts';
 import packageJson from '../package.json' with { type: 'json' };
-import { adminAccess } from './_access.ts';
+import { API_VERSION } from '../src/api/names.ts';
+import { KINDS } from '../src/kinds/index.ts';
+import { type Access, adminAccess } from './_access.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import { until } from './_stack.ts';
 import { startUsers, type Users } from './_users.ts';
 
 /**
- * `helm upgrade` and `helm rollback` on a cluster with pods, from the last release to this version and back, under load. Part of
- * `make nightly`; e2e/upgrade.test.ts does the same with processes, by day.
+ * `helm upgrade` and `helm rollback` on a cluster with pods, from the last release to this version and back, under load, a leader
+ * that is killed between them, and at last `helm uninstall` of this version. The tests build on each other. Part of `make nightly`; e2e/upgrade.test.ts does the same with processes, by day.
  */
 const NAMESPACE = 'skerry';
 const CHART = join(ROOT, 'charts/skerry');
@@ -27,6 +29,7 @@ const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
 const started = new AsyncDisposableStack();
 const stop = new AbortController();
 let cluster: Cluster;
+let access: Access;
 let simulated: SimulatedNode[];
 let users: Users;
 
@@ -44,7 +47,7 @@ beforeAll(async () => {
     `/api/v1/namespaces/${NAMESPACE}/services/skerry`,
   );
   const url = `http://${cluster.nodes[0]?.address}:${service?.spec.ports[0]?.nodePort}`;
-  const access = await adminAccess(cluster.kube, NAMESPACE);
+  access = await adminAccess(cluster.kube, NAMESPACE);
   started.defer(() => stop.abort());
   simulated = await startSimulatedNodes(access, { count: SIMULATED, url, home: dir, signal: stop.signal });
   users = startUsers({ ...access, url, nodes: simulated, count: 4 });
@@ -58,15 +61,16 @@ const helm = (verb: 'install' | 'upgrade', version: string) =>
     ...['--set', `image.tag=${version}`, '--set', 'service.type=NodePort'],
   );
 
-const leader = async () => {
+const lease = async () => {
   const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/skerry-controller`;
-  return (await cluster.kube.get<{ spec?: { holderIdentity?: string } }>(path))?.spec?.holderIdentity;
+  return (await cluster.kube.get<{ spec?: { holderIdentity?: string; renewTime?: string } }>(path))?.spec;
 };
+const leader = async () => (await lease())?.holderIdentity;
 
 interface Replica {
   metadata: { name: string };
   spec: { containers: { image: string }[] };
-  status: { containerStatuses?: { restartCount: number }[] };
+  status: { containerStatuses?: { restartCount: number; ready: boolean; containerID: string }[] };
 }
 const replicas = async () => {
   const query = 'labelSelector=app.kubernetes.io/component=controller';
@@ -80,17 +84,28 @@ async function peakOf(pod: string): Promise<number> {
   return Math.round(Number(text) / 2 ** 20);
 }
 
-/** The longest time without a leader until the signal fires, ms. */
+/** The longest time without a leader until the signal fires, ms. One that is gone and still named is none. */
 async function longestWithoutLeader(signal: AbortSignal): Promise<number> {
   let longest = 0;
   let since: number | undefined;
-  while (!signal.aborted) {
-    if (await leader()) since = undefined;
+  for (; !signal.aborted; await sleep(50)) {
+    // Says nothing about the leader where it fails.
+    const seen = await Promise.all([leader(), replicas()]).catch(() => undefined);
+    if (!seen) continue;
+    const [holder, pods] = seen;
+    if (pods.some(({ metadata }) => metadata.name === holder)) since = undefined;
     else since ??= performance.now();
     if (since !== undefined) longest = Math.max(longest, performance.now() - since);
-    await sleep(50);
   }
   return longest;
+}
+
+const restartsOf = ({ status }: Replica) => status.containerStatuses?.map(({ restartCount }) => restartCount);
+
+async function expectAgentsUntouched(): Promise<void> {
+  const isConnected = ({ agent }: SimulatedNode) => agent.connection.state === 'OK';
+  await until('every agent to be connected', async () => simulated.every(isConnected), { timeoutMs: 120_000 });
+  expect(simulated.filter((node) => node.starts() !== 1)).toEqual([]);
 }
 
 /** Replaces the pods while all work, and judges what agents and the Lease noticed of it. */
@@ -115,13 +130,10 @@ async function under(change: () => Promise<unknown>, version: string): Promise<v
   expect(Math.max(...missed)).toBeLessThanOrEqual(1);
   // A Lease that is not given up would be taken after 15 s.
   expect(await withoutLeader).toBeLessThan(7_000);
-  await until('every agent to be connected', async () =>
-    simulated.every(({ agent }) => agent.connection.state === 'OK'),
-  );
-  expect(simulated.filter((node) => node.starts() !== 1)).toEqual([]);
-  for (const { metadata, status } of await replicas()) {
-    process.stderr.write(`${metadata.name}: ${await peakOf(metadata.name)} MiB at most\n`);
-    expect(status.containerStatuses?.map(({ restartCount }) => restartCount)).toEqual([0]);
+  await expectAgentsUntouched();
+  for (const replica of await replicas()) {
+    process.stderr.write(`${replica.metadata.name}: ${await peakOf(replica.metadata.name)} MiB at most\n`);
+    expect(restartsOf(replica)).toEqual([0]);
   }
 }
 
@@ -130,6 +142,41 @@ test.runIf(isNightly)(
   async () => {
     await under(() => helm('upgrade', packageJson.version), packageJson.version);
     expect(await cluster.kubectl('-n', NAMESPACE, 'logs', 'job/skerry-crds')).toMatch(/: updated|: unchanged/);
+  },
+  LONG,
+);
+
+test.runIf(isNightly)(
+  'after SIGKILL of the leader under load another one leads within the time of the Lease, nothing on machines is restarted, and the replica comes back',
+  async () => {
+    const name = await leader();
+    const killed = (await replicas()).find(({ metadata }) => metadata.name === name);
+    await cluster.nodes[0]?.signal(killed?.status.containerStatuses?.[0]?.containerID ?? '', 'SIGKILL');
+    const [at, began] = [Date.now(), performance.now()];
+    // The program that is started again in the pod has its name, and may be the one that leads.
+    const hasLeader = async () => Date.parse((await lease())?.renewTime ?? '') > at;
+    await until('the Lease to be renewed', hasLeader, { timeoutMs: 120_000 });
+    const waited = performance.now() - began;
+    process.stderr.write(`after SIGKILL: ${name}, then ${await leader()} leads after ${Math.round(waited)} ms\n`);
+    // The Lease lasts 15 s; candidates look again up to a second later.
+    expect(waited).toBeLessThan(25_000);
+
+    await access.apply({
+      apiVersion: API_VERSION,
+      kind: 'EdgeNode',
+      metadata: { name: 'after-sigkill' },
+      spec: { archId: 1 },
+    });
+    const isCared = async () => (await access.node('after-sigkill'))?.status?.uuid !== undefined;
+    await until('the new leader to work', isCared, { timeoutMs: 120_000 });
+    await until(
+      'both replicas to be ready',
+      async () => (await replicas()).filter(({ status }) => status.containerStatuses?.[0]?.ready).length === 2,
+      { timeoutMs: 120_000 },
+    );
+    await expectAgentsUntouched();
+    const restarts = (await replicas()).flatMap(restartsOf).sort();
+    expect(restarts).toEqual([0, 1]);
   },
   LONG,
 );
@@ -146,7 +193,38 @@ test.runIf(isNightly)(
 );
 
 test.runIf(isNightly)(
-  'no write that was answered during helm upgrade and rollback is lost',
+  'no write that was answered during helm upgrade, SIGKILL of the leader and helm rollback is lost',
   () => users.finish(),
+  LONG,
+);
+
+/** How many objects of ours there are, and how many of them have a finalizer. */
+async function countObjects(): Promise<{ all: number; held: number }> {
+  const lists = await Promise.all(
+    Object.values(KINDS).map(({ definition: { plural } }) =>
+      cluster.kube.get<{ items: { metadata: { finalizers?: string[] } }[] }>(
+        `/apis/${API_VERSION}/namespaces/${NAMESPACE}/${plural}`,
+      ),
+    ),
+  );
+  const objects = lists.flatMap((list) => list?.items ?? []);
+  return { all: objects.length, held: objects.filter(({ metadata }) => metadata.finalizers?.length).length };
+}
+
+test.runIf(isNightly)(
+  'helm uninstall frees every object from finalizers, ends nothing on machines, and the namespace can be deleted',
+  async () => {
+    await helm('upgrade', packageJson.version);
+    const before = await countObjects();
+    expect(before.held).toBeGreaterThanOrEqual(SIMULATED);
+    const began = performance.now();
+    await cluster.helm('uninstall', 'skerry', '--namespace', NAMESPACE, '--wait', '--timeout', '5m');
+    process.stderr.write(`helm uninstall: ${before.held} objects in ${Math.round(performance.now() - began)} ms\n`);
+    expect(await countObjects()).toEqual({ all: before.all, held: 0 });
+    await until('the replicas to be gone', async () => (await replicas()).length === 0, { timeoutMs: 120_000 });
+    expect(await countObjects()).toEqual({ all: before.all, held: 0 });
+    expect(simulated.filter((node) => node.running() !== 1 || node.starts() !== 1)).toEqual([]);
+    await cluster.kubectl('delete', 'namespace', NAMESPACE, '--timeout=300s');
+  },
   LONG,
 );

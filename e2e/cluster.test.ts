@@ -225,12 +225,8 @@ describe('the chart on a cluster', () => {
     async () => {
       const [pod] = (await untilBothReady()) as [Pod, Pod];
       const node = cluster.nodes?.find(({ name }) => name === pod.spec.nodeName);
-      const id = pod.status.containerStatuses?.[0]?.containerID.replace('containerd://', '') ?? '';
-      const task = (await node?.run('ctr', '--namespace', 'k8s.io', 'tasks', 'list'))?.stdout.match(
-        `${id}\\s+(\\d+)`,
-      )?.[1];
       const before = pod.status.containerStatuses?.[0]?.restartCount ?? 0;
-      await node?.run('kill', '-STOP', task ?? '');
+      await node?.signal(pod.status.containerStatuses?.[0]?.containerID ?? '', 'SIGSTOP');
       await until(
         'the container to be started again',
         async () => {

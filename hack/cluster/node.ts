@@ -19,6 +19,8 @@ export interface Node extends AsyncDisposable {
   run(...command: string[]): Promise<{ stdout: string; stderr: string }>;
   /** Stores an image, from an archive as saveImage makes it. */
   load(archive: Buffer): Promise<void>;
+  /** Sends a signal to the program of a container, which `containerID` of a pod's status names. */
+  signal(container: string, signal: NodeJS.Signals): Promise<void>;
 }
 
 export interface NodeOptions {
@@ -145,6 +147,10 @@ export async function startNode(options: NodeOptions): Promise<Node> {
       child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`ctr images import: ${said.trim()}`))));
     });
   await load(pause.archive);
+  const signal = async (container: string, name: NodeJS.Signals) => {
+    const id = container.replace('containerd://', '');
+    await run('ctr', '--namespace', 'k8s.io', 'tasks', 'kill', '--signal', name, id);
+  };
 
   writeFileSync(join(dir, 'resolv.conf'), 'nameserver 192.0.2.1\n');
   const kubelet = file('kubelet.yaml', kubeletConfig(cgroups.root, join(dir, 'resolv.conf')));
@@ -158,7 +164,7 @@ export async function startNode(options: NodeOptions): Promise<Node> {
   );
 
   const owned = started.move();
-  return { name, address, pid, run, load, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { name, address, pid, run, load, signal, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 const cniConfig = (subnet: string) => ({
