@@ -21,11 +21,16 @@ const TIMES = { settle: 400, unconfirmed: 5_000, silent: 4_000, hold: 300 };
 const WEB = '11111111-1111-4111-8111-111111111111';
 const ROUTER = '22222222-2222-4222-8222-222222222222';
 
-/** One node and its microservices `web` and `router`, which run. */
-function makeObjects() {
+/** Of the i-th of many microservices. */
+const uuidOf = (i: number) => `33333333-3333-4333-8333-${String(i).padStart(12, '0')}`;
+
+/** One node and its microservices `web` and `router`, which run, and as many further ones. */
+function makeObjects(further: number) {
+  const many = Array.from({ length: further }, (_, i) => ({ name: `m${i}`, uuid: uuidOf(i) }));
   const observed = [
     { uuid: WEB, state: 'RUNNING', application: 'shop', name: 'web' },
     { uuid: ROUTER, state: 'RUNNING', application: 'system', name: 'router' },
+    ...many.map((one) => ({ ...one, state: 'RUNNING', application: 'many' })),
   ];
   const node = makeNode('edge-1');
   Object.assign(node, { status: { daemonStatus: 'RUNNING', microservices: observed } });
@@ -34,6 +39,10 @@ function makeObjects() {
   const applications = [
     makeApplication('shop', [{ ...entry, name: 'web', uuid: WEB }]),
     makeApplication('system', [{ ...entry, name: 'router', uuid: ROUTER }]),
+    makeApplication(
+      'many',
+      many.map((one) => ({ ...entry, ...one })),
+    ),
   ];
   Object.assign(applications[1]?.spec ?? {}, { isSystem: true });
   return { node, key, applications };
@@ -143,9 +152,9 @@ async function startOne(
  * A controller with one node and its microservice `web`, which runs: REST with the tokens of the roles, agent routes, and
  * the sockets, over objects in memory. Of several replicas, the first leads.
  */
-export async function startStack({ replicas: count = 1, isLed = true } = {}) {
+export async function startStack({ replicas: count = 1, isLed = true, microservices = 0 } = {}) {
   const seen: Seen = { logged: [], events: [], recorded: [], measured: [] };
-  const objects = makeObjects();
+  const objects = makeObjects(microservices);
   const replicas = await Promise.all(Array.from({ length: count }, () => startOne(objects, seen, count === 1)));
   const [first] = replicas as [(typeof replicas)[number]];
   /** Makes one replica the leader, or none. */
@@ -170,7 +179,20 @@ export async function startStack({ replicas: count = 1, isLed = true } = {}) {
   const connect = (path: string, headers: Record<string, string>, at = 0) =>
     openAt(`${replicas[at]?.url}${path}`, headers);
   return {
-    ...{ ...first, ...seen, node, nodeUuid, key, web: WEB, router: ROUTER, open: openAt, connect, replicas, lead },
+    ...{
+      uuidOf,
+      ...first,
+      ...seen,
+      node,
+      nodeUuid,
+      key,
+      web: WEB,
+      router: ROUTER,
+      open: openAt,
+      connect,
+      replicas,
+      lead,
+    },
     /** A socket that has to open, of a user. */
     async user(path: string, role = 'admin', at = 0): Promise<Client> {
       return socketOf(await connect(path, { authorization: `Bearer ${role}` }, at));

@@ -343,6 +343,28 @@ test('100 upgrades of one address at once: 60 are looked at, the others get 429 
   socketOf(other).ws.close();
 });
 
+test('500 users who read nothing take the places of sockets and nothing else, and give them back', async () => {
+  await using full = await startStack({ microservices: 100 });
+  const { hostname, port } = new URL(full.url);
+  const sockets = Array.from({ length: 500 }, (_, i) => {
+    const socket = connect(Number(port), hostname);
+    const lines = [
+      `GET /api/v3/microservices/exec/${full.uuidOf(i % 100)} HTTP/1.1`,
+      ...[`Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+      ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Authorization: Bearer admin', `X-Address: ${i % 10}`],
+    ];
+    socket.write(`${lines.join('\r\n')}\r\n\r\n`);
+    return socket;
+  });
+  await expect.poll(() => full.sessions.count, { timeout: 60_000 }).toBe(500);
+  const oneMore = () => full.connect(exec(), { authorization: 'Bearer admin', 'x-address': 'another' });
+  expect(await oneMore()).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+  expect((await full.asAgent('/exec/sessions')).body.execSessions).toHaveLength(500);
+  for (const socket of sockets) socket.destroy();
+  await expect.poll(() => full.sessions.count, { timeout: 60_000 }).toBe(0);
+  await socketOf(await oneMore()).until('ACTIVATION');
+}, 150_000);
+
 test('a client that keeps its connection open after a refusal is disconnected', async () => {
   const { port } = new URL(stack.url);
   const path = `/api/v3${exec()}`;
