@@ -83,7 +83,12 @@ export class Machine implements AsyncDisposable {
     await removeLeftovers();
     // The name says whose it is: a later run removes what a killed run left.
     const machine = new Machine(mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`)), within);
-    await machine.#lay(base);
+    try {
+      await machine.#lay(base);
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
+    }
     return machine;
   }
 
@@ -135,7 +140,7 @@ export class Machine implements AsyncDisposable {
   async powerOff(): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
-    if (!child || child.exitCode !== null) return;
+    if (!child?.pid || child.exitCode !== null || child.signalCode !== null) return;
     const gone = new Promise((resolve) => child.once('exit', resolve));
     child.kill('SIGKILL');
     await gone;
