@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, rmdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readText } from '../system/disk.ts';
@@ -38,9 +38,12 @@ function onTrial(agent: string): Program {
 
 class Replaced extends Error {}
 
-/** Runs the launcher until it becomes a release; returns which. `hurry`: how much faster its clock is. */
-async function launched(program: Program, options: { hurry?: number; onStop?: (stop: () => void) => void } = {}) {
-  const { hurry = 1, onStop } = options;
+/** Runs the launcher until it becomes a release; returns which. `hurry`: how much faster its clock is; `longest`: it sleeps no longer. */
+async function launched(
+  program: Program,
+  options: { hurry?: number; onStop?: (stop: () => void) => void; longest?: number } = {},
+) {
+  const { hurry = 1, onStop, longest = 200 } = options;
   let becomes: string | undefined;
   const said: string[] = [];
   const code = await launch({
@@ -48,7 +51,7 @@ async function launched(program: Program, options: { hurry?: number; onStop?: (s
     args: ['start'],
     env: process.env,
     now: () => performance.now() * hurry,
-    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, Math.min(ms / hurry, 200))),
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, Math.min(ms / hurry, longest))),
     replace: (file) => {
       becomes = file.slice(program.releases.length + 1).split('/')[0];
       throw new Replaced();
@@ -115,8 +118,25 @@ async function stoppedDuringTrial(before: (program: Program) => void = () => {})
 
 test('a launcher that is stopped during a trial ends its agent and does not count the start', async () => {
   const { program, ended } = await stoppedDuringTrial();
-  expect(ended).toMatchObject({ becomes: undefined, code: 1 });
+  expect(ended).toMatchObject({ becomes: undefined, code: 0 });
   expect(program.state.trial).toEqual(trial());
+});
+
+test('a launcher that is stopped while a confirmed release ends sends it one signal and ends without a failure', async () => {
+  const ends = "process.on('SIGTERM', () => { fs.appendFileSync(process.env.SKERRY_AGENT_PROGRAM + '/TERM', 'x'); });";
+  const free = "setInterval(() => fs.existsSync(process.env.SKERRY_AGENT_PROGRAM + '/free') && process.exit(0), 20);";
+  const program = onTrial(`${ends}${CONFIRMS}${free}`);
+  let stop = () => {};
+  const onStop = (listener: () => void) => {
+    stop = listener;
+  };
+  const running = launched(program, { onStop, longest: 20_000 });
+  const signals = () => readText(join(program.directory, 'TERM'));
+  await expect.poll(signals, { timeout: 20_000 }).toBe('x');
+  stop();
+  writeFileSync(join(program.directory, 'free'), '');
+  expect(await running).toMatchObject({ becomes: undefined, code: 0 });
+  expect(signals()).toBe('x');
 });
 
 describe('while update.json cannot be written', () => {
@@ -151,7 +171,7 @@ describe('while update.json cannot be written', () => {
   });
 
   test('a launcher that is stopped during a trial ends', async () => {
-    expect((await stoppedDuringTrial(block)).ended).toMatchObject({ becomes: undefined, code: 1 });
+    expect((await stoppedDuringTrial(block)).ended).toMatchObject({ becomes: undefined, code: 0 });
   });
 });
 

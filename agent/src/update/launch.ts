@@ -60,7 +60,7 @@ export async function launch(deps: LaunchDependencies): Promise<number> {
     const code = await watch.untilConfirmed();
     if (isStopping) return code;
   }
-  return 1;
+  return 0;
 }
 
 function carryOut({ program, say }: LaunchDependencies, steps: readonly Step[]): void {
@@ -105,6 +105,8 @@ class Watch {
   readonly #child: ChildProcess;
   #hasEnded = false;
   #stopped = false;
+  /** An agent takes a second signal as the order to end at once. */
+  #isEnding = false;
 
   constructor(deps: LaunchDependencies, child: ChildProcess) {
     this.#deps = deps;
@@ -121,8 +123,14 @@ class Watch {
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (signal !== 'SIGHUP') this.#stopped = true;
-    this.#child.kill(signal);
+    if (signal === 'SIGHUP') return void this.#child.kill(signal);
+    this.#stopped = true;
+    this.#askToEnd(signal);
+  }
+
+  #askToEnd(signal: NodeJS.Signals): void {
+    if (!this.#isEnding) this.#child.kill(signal);
+    this.#isEnding = true;
   }
 
   /** Ends when the agent has ended: by itself, after a confirmed report, or because it took too long. */
@@ -139,7 +147,8 @@ class Watch {
     else if (this.#stopped) this.#save({ ...state, trial: { ...trial, starts: trial.starts - 1 } });
     else if (late) this.#save(endLateTrial(state));
     else await sleep(LOOK_MS);
-    return ended(exit);
+    // An agent that has just started knows no signal yet, and is ended by it.
+    return this.#stopped && exit.signal === 'SIGTERM' ? 0 : ended(exit);
   }
 
   #save(state: UpdateState): void {
@@ -147,7 +156,7 @@ class Watch {
   }
 
   async #end(): Promise<Exit> {
-    if (!this.#hasEnded) this.#child.kill('SIGTERM');
+    if (!this.#hasEnded) this.#askToEnd('SIGTERM');
     await Promise.race([this.exit, this.#deps.sleep(STOP_MS)]);
     if (!this.#hasEnded) this.#child.kill('SIGKILL');
     return this.exit;
