@@ -11,6 +11,7 @@ import { findTools } from './binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
+import { LAST_CHART } from './last-release.ts';
 import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
 import { waitFor } from './wait.ts';
@@ -197,6 +198,28 @@ test('the chart is installed on a real API server, and uninstalled', async () =>
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeDefined();
   await helmWith('uninstall', 'skerry', '--namespace', 'edge', '--no-hooks');
   expect(await kube.get('/apis/apps/v1/namespaces/edge/deployments/skerry-controller')).toBeUndefined();
+}, 120_000);
+
+test('helm upgrade from the chart of the last release, with the values of before, leaves what a new installation has', async () => {
+  const values = [
+    '--set',
+    'replicas=3',
+    '--set',
+    'service.type=NodePort',
+    '--set',
+    'image.repository=mirror.example/skerry',
+  ];
+  const at = ['--namespace', 'edge', '--no-hooks'];
+  await helmWith('install', 'skerry', LAST_CHART, ...at, '--skip-crds', ...values);
+  await helmWith('upgrade', 'skerry', CHART, ...at, '--reset-then-reuse-values');
+  const upgraded = await helmWith('get', 'manifest', 'skerry', '--namespace', 'edge');
+  expect(parseAllDocuments(upgraded).map((document) => document.toJS())).toEqual(await render('--no-hooks', ...values));
+  const { spec } = (await kube.get<KubeObject & { spec: { replicas: number } }>(
+    '/apis/apps/v1/namespaces/edge/deployments/skerry-controller',
+  )) ?? { spec: undefined };
+  expect(spec?.replicas).toBe(3);
+  await helmWith('rollback', 'skerry', '1', '--namespace', 'edge', '--no-hooks');
+  await helmWith('uninstall', 'skerry', '--namespace', 'edge', '--no-hooks');
 }, 120_000);
 
 test('the controller creates Secrets, and none with a token of a service account', async () => {
