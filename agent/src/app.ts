@@ -402,7 +402,11 @@ function executorsOf(
     // Done is what an earlier process has begun: this one was started after it.
     ...(restart && { reboot: { start: restart, isDone: (_digest, isEarlier) => isEarlier } }),
     ...(updater && {
-      version: { start: (digest) => updater.begin(digest), isDone: (digest) => updater.isFinished(digest) },
+      version: {
+        start: (digest) => updater.begin(digest),
+        isDone: (digest) => updater.isFinished(digest),
+        forget: () => updater.forget(),
+      },
     }),
   };
 }

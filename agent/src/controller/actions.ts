@@ -12,6 +12,8 @@ export interface ActionExecutor {
    * an earlier process.
    */
   isDone?(digest: string, isEarlier: boolean): boolean;
+  /** Ends what is under way, and forgets what was: the digests of another controller are its own. */
+  forget?(): void;
 }
 
 export interface ActionsDependencies {
@@ -78,5 +80,6 @@ export class Actions {
   forget(): void {
     this.#noted = {};
     this.#deps.database.saveValue('actions', undefined);
+    for (const executor of Object.values(this.#deps.executors)) executor.forget?.();
   }
 }

@@ -145,6 +145,32 @@ test('a rollback switches to the former release, on trial as well', async () => 
   expect(program.state.trial).toMatchObject({ version: '1.0.0', from: '1.1.0' });
 });
 
+test('the next controller hears nothing of a failure at the last one, and its action of the same digest is carried out', async () => {
+  const bad = { '1.2.0': { digest: 'd', reason: 'it ended' } };
+  program.save({ bad, previous: '0.9.0', failure: { version: '1.1.0', reason: 'too early' }, finished: 'a1' });
+  publish('1.1.0');
+  const { updater, over } = begun();
+  expect(updater.progress).toMatchObject({ state: 'Failed', version: '1.1.0' });
+  updater.forget();
+  expect([updater.progress, updater.problems, updater.isFinished('a1')]).toEqual([{ state: 'Idle' }, [], false]);
+  expect(program.state).toEqual({ bad, previous: '0.9.0' });
+  updater.begin('a1');
+  expect(await over).toBe('restarts');
+});
+
+test('an action of a controller that is no longer the own one is not continued', async () => {
+  publish('1.1.0');
+  let requests = 0;
+  server.fault = (_path, response) => Boolean(++requests && response.writeHead(502).end());
+  const { updater } = begun({}, { clock: systemClock() });
+  await expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
+  updater.forget();
+  expect([updater.progress, updater.problems]).toEqual([{ state: 'Idle' }, []]);
+  updater.begin('a2');
+  await expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
+  expect(requests).toBe(2);
+});
+
 test.each([
   ['of an older launcher', {}],
   ['with the release that ran', { runs: '0.9.0' }],

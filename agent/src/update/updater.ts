@@ -149,6 +149,24 @@ export class Updater {
     this.#deps.changed();
   }
 
+  /**
+   * The controller that requested the last action is no longer ours: neither its failure nor its digest means anything to
+   * the next one. What the machine knows of releases stays, and a trial goes on.
+   */
+  forget(): void {
+    this.#running?.abort.abort();
+    this.#running = undefined;
+    this.#trouble = '';
+    const { failure, finished, ...rest } = this.#state;
+    if (!failure && !finished) return;
+    try {
+      this.#save(rest);
+    } catch (error) {
+      this.#state = rest;
+      this.#deps.log.warn('The last version action could not be forgotten', { error: errorText(error) });
+    }
+  }
+
   async #carryOut(action: string, signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#deps;
     let version = '';
