@@ -473,6 +473,30 @@ for (const { kind, url } of inject('engines'))
       expect(await read({ tail: Infinity })).toHaveLength(12);
     });
 
+    test('a line of a log that is longer than what an engine writes at once is one line', async () => {
+      const script = 's=äö; while test ${#s} -lt 20000; do s=$s$s; done; echo $s';
+      await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
+      await engine.start(container.id);
+      await until('the end', async () => (await container.look()).state === 'exited');
+      for (const tail of [100, Infinity]) {
+        const lines: string[] = [];
+        for await (const { line } of engine.logs(container.id, { tail })) lines.push(line);
+        expect([tail, lines.length, lines[0]?.length, lines[0]?.slice(0, 4)]).toEqual([tail, 1, 16_384, 'äöäö']);
+      }
+    });
+
+    test('a log that is followed from its last lines has each line once, however quickly the container writes', async () => {
+      const script = 'i=0; while test $i -lt 5000; do i=$((i+1)); echo $i; done';
+      for (let time = 0; time < 2; time++) {
+        await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
+        await engine.start(container.id);
+        const lines: number[] = [];
+        for await (const { line } of engine.logs(container.id, { tail: 5, follow: true })) lines.push(Number(line));
+        const first = lines[0] ?? 0;
+        expect(lines).toEqual(Array.from({ length: 5000 - first + 1 }, (_, at) => first + at));
+      }
+    });
+
     test('the usage of a container is read from the kernel', async () => {
       let now = 0;
       const reader = new UsageReader(() => now);

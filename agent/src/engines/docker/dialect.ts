@@ -10,6 +10,8 @@ export interface Dialect {
   eventNames: Readonly<Record<string, string>>;
   /** Log driver and its options for a log of a number of MiB. */
   log(mib: number): { Type: string; Config: Record<string, string> };
+  /** whether a log that is followed lacks some of its lines */
+  losesLines: boolean;
   /** whether a container can be given names of its own for others on the network */
   links: boolean;
   /** what the engine needs for names on a network, where that is no part of it */
@@ -30,6 +32,7 @@ const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
     eventNames: {},
     // Two files, since a single one would be emptied whenever it is full.
     log: (mib) => ({ Type: 'json-file', Config: { 'max-size': `${mib}m`, 'max-file': '2' } }),
+    losesLines: false,
     links: true,
     checksHealth: true,
     choosesRuntime: true,
@@ -39,6 +42,7 @@ const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
     kind: 'podman',
     eventNames: { die: 'died', destroy: 'remove' },
     log: (mib) => ({ Type: 'k8s-file', Config: { 'max-size': `${mib}m` } }),
+    losesLines: true,
     links: false,
     namesNeed: 'podman needs netavark and aardvark-dns, and a network that was made with them',
     // Its timers are systemd's.

@@ -383,7 +383,7 @@ test('fields that cannot be honoured are reported, each with its reason', () => 
 });
 
 describe('log frames', () => {
-  const frame = (stream: number, text: string) => {
+  const frame = (stream: number, text: string | Buffer) => {
     const payload = Buffer.from(text);
     const header = Buffer.alloc(8);
     header[0] = stream;
@@ -402,7 +402,9 @@ describe('log frames', () => {
   const bytes = Buffer.concat([
     frame(1, '2026-01-01T10:00:00.1Z one\n2026-01-01T10:00:01.1Z two'),
     frame(2, '2026-01-01T10:00:02.1Z trouble\n'),
-    frame(1, ' and a half äö\r\n'),
+    frame(1, ' and a half'),
+    frame(1, Buffer.concat([Buffer.from('2026-01-01T10:00:02.5+01:00  '), Buffer.from('äö').subarray(0, 1)])),
+    frame(1, Buffer.concat([Buffer.from('2026-01-01T10:00:02.6Z '), Buffer.from('äö\r\n').subarray(1)])),
     frame(1, '2026-01-01T10:00:03.1Z open end'),
   ]);
   for (const size of [1, 3, 7, 1000])

@@ -33,6 +33,7 @@ import { type Dialect, dialectOf } from './dialect.ts';
 import { errorOf } from './errors.ts';
 import { startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
+import { followLog } from './follow-log.ts';
 import { readLogFrames } from './log-frames.ts';
 import { logQuery } from './log-query.ts';
 import { pullImage } from './pull-image.ts';
@@ -353,7 +354,13 @@ export class DockerEngine implements Engine {
   }
 
   async *logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
-    const { query, choose } = logQuery(options, Date.now());
+    const read = (asked: LogOptions, stop?: AbortSignal) =>
+      this.#readLog(id, asked, stop && signal ? AbortSignal.any([stop, signal]) : (stop ?? signal));
+    yield* options.follow && this.#dialect.losesLines ? followLog(read, options) : read(options);
+  }
+
+  async *#readLog(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
+    const { query, choose } = logQuery(options, { now: Date.now(), losesLines: this.#dialect.losesLines });
     const incoming = await this.#api.open('GET', `/containers/${id}/logs`, { query, signal, deadline: 30 * SECOND });
     if (incoming.statusCode !== 200) throw errorOf('GET', '/logs', incoming.statusCode ?? 0, await readText(incoming));
     yield* choose(readLogFrames(incoming));

@@ -6,16 +6,18 @@ const KEPT = 16 * 1024 * 1024;
 /**
  * What an engine is asked for, and how the lines are chosen from its answer. Times count to the millisecond here; some
  * engines read whole seconds. They also take the last lines of the whole log first and those until a time from these, so
- * that all lines until a time are read when it has passed.
+ * that all lines until a time are read when it has passed. From an engine that takes lines for many that were written in
+ * pieces, the whole log is read.
  */
-export function logQuery(options: LogOptions, now: number) {
+export function logQuery(options: LogOptions, { now, losesLines }: { now: number; losesLines: boolean }) {
   const { tail, since, until, follow } = options;
   const isPast = until !== undefined && until < now;
+  const isWhole = isPast || (losesLines && !follow);
   const query: Record<string, string> = {
     stdout: '1',
     stderr: '1',
     timestamps: '1',
-    tail: isPast || tail === Infinity ? 'all' : String(tail),
+    tail: isWhole || tail === Infinity ? 'all' : String(tail),
     ...(follow && !isPast && { follow: '1' }),
     ...(since !== undefined && { since: String(Math.floor(since / 1000)) }),
     ...(until !== undefined && { until: String(Math.ceil(until / 1000) + 1) }),
@@ -26,7 +28,8 @@ export function logQuery(options: LogOptions, now: number) {
   };
   return {
     query,
-    choose: (lines: AsyncIterable<LogLine>) => (isPast ? lastOf(lines, isAsked, tail) : chosen(lines, isAsked)),
+    choose: (lines: AsyncIterable<LogLine>) =>
+      isWhole && tail !== Infinity ? lastOf(chosen(lines, isAsked), tail) : chosen(lines, isAsked),
   };
 }
 
@@ -36,10 +39,11 @@ async function* chosen(lines: AsyncIterable<LogLine>, isAsked: Test): AsyncGener
   for await (const line of lines) if (isAsked(line)) yield line;
 }
 
-async function* lastOf(lines: AsyncIterable<LogLine>, isAsked: Test, tail: number): AsyncGenerator<LogLine> {
+/** The last lines of a log, once it has ended. */
+export async function* lastOf(lines: AsyncIterable<LogLine>, tail: number): AsyncGenerator<LogLine> {
   const kept: LogLine[] = [];
   let size = 0;
-  for await (const line of chosen(lines, isAsked)) {
+  for await (const line of lines) {
     kept.push(line);
     size += line.line.length;
     while (kept.length > tail || size > KEPT) size -= kept.shift()?.line.length ?? 0;
