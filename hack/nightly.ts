@@ -74,7 +74,7 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'restore',
-    about: 'etcd restored and emptied, with and without a controller that lives on',
+    about: 'etcd restored from a snapshot and emptied, with and without a controller that lives on',
     command: tests('e2e', 'e2e/restore.test.ts'),
   },
   {
@@ -136,7 +136,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'cluster-upgrade',
-    about: 'helm upgrade, rollback and uninstall on a cluster with pods, with 200 agents that poll',
+    about:
+      'helm upgrade, rollback and uninstall, and a leader that is killed, on a cluster with pods, with 200 agents that poll',
     command: tests('e2e', 'e2e/cluster-upgrade.test.ts'),
   },
   {
