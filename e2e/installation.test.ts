@@ -368,7 +368,9 @@ test(
     writeFileSync(join(chart, 'crd.yaml'), readFileSync(join(ROOT, 'crds/skerry.dev_models.yaml')));
     const template = join(chart, 'templates/crd.yaml');
     writeFileSync(template, '{{ .Files.Get "crd.yaml" }}');
-    await shell(`helm install tracking ${chart}`);
+    // The namespace of the context is gone by now.
+    const own = 'tracking --namespace default';
+    await shell(`helm install ${own} ${chart}`);
     const definition = async () => {
       const at = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/models.skerry.dev';
       // One that is being deleted is still there for a moment.
@@ -378,9 +380,9 @@ test(
     const before = await definition();
     expect(before).toEqual({ uid: expect.any(String), deletionTimestamp: undefined });
     await rm(template);
-    await shell(`helm upgrade tracking ${chart}`);
+    await shell(`helm upgrade ${own} ${chart}`);
     expect(await definition()).toEqual(before);
-    await shell('helm uninstall tracking');
+    await shell(`helm uninstall ${own}`);
     expect(await definition()).toEqual(before);
   },
   LONG,
