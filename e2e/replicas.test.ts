@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
 import { freePort } from '../hack/ports.ts';
 import { shellImage } from '../hack/shell-image.ts';
@@ -19,6 +20,13 @@ import {
 /** Two replicas of the controller: one reconciles, both serve; when the leader dies, the other one reconciles. */
 let stack: Stack;
 const replicas: Record<string, ControllerProcess> = {};
+let leader: string;
+/** the other replica, to which the agent is connected */
+let follower: string;
+let serving: ControllerProcess;
+let port: number;
+/** of the microservice with a shell */
+let shell: string;
 
 interface Lease {
   spec?: { holderIdentity?: string };
@@ -47,21 +55,41 @@ const shellApplication = (name: string, node: string, image: string) => ({
   },
 });
 
+/** An image with a shell, in the registry. */
+async function pushShell(): Promise<string> {
+  await pushImage(inject('registryUrl'), `${stack.namespace}/shell`, '1', shellImage());
+  return `${new URL(inject('registryUrl')).host}/${stack.namespace}/shell:1`;
+}
+
+const request = (at: string, path: string, token = stack.token) =>
+  openClient(`${replicas[at]?.url.replace('http', 'ws')}/api/v3${path}`, { authorization: `Bearer ${token}` });
+/** A leader that has just begun refuses sessions for a moment. */
+const socket = (at: string, path: string) =>
+  until('the socket to open', async () => {
+    const opened = await request(at, path);
+    return 'status' in opened && opened.status === 503 ? undefined : socketOf(opened);
+  });
+async function echo(terminal: Client, words: string) {
+  terminal.send(FRAME_TYPES.STDIN, `${words}\n`);
+  await terminal.until(`STDOUT ${words}`, FRAME_MS);
+}
+
 beforeAll(async () => {
   stack = await createStack();
   for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { CONTROLLER_NAME: name } });
+  leader = (await until('a leader', leaderName)) as string;
+  follower = leader === 'a' ? 'b' : 'a';
+  serving = replicas[follower] as ControllerProcess;
+  await stack.startAgent('gw-2', serving);
+  port = await freePort();
+  await stack.apply(webApplication('before', 'gw-2', await stack.image('r1', { GREETING: 'r1' }), port));
+  await stack.apply(shellApplication('shell', 'gw-2', await pushShell()));
+  await untilReady(stack, 'before');
+  shell = (await untilReady(stack, 'shell')).status?.microservices?.[0]?.uuid ?? '';
 }, 240_000);
 afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
 
-test('a report sent to the replica that does not lead reaches the status, and after the leader is killed the other replica reconciles', async () => {
-  const leader = (await until('a leader', leaderName)) as 'a' | 'b';
-  const follower = leader === 'a' ? 'b' : 'a';
-  const serving = replicas[follower] as ControllerProcess;
-  await stack.startAgent('gw-2', serving);
-
-  const port = await freePort();
-  await stack.apply(webApplication('before', 'gw-2', await stack.image('r1', { GREETING: 'r1' }), port));
-  await untilReady(stack, 'before');
+test('a report sent to the replica that does not lead reaches the status, and both show live values', async () => {
   expect(await get(`http://127.0.0.1:${port}/`)).toBe('r1\n');
   // Live values come from the leader, whichever replica is asked.
   for (const replica of Object.values(replicas)) {
@@ -69,51 +97,37 @@ test('a report sent to the replica that does not lead reaches the status, and af
     const { status, body } = await stack.rest(replica)('GET', `/node/${uuid}`);
     expect({ status, daemonStatus: body.daemonStatus }).toEqual({ status: 200, daemonStatus: 'RUNNING' });
   }
+}, 120_000);
 
-  await pushImage(inject('registryUrl'), `${stack.namespace}/shell`, '1', shellImage());
-  const image = `${new URL(inject('registryUrl')).host}/${stack.namespace}/shell:1`;
-  await stack.apply(shellApplication('shell', 'gw-2', image));
-  const uuid = (await untilReady(stack, 'shell')).status?.microservices?.[0]?.uuid;
-  const socket = async (at: string, path: string) =>
-    socketOf(
-      await openClient(`${replicas[at]?.url.replace('http', 'ws')}/api/v3/microservices/${path}`, {
-        authorization: `Bearer ${stack.token}`,
-      }),
-    );
-  // The agent is connected to the replica that does not lead.
-  const passed = await socket(leader, `exec/${uuid}?command=sh&tty=false`);
-  // Without a held poll that ends, the agent would look after its interval.
-  await passed.until('STDERR Connected.', FRAME_MS);
-  passed.send(FRAME_TYPES.STDIN, 'echo $((6 * 7)); exit 3\n');
-  await passed.until('CONTROL {"exitCode":3}', FRAME_MS);
-  expect(passed.seen).toContain('STDOUT 42');
-  expect((await passed.closed).code).toBe(1000);
-  const log = await socket(leader, `${uuid}/logs?follow=false`);
+test('a terminal and a log at one replica reach a container whose agent is at the other, and leave an event', async () => {
+  const terminal = await socket(leader, `/microservices/exec/${shell}?command=sh&tty=false`);
+  await terminal.until('STDERR Connected.', FRAME_MS);
+  terminal.send(FRAME_TYPES.STDIN, 'echo $((6 * 7)); exit 3\n');
+  await terminal.until('CONTROL {"exitCode":3}', FRAME_MS);
+  expect(terminal.seen).toContain('STDOUT 42');
+  expect((await terminal.closed).code).toBe(1000);
+  const log = await socket(leader, `/microservices/${shell}/logs?follow=false`);
   await log.until('LOG_STOP', FRAME_MS);
   expect(log.seen).toContain('LOG_LINE begun');
-  const told = async () => {
+  const viewer = await stack.tokenOf('viewer');
+  expect(await request(leader, `/microservices/exec/${shell}`, viewer)).toMatchObject({ status: 403 });
+  await until('the event of the terminal', async () => {
     const path = `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`;
     const { items = [] } = (await stack.kube.get<{ items?: { reason: string; note: string }[] }>(path)) ?? {};
-    return items.flatMap(({ reason, note }) => (reason === 'SessionEnded' ? [note] : []));
-  };
-  await until('the event of the terminal', async () => (await told()).some((note) => note.includes('a terminal in')));
+    return items.some(({ reason, note }) => reason === 'SessionEnded' && note.includes('a terminal in microservice'));
+  });
   const metrics = await (await fetch(`${replicas[leader]?.metricsUrl}/metrics`)).text();
   expect(metrics).toMatch(/skerry_sessions_ended_total\{kind="exec",code="1000"\} 1/);
-  const terminals: Record<string, Client> = {};
-  for (const at of [leader, follower]) {
-    const terminal = await socket(at, `exec/${uuid}?command=cat&tty=false`);
-    terminal.send(FRAME_TYPES.STDIN, 'before\n');
-    await terminal.until('STDOUT before', FRAME_MS);
-    terminals[at] = terminal;
-  }
+}, 240_000);
 
+test('after the leader is killed the other replica reconciles, and a terminal at it goes on', async () => {
+  const open = () =>
+    Promise.all([leader, follower].map((at) => socket(at, `/microservices/exec/${shell}?command=cat`)));
+  const [lost, kept] = (await open()) as [Client, Client];
+  for (const terminal of [lost, kept]) await echo(terminal, 'before');
   await replicas[leader]?.kill();
-  expect((await terminals[leader]?.closed)?.code).toBe(1006);
-  const echoed = async (words: string) => {
-    terminals[follower]?.send(FRAME_TYPES.STDIN, `${words}\n`);
-    await terminals[follower]?.until(`STDOUT ${words}`, FRAME_MS);
-  };
-  await echoed('without a leader');
+  expect((await lost.closed).code).toBe(1006);
+  await echo(kept, 'without a leader');
   await stack.apply(webApplication('before', 'gw-2', await stack.image('r2', { GREETING: 'r2' }), port));
   // The change is sent to agents at once: that needs no leader.
   await until(
@@ -122,6 +136,18 @@ test('a report sent to the replica that does not lead reaches the status, and af
   );
   await until('the other replica to lead', async () => (await leaderName()) === follower);
   await untilReady(stack, 'before', 90_000);
-  await echoed('after the change of leaders');
   expect(readyOf(await stack.node('gw-2'))?.status).toBe('True');
+  await echo(kept, 'with another leader');
+
+  const container = (await stack.containers()).find(({ name }) => name.includes(shell));
+  await callEngine(inject('engineUrl'), 'POST', `/containers/${container?.id}/kill`);
+  expect((await kept.closed).code).toBe(1000);
+  expect(kept.seen.at(-1)).toMatch(/^CLOSE the program /);
+}, 240_000);
+
+test('a replica that stops sends its users away with 1001', async () => {
+  const log = await socket(follower, `/node/${(await stack.node('gw-2'))?.status?.uuid}/logs`);
+  await log.until('LOG_LINE connected', FRAME_MS);
+  await serving.stop();
+  expect((await log.closed).code).toBe(1001);
 }, 240_000);

@@ -67,6 +67,15 @@ describe('an exec session', () => {
     expect(user.seen.join()).not.toContain('exitCode');
   });
 
+  test('ends in words and without an exit code when the engine is gone', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await exec();
+    (await program()).lose();
+    expect((await user.closed).code).toBe(1000);
+    expect(user.seen.at(-1)).toBe('CLOSE the engine does not answer');
+    expect(user.seen.join()).not.toContain('exitCode');
+  });
+
   test('ends its program when the user leaves', async () => {
     await using _agent = await startSessions(stack, options());
     const user = await exec();

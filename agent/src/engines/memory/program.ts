@@ -17,6 +17,7 @@ export class MemoryProgram implements ExecProcess {
   #waiting: { stream: LogLine['stream']; data: Buffer }[] = [];
   #code: number | undefined;
   #isOver = false;
+  #isLost = false;
   #events = new EventEmitter();
 
   constructor(container: string, options: ExecOptions) {
@@ -37,6 +38,12 @@ export class MemoryProgram implements ExecProcess {
     this.#events.emit('change');
   }
 
+  /** Nothing more is heard of it, since the engine is gone. */
+  lose(): void {
+    this.#isLost = true;
+    this.#events.emit('change');
+  }
+
   /** It begins to read its standard input. */
   read(): void {
     this.readsStdin = true;
@@ -49,7 +56,8 @@ export class MemoryProgram implements ExecProcess {
       if (next) {
         this.pieces += 1;
         yield next;
-      } else if (this.#isOver) return;
+      } else if (this.#isLost) throw new Error('the engine does not answer');
+      else if (this.#isOver) return;
       else await once(this.#events, 'change');
     }
   }
