@@ -1,3 +1,4 @@
+import { Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import type { KubeClient } from '../../src/kube/mod.ts';
 import { runPlugin } from './plugin.ts';
@@ -12,7 +13,7 @@ export interface Ran {
 export function createPlugin(
   client: KubeClient,
   namespace: string,
-  { colours = false, now = Date.now, signal = new AbortController().signal } = {},
+  { colours = false, now = Date.now, signal = new AbortController().signal, env = {} as NodeJS.ProcessEnv } = {},
 ) {
   return async (...args: string[]): Promise<Ran> => {
     let [out, err] = ['', ''];
@@ -23,8 +24,17 @@ export function createPlugin(
       err: (text) => {
         err += text;
       },
+      streams: {
+        input: Readable.from([]),
+        output: collect((text) => {
+          out += text;
+        }),
+        errors: collect((text) => {
+          err += text;
+        }),
+      },
       colours,
-      env: {},
+      env,
       connect: () => ({ client, namespace, [Symbol.asyncDispose]: async () => {} }),
       now,
       signal,
@@ -32,3 +42,11 @@ export function createPlugin(
     return { code, out: colours ? out : stripVTControlCharacters(out), err };
   };
 }
+
+const collect = (add: (text: string) => void) =>
+  new Writable({
+    write(chunk, _, done) {
+      add(String(chunk));
+      done();
+    },
+  });

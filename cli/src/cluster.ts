@@ -1,3 +1,4 @@
+import type { RequestOptions } from 'node:https';
 import { KubeConfig } from '@kubernetes/client-node';
 import packageJson from '../../package.json' with { type: 'json' };
 import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
@@ -8,6 +9,8 @@ import { UsageError } from './command.ts';
 export interface Cluster extends AsyncDisposable {
   client: KubeClient;
   namespace: string;
+  /** the bearer token of the user, where the kubeconfig has one or a program that makes one */
+  token?(): Promise<string | undefined>;
 }
 
 export interface ClusterFlags {
@@ -35,6 +38,12 @@ export function loadCluster({ kubeconfig, context, namespace }: ClusterFlags): C
   return {
     client,
     namespace: namespace ?? chosen.namespace ?? DEFAULT_NAMESPACE,
+    async token() {
+      const options: RequestOptions = {};
+      await config.applyToHTTPSOptions(options);
+      const { Authorization: header } = (options.headers ?? {}) as Record<string, unknown>;
+      return /^Bearer (\S+)$/.exec(String(header))?.[1];
+    },
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
 }

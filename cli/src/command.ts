@@ -11,15 +11,24 @@ import {
 import { catalogItemRefsOf } from '../../src/domain/catalog-item/index.ts';
 import { objectName, v3Name } from '../../src/domain/names.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
+import type { Streams } from '../../src/session-client/attach.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
 
+interface StandardStreams {
+  input: NonNullable<Streams['input']>;
+  output: Streams['output'];
+  errors: Streams['errors'] & { isTTY?: boolean };
+}
+
 /** What the process gives to the plugin. */
 export interface PluginDependencies {
   out(text: string): void;
   err(text: string): void;
+  /** for the commands that have sessions */
+  streams: StandardStreams;
   colours: boolean;
   env: NodeJS.ProcessEnv;
   connect(flags: ClusterFlags): Cluster;
@@ -80,11 +89,12 @@ export async function listNodes(
   ).items;
 }
 
-export async function listApplications({
-  cluster: { client, namespace },
-  signal,
-}: CommandContext): Promise<Application[]> {
-  return (await client.list(APPLICATIONS, { namespace, ...WHOLE, signal })).items;
+export async function listApplications(
+  { cluster: { client, namespace }, signal }: CommandContext,
+  labelSelector?: string,
+): Promise<Application[]> {
+  const selected = labelSelector === undefined ? {} : { labelSelector };
+  return (await client.list(APPLICATIONS, { namespace, ...selected, ...WHOLE, signal })).items;
 }
 
 /** The catalog, when an entry names an item of it. Without the permission to list it, images of items are not shown. */

@@ -4,7 +4,9 @@ import { apply } from './commands/apply.ts';
 import { backup, restore } from './commands/backup.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
+import { exec } from './commands/exec.ts';
 import { get } from './commands/get.ts';
+import { logs } from './commands/logs.ts';
 import { nodes } from './commands/nodes.ts';
 import { provision } from './commands/provision.ts';
 import { upgradeAgent } from './commands/upgrade-agent.ts';
@@ -18,6 +20,8 @@ export const COMMANDS: readonly Command[] = [
   start,
   stop,
   rebuild,
+  exec,
+  logs,
   nodes,
   upgradeAgent,
   backup,

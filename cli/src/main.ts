@@ -10,6 +10,14 @@ process.stdout.on('error', () => process.exit(0));
 process.exitCode = await runPlugin(process.argv.slice(2), {
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
+  streams: {
+    // Only a command that reads it opens it.
+    get input() {
+      return process.stdin;
+    },
+    output: process.stdout,
+    errors: process.stderr,
+  },
   colours: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb',
   env: process.env,
   connect: loadCluster,

@@ -22,6 +22,7 @@ const LONG: readonly string[] = [
   'src/kube/lease.api.test.ts',
   'src/kube/restart.api.test.ts',
   'src/kube/memory.api.test.ts',
+  'cli/src/sessions.api.test.ts',
 ];
 
 /** The order of the test files: the long ones, then as vitest orders them (by their last duration, else by size). */

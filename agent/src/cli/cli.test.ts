@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { runCli } from './cli.ts';
 import { COMMANDS } from './commands.ts';
-import { momentOf } from './logs.ts';
+import { requiredMoment } from './logs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -110,7 +110,7 @@ test('a duration as a time means that long ago', () => {
     '1d': '2026-04-30T10:00:00.000Z',
     '2026-04-01T00:00:00+02:00': '2026-03-31T22:00:00.000Z',
   }))
-    expect(momentOf(text, 'since', now)).toBe(at);
+    expect(requiredMoment(text, 'since', now)).toBe(at);
 });
 
 test.runIf(process.getuid?.() === 0)(

@@ -1,3 +1,4 @@
+import { momentOf } from '../../../src/terminal/moment.ts';
 import { CliError } from '../local-api/client.ts';
 import { type CommandContext, show } from './command.ts';
 
@@ -8,20 +9,15 @@ export const LOG_FLAGS = {
   follow: 'go on until Ctrl-C',
 } as const;
 
-const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3600_000, d: 86_400_000 };
-
 /** A date and time, from itself or from a duration before now. */
-export function momentOf(text: string, flag: string, now: number): string {
-  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
-  const at = count ? now - Number(count) * (UNITS[unit] ?? 0) : Date.parse(text);
-  // A plain number would be parsed as a year.
-  if (Number.isNaN(at) || /^\d*$/.test(text) || Math.abs(at) > 8.64e15)
-    throw new CliError(
-      'INVALID_ARGUMENT',
-      `--${flag} is "${text}", which is neither a date and time nor a duration`,
-      'Such as 2026-05-01T10:00:00Z, 90s, 10m, 2h or 1d.',
-    );
-  return new Date(at).toISOString();
+export function requiredMoment(text: string, flag: string, now: number): string {
+  const moment = momentOf(text, now);
+  if (moment !== undefined) return moment;
+  throw new CliError(
+    'INVALID_ARGUMENT',
+    `--${flag} is "${text}", which is neither a date and time nor a duration`,
+    'Such as 2026-05-01T10:00:00Z, 90s, 10m, 2h or 1d.',
+  );
 }
 
 export function logQuery({ flags }: CommandContext): URLSearchParams {
@@ -29,7 +25,7 @@ export function logQuery({ flags }: CommandContext): URLSearchParams {
   if (flags.has('tail')) query.set('tailLines', String(flags.get('tail')));
   for (const name of ['since', 'until']) {
     const given = flags.get(name);
-    if (given !== undefined) query.set(name, momentOf(String(given), name, Date.now()));
+    if (given !== undefined) query.set(name, requiredMoment(String(given), name, Date.now()));
   }
   return query;
 }

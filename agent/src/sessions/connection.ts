@@ -1,8 +1,8 @@
+import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type Clock, pause, type Random } from '../domain/clock.ts';
-import type { Socket, SocketListener } from './socket.ts';
 
 export interface ConnectionOptions {
   kind: 'exec' | 'log';

@@ -43,9 +43,9 @@ export function runLog(session: LogSession, refusal: string | undefined, context
       // Which lines an earlier process of the agent has sent is not known: only what comes from now on is certain to be new.
       if (resumed)
         await connection.send(frame(FRAME_TYPES.LOG_ERROR, 'the agent was started again, lines may be missing'));
-      for await (const { line } of linesOf(optionsOf(session, resumed ? clock.wall() : undefined))) {
+      for await (const { line, ts } of linesOf(optionsOf(session, resumed ? clock.wall() : undefined))) {
         if (connection.over.aborted) return;
-        await connection.send(frame(FRAME_TYPES.LOG_LINE, line));
+        await connection.send({ ...frame(FRAME_TYPES.LOG_LINE, line), ...timeOf(ts) });
       }
       await connection.finish(lastFrames());
     } catch (error) {
@@ -53,7 +53,7 @@ export function runLog(session: LogSession, refusal: string | undefined, context
     }
   }
 
-  function linesOf(options: LogOptions): AsyncIterable<{ line: string }> {
+  function linesOf(options: LogOptions): AsyncIterable<{ line: string; ts?: string }> {
     const { microservice } = session;
     if (microservice !== undefined) {
       const container = () => context.containerOf(microservice);
@@ -70,6 +70,12 @@ export function runLog(session: LogSession, refusal: string | undefined, context
     refuse: (reason) => void connection.finish(lastFrames(reason)),
     done: Promise.all([connected, work()]).then(() => {}),
   };
+}
+
+/** A line has the time at which it was written, where the engine knows it. */
+function timeOf(ts: string | undefined): { timestamp?: number } {
+  const timestamp = Date.parse(ts ?? '');
+  return Number.isNaN(timestamp) ? {} : { timestamp };
 }
 
 function optionsOf({ tail: { lines, follow, since, until } }: LogSession, from: number | undefined): LogOptions {

@@ -1,9 +1,9 @@
+import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
 import type { Log } from '../system/log.ts';
 import type { SessionConnection } from './connection.ts';
-import type { Socket, SocketListener } from './socket.ts';
 
 /** What sessions need of the agent. */
 export interface SessionContext {

@@ -115,7 +115,7 @@ export class Sessions {
     const { client, log } = this.#deps;
     // Only an agent that has sessions loads what they need.
     const [{ openSocket }, { runExec }, { runLog }] = await Promise.all([
-      import('./socket.ts'),
+      import('../../../src/session-client/socket.ts'),
       import('./exec-session.ts'),
       import('./log-session.ts'),
     ]);

@@ -1,17 +1,15 @@
 import type { Application } from '../../../src/api/v3/index.ts';
 import { requestRebuild } from '../../../src/domain/actions.ts';
-import { v3Name } from '../../../src/domain/names.ts';
 import { retryOnConflict } from '../../../src/kube/mod.ts';
 import {
   APPLICATIONS,
   applicationNamed,
   type Command,
   type CommandContext,
-  CommandError,
   FIELD_MANAGER,
-  listApplications,
   target,
 } from '../command.ts';
+import { completeTargets, requireEntry } from '../targets.ts';
 
 /** Commands about an application or one of its microservices. */
 
@@ -35,22 +33,6 @@ async function editTarget(
   return microservice === undefined ? `application/${name}` : `microservice/${name}/${microservice}`;
 }
 
-function requireEntry(application: Application, name: string): void {
-  const names = (application.spec.microservices ?? []).map((entry) => entry.name);
-  if (names.includes(name)) return;
-  throw new CommandError(
-    `application ${v3Name(application)} has no microservice "${name}"; it has ${names.join(', ') || 'none'}`,
-  );
-}
-
-/** The names that a word of these commands may have. */
-async function targets(context: CommandContext): Promise<string[]> {
-  return (await listApplications(context)).flatMap((application) => {
-    const name = v3Name(application);
-    return [name, ...(application.spec.microservices ?? []).map((entry) => `${name}/${entry.name}`)];
-  });
-}
-
 function activate(isActivated: boolean): Command['run'] {
   return async (context) => {
     const what = await editTarget(context, (application, microservice) => {
@@ -69,7 +51,11 @@ function activate(isActivated: boolean): Command['run'] {
   };
 }
 
-const common = { usage: 'APP[/MS]', words: { min: 1, max: 1 }, complete: targets } as const;
+const common = {
+  usage: 'APP[/MS]',
+  words: { min: 1, max: 1 },
+  complete: (context: CommandContext) => completeTargets(context, true),
+} as const;
 
 export const start: Command = {
   ...common,

@@ -1,0 +1,62 @@
+import type { Attached } from '../../../src/session-client/attach.ts';
+import type { Command } from '../command.ts';
+import { CommandError } from '../command.ts';
+import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
+import { createNotices } from '../notices.ts';
+import { completeTargets, microserviceTarget } from '../targets.ts';
+
+export const exec: Command = {
+  name: 'exec',
+  usage: 'APP/MS [-- COMMAND...]',
+  about: 'Run a program in a microservice: a shell, or a command whose exit code is passed on',
+  details: [
+    'Without a command: bash where the container has it, else sh, on this terminal.',
+    'With a command, nothing is passed to its standard input without --stdin. Ends with 1 when the session fails, 130 after Ctrl-C.',
+    ...CONTROLLER_DETAILS,
+  ],
+  examples: [
+    'exec -it plant-a/reader -- sh',
+    'exec plant-a/reader -- cat /etc/os-release',
+    "exec -i plant-a/reader -- sh -c 'cat > /tmp/data' < data",
+  ],
+  flags: {
+    stdin: { type: 'boolean', short: 'i', about: 'pass the standard input on' },
+    tty: { type: 'boolean', short: 't', about: 'with a terminal, which has the size of this one' },
+    ...CONTROLLER_FLAGS,
+  },
+  words: { min: 1, max: Number.POSITIVE_INFINITY },
+  complete: (context, words) => (words.length === 0 ? completeTargets(context, false) : []),
+  async run(context) {
+    const { words, flags, streams, err } = context;
+    const [word = '', ...command] = words;
+    const controller = controllerOf(context);
+    const { exec: path = '' } = await microserviceTarget(context, word);
+    const isShell = command.length === 0;
+    const isAsked = flags.stdin === true || flags.tty === true;
+    const wantsTerminal = isAsked ? flags.tty === true : isShell;
+    const takesInput = isAsked ? flags.stdin === true : isShell;
+    const isTerminal = wantsTerminal && (!takesInput || streams.input.isTTY === true);
+    if (wantsTerminal && !isTerminal) err('note: the standard input is no terminal, so the program gets none\n');
+    const query = new URLSearchParams({ tty: String(isTerminal) });
+    for (const one of command) query.append('command', one);
+    const notices = createNotices(context);
+    const { attach } = await import('../../../src/session-client/attach.ts');
+    try {
+      const end = await attach(await controller.socket(path, query), {
+        ...(takesInput && { input: streams.input }),
+        ...{ output: streams.output, errors: streams.errors, isTerminal, signal: context.signal },
+        notice: notices.show,
+      });
+      context.exitWith(codeOf(end));
+    } finally {
+      notices.end();
+    }
+  },
+};
+
+/** The exit code of the program; throws when there is none. */
+function codeOf(end: Attached): number {
+  if ('exitCode' in end) return end.exitCode < 0 ? 1 : end.exitCode % 256;
+  if ('interrupted' in end) return 130;
+  throw new CommandError(refusalOf(end.failed));
+}

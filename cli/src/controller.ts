@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs';
+import type { SocketRequest } from '../../src/session-client/socket.ts';
+import type { Command, CommandContext } from './command.ts';
+import { CommandError, UsageError } from './command.ts';
+import { controllerUrl } from './controller-address.ts';
+
+/**
+ * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and
+ * the token are the user's to give; the token goes in a header and never in an argument or a URL.
+ */
+export interface Controller {
+  /** `path`: below /api/v3 */
+  socket(path: string, query?: URLSearchParams): Promise<SocketRequest>;
+}
+
+/** Flags of the commands that need a session. */
+export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
+  controller: {
+    type: 'string',
+    value: '[https://]HOST:PORT',
+    about: 'where the controller is reached, http:// without a scheme and --ca; $SKERRY_CONTROLLER',
+  },
+  ca: { type: 'string', value: 'FILE', about: "certificate of the controller's authority (PEM)" },
+  'service-account': {
+    type: 'string',
+    value: 'NAME',
+    about:
+      'act as this ServiceAccount, with a token of ten minutes; else $SKERRY_TOKEN, else the token of the kubeconfig',
+  },
+  verbose: { type: 'boolean', short: 'v', about: 'say what the controller says of the connection' },
+};
+
+/** What those commands have at the end of their help. */
+export const CONTROLLER_DETAILS = [
+  'The controller is reached at --controller or $SKERRY_CONTROLLER. Inside a cluster only? kubectl -n skerry port-forward service/skerry 51121',
+];
+
+const AUDIENCE = 'skerry';
+const TOKEN_SECONDS = 600;
+
+export function controllerOf(context: CommandContext): Controller {
+  const { flags, env, err } = context;
+  const address = textOf(flags.controller) || env.SKERRY_CONTROLLER || undefined;
+  if (!address)
+    throw new UsageError(
+      'the address of the controller is not known: name it with --controller or $SKERRY_CONTROLLER. ' +
+        'Inside a cluster only? kubectl -n NAMESPACE port-forward service/skerry 51121 & then --controller localhost:51121',
+    );
+  const caFile = textOf(flags.ca);
+  const url = controllerUrl(address, caFile !== undefined);
+  const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8');
+  if (url.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname))
+    err('warning: over http, whoever is between here and the controller can read the token and what you type\n');
+  const base = url.origin.replace(/^http/, 'ws');
+  const token = tokenSource(context);
+  return {
+    async socket(path, query) {
+      const text = query?.toString();
+      return {
+        url: `${base}/api/v3${path}${text ? `?${text}` : ''}`,
+        headers: { authorization: `Bearer ${await token()}` },
+        ...(ca !== undefined && { ca }),
+      };
+    },
+  };
+}
+
+/** A token when one is needed: it may have to be made, and made again. */
+function tokenSource(context: CommandContext): () => Promise<string> {
+  const { flags, env, cluster, now, signal } = context;
+  const account = textOf(flags['service-account']);
+  if (account === undefined)
+    return async () => {
+      const token = env.SKERRY_TOKEN || (await cluster.token?.());
+      if (token) return token;
+      throw new CommandError(
+        'the kubeconfig has no token, which the controller needs: name a ServiceAccount with --service-account, or put the output of "kubectl create token NAME --audience skerry" in $SKERRY_TOKEN',
+      );
+    };
+  let made: { token: string; until: number } | undefined;
+  return async () => {
+    if (made && now() < made.until) return made.token;
+    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.namespace)}/serviceaccounts/${encodeURIComponent(account)}/token`;
+    const body = {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { audiences: [env.SKERRY_TOKEN_AUDIENCE || AUDIENCE], expirationSeconds: TOKEN_SECONDS },
+    };
+    const { status } = await cluster.client.request<{ status: { token: string } }>('POST', path, body, { signal });
+    made = { token: status.token, until: now() + (TOKEN_SECONDS / 2) * 1000 };
+    return made.token;
+  };
+}
+
+const textOf = (flag: unknown) => (typeof flag === 'string' && flag !== '' ? flag : undefined);
+
+/** Why a session could not be opened, with what helps. */
+export function refusalOf({ status, reason, code }: { status?: number; reason: string; code: number }): string {
+  switch (status) {
+    case 401:
+      return `the controller does not accept the token (${reason}); "kubectl create token NAME --audience skerry" makes one for $SKERRY_TOKEN, --service-account NAME does so by itself`;
+    case 403:
+      return `not permitted: ${reason}; the roles skerry-developer and skerry-sre permit sessions`;
+    case 404:
+      return `the controller has no such session: ${reason}; it may be too old`;
+    case 429:
+    case 503:
+      return `the controller cannot open a session now: ${reason}`;
+    case undefined:
+      break;
+    default:
+      return `the controller answered with ${status}: ${reason}`;
+  }
+  if (code === 1001) return 'the replica of the controller shut down, and the session with it; begin another one';
+  if (code === 1006) return `the connection to the controller ${reason ? `failed: ${reason}` : 'was lost'}`;
+  return reason || `the session was closed with ${code}`;
+}

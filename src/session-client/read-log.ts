@@ -1,0 +1,76 @@
+import { FRAME_TYPES, type Frame } from '../wire/frames.ts';
+import { writeControl } from '../wire/sessions.ts';
+import { openSocket, type SocketEnd, type SocketRequest } from './socket.ts';
+
+export interface LogLine {
+  text: string;
+  /** Unix ms */
+  at: number | undefined;
+}
+
+export interface LogReader {
+  /** Reading stops until what it returns is resolved. */
+  line(line: LogLine): Promise<void> | undefined;
+  /** lines are missing, or there are none */
+  problem(text: string): void;
+  notice(text: string): void;
+}
+
+/** How a log ended. */
+export interface LogEnd extends SocketEnd {
+  /** all lines have come */
+  isComplete: boolean;
+  /** the last thing that came was a problem */
+  isProblem: boolean;
+}
+
+/** The server ends a session in which nothing was sent for hours; a log may be as quiet as that. */
+const KEEPALIVE = 5 * 60_000;
+const T = FRAME_TYPES;
+
+/** The user's end of a log session. */
+export async function readLog(request: SocketRequest, reader: LogReader, signal: AbortSignal): Promise<LogEnd> {
+  signal.throwIfAborted();
+  const closed = Promise.withResolvers<SocketEnd>();
+  let isComplete = false;
+  let problem = '';
+  let waiting = 0;
+  const socket = openSocket(request, { frame: received, closed: closed.resolve });
+
+  function received({ type, data, notice, timestamp }: Frame): void {
+    const text = Buffer.from(data).toString('utf8');
+    if (notice) reader.notice(text);
+    if (type === T.LOG_STOP) isComplete = true;
+    if (type === T.LOG_ERROR) {
+      problem = text;
+      reader.problem(text);
+    }
+    if (notice || type !== T.LOG_LINE) return;
+    problem = '';
+    const room = reader.line({ text, at: timestamp });
+    if (!room) return;
+    waiting += 1;
+    socket.pause();
+    void room.then(() => {
+      waiting -= 1;
+      if (waiting === 0) socket.resume();
+    });
+  }
+
+  const keepalive = setInterval(() => {
+    void socket.send({ type: T.CONTROL, data: writeControl({ keepalive: true }) });
+  }, KEEPALIVE);
+  keepalive.unref();
+  const stop = () => {
+    void socket.send({ type: T.LOG_STOP, data: new Uint8Array(0) });
+    socket.close();
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const end = await closed.promise;
+    return { ...end, reason: problem || end.reason, isComplete, isProblem: problem !== '' };
+  } finally {
+    signal.removeEventListener('abort', stop);
+    clearInterval(keepalive);
+  }
+}
