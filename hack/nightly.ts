@@ -157,6 +157,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/machines/machines.test.ts'),
   },
   {
+    name: 'install',
+    about: 'the page of installation as typed, from a release to an application on a machine behind NAT',
+    command: tests('e2e', 'e2e/machines/install-page.test.ts'),
+  },
+  {
     name: 'agent-container',
     about: 'the agent as a container beside the engine',
     command: tests('e2e', 'e2e/machines/agent-container.test.ts'),
