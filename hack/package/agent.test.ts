@@ -117,12 +117,13 @@ test('the archive has the settings under a path that an upgrade can leave out', 
   expect(names.filter((name) => !/^(etc|opt|usr)\//.test(name))).toEqual([]);
 });
 
-test('an archive with a Node for armv7 is unpacked, and one for other machines is refused by name', async () => {
+test('an archive with a Node for armv7 is unpacked, and one for other machines or of an old version is refused by name', async () => {
   const folder = makeFolder();
   mkdirSync(join(folder, 'node-v24.0.0-linux-armv7l/bin'), { recursive: true });
   mkdirSync(join(folder, 'to'));
-  const write = (bits: number, machine: number) => {
-    const head = Buffer.alloc(64);
+  const write = (bits: number, machine: number, version = '24.1.0') => {
+    const head = Buffer.alloc(256);
+    head.write(`https://nodejs.org/download/release/v${version}/node-v${version}-headers.tar.gz`, 100);
     head.write('\x7fELF', 'latin1');
     [head[4], head[18]] = [bits, machine];
     writeFileSync(join(folder, 'node-v24.0.0-linux-armv7l/bin/node'), head);
@@ -133,5 +134,9 @@ test('an archive with a Node for armv7 is unpacked, and one for other machines i
   write(2, 183);
   await expect(armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).rejects.toThrow(
     /^NODE_ARMV7=".*node.tar.gz"/,
+  );
+  write(1, 40, '20.11.0');
+  await expect(armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).rejects.toThrow(
+    'is Node 20.11.0, and the agent needs 24 or newer',
   );
 });

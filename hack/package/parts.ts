@@ -44,9 +44,13 @@ export async function nodeOf(platform: Platform): Promise<NodeParts> {
   return { binary: join(folder, 'bin/node'), license: join(folder, 'LICENSE') };
 }
 
+/** Where a Node says in its binary from where its headers come, and so which version it is. */
+const HEADERS = 'https://nodejs.org/download/release/v';
+const LEAST_NODE = 24;
+
 /**
  * The Node for armv7 that a user names: a binary, or an archive of a distribution of Node, which is unpacked into `folder`. Throws
- * when it is a program for other machines.
+ * when it is a program for other machines, or says that it is too old for the agent.
  */
 export async function armv7Node(path: string, folder: string): Promise<string> {
   const isArchive = /\.(tar\.(gz|xz)|tgz)$/.test(path);
@@ -55,11 +59,17 @@ export async function armv7Node(path: string, folder: string): Promise<string> {
     await run('tar', args, { timeout: PATIENCE_MS });
   }
   const binary = isArchive ? join(folder, 'node') : path;
-  const head = readFileSync(binary).subarray(0, 20);
+  const content = readFileSync(binary);
+  const head = content.subarray(0, 20);
   // ELF, 32 bits, machine 40.
   const isArm = head.toString('latin1', 0, 4) === '\x7fELF' && head[4] === 1 && head[18] === 40;
   if (!isArm)
     throw new Error(`NODE_ARMV7="${path}": has to be a Node for armv7, a binary or the archive with its bin/node`);
+  const said = content.indexOf(HEADERS);
+  const version =
+    said < 0 ? undefined : /^\d+\.\d+\.\d+/.exec(content.toString('latin1', said + HEADERS.length, said + 64));
+  if (version && Number.parseInt(version[0], 10) < LEAST_NODE)
+    throw new Error(`NODE_ARMV7="${path}": is Node ${version[0]}, and the agent needs ${LEAST_NODE} or newer`);
   return binary;
 }
 
