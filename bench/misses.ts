@@ -40,5 +40,5 @@ export const MISSES: Readonly<Record<string, string>> = {
 /** Budgets that no benchmark measures, and the reason. */
 export const NOT_MEASURED: readonly (readonly [what: string, why: string])[] = [
   ['reconnect storm of 10,000 agents', 'not tried; the largest is 1,000, with --long'],
-  ['exec pairing; sockets per replica', 'exec sessions are not built yet'],
+  ['exec pairing; sockets per replica', 'not measured yet'],
 ];
