@@ -33,8 +33,8 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /node/{uuid}/prune
     GET    /node/{uuid}/tunnel                      tunnel
     PATCH  /node/{uuid}/tunnel                      tunnel
-    POST   /node/{uuid}/exec                        exec sessions
-    DELETE /node/{uuid}/exec                        exec sessions`,
+    POST   /node/{uuid}/exec
+    DELETE /node/{uuid}/exec`,
   Applications: `
     GET    /application
     GET    /application/system

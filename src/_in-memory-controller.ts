@@ -20,7 +20,7 @@ import type {
   VolumeMount,
 } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
-import { runControllers } from './controllers/index.ts';
+import { type ControllerDependencies, runControllers } from './controllers/index.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
 import { CORE_KINDS } from './kinds/core-objects.ts';
 import { KINDS } from './kinds/index.ts';
@@ -51,7 +51,13 @@ export async function startInMemoryController(
     waitSeconds = 3_600,
     callers = 0,
     systemImages = {},
-  }: { waitSeconds?: number; callers?: number; systemImages?: SystemImages } = {},
+    sessions,
+  }: {
+    waitSeconds?: number;
+    callers?: number;
+    systemImages?: SystemImages;
+    sessions?: NonNullable<ControllerDependencies['sessions']>;
+  } = {},
 ) {
   await using started = new AsyncDisposableStack();
   const stop = new AbortController();
@@ -122,6 +128,7 @@ export async function startInMemoryController(
       listeningSince,
       ids,
       systemImages,
+      ...(sessions && { sessions }),
       templates: createRenderer(),
       events: {
         record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),

@@ -163,6 +163,7 @@ export async function createApp(
     provisioned,
     ids,
     systemImages: config.systemImages,
+    sessions: places,
     templates,
     log,
     metrics,

@@ -81,6 +81,10 @@ export const ANNOTATIONS = {
   updatedAt: `${GROUP}/updated-at`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,
+  /** on an Application of the system: when its debug shell goes unless it is in use, RFC 3339 */
+  debugUntil: `${GROUP}/debug-until`,
+  /** on an Application of the system: what it was made for, and goes with */
+  madeFor: `${GROUP}/made-for`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

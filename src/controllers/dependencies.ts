@@ -28,6 +28,15 @@ export interface ControllerDependencies {
   provisioned(nodeUuid: string): { archId: number; containerEngine?: string; provisionedAt: number } | undefined;
   /** whether a node is live now */
   liveness(node: EdgeNode): Liveness;
+  /** exec sessions, at whichever replica; absent: there are none */
+  sessions?: {
+    /** those of the agent of a node */
+    lists(nodeUuid: string): { exec: readonly { microserviceUuid: string }[] };
+    /** false while sessions of other replicas may be missing */
+    readonly isComplete: boolean;
+    /** The listener is called with the node whose sessions began, ended, or lost their agent. */
+    subscribe(listener: (nodeUuid: string) => void): Disposable;
+  };
   /** Unix ms since when this process leads and gets all observations */
   listeningSince: number;
   ids: Ids;

@@ -4,6 +4,7 @@ import { createApplicationController } from './application.ts';
 import { createArtifactController } from './artifact.ts';
 import { createCatalogItemController } from './catalog-item.ts';
 import { createCoreObjectController } from './core-objects.ts';
+import { createDebugShellController } from './debug-shell.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createEdgeNodeController } from './edge-node.ts';
 import { createKindController } from './kind.ts';
@@ -45,6 +46,7 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     ...Object.values(own),
     templates.controller,
     createProvisioningKeyController(deps),
+    createDebugShellController(deps),
     createCoreObjectController(deps, 'secrets'),
     createCoreObjectController(deps, 'configMaps'),
     ...plain.map((kind) => createKindController(deps, kind)),

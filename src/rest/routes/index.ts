@@ -9,6 +9,7 @@ import { clusterRoutes } from './cluster.ts';
 import { controllerRoutes } from './controller.ts';
 import { coreObjectRoutes } from './core-objects.ts';
 import { crudRoutes } from './crud.ts';
+import { debugShellRoutes } from './debug-shell.ts';
 import { eventRoutes } from './events.ts';
 import { laterRoutes } from './later.ts';
 import { microservicePartRoutes } from './microservice-parts.ts';
@@ -22,7 +23,7 @@ import { volumeMountRoutes } from './volume-mounts.ts';
 
 /** Routes of kinds that need more than the plain ones, by key. */
 const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
-  nodes: nodeRoutes,
+  nodes: [...nodeRoutes, ...debugShellRoutes],
   applications: [...applicationRoutes, ...microserviceRoutes, ...microservicePartRoutes],
   registries: registryRoutes,
   applicationTemplates: applicationTemplateRoutes,

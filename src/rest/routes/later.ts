@@ -10,11 +10,9 @@ import { type Access, type AnyRoute, type Method, paramNames, route } from '../r
  * object, except for verbs that are about a collection.
  */
 const TABLE: Readonly<Record<string, string>> = {
-  'Node tunnel and shell': `
-    GET    /node/{uuid}/tunnel                     edgenodes/tunnel get
-    PATCH  /node/{uuid}/tunnel                     edgenodes/tunnel patch
-    POST   /node/{uuid}/exec                       systemmicroservices/exec create
-    DELETE /node/{uuid}/exec                       systemmicroservices/exec delete`,
+  'Node tunnel': `
+    GET    /node/{uuid}/tunnel  edgenodes/tunnel get
+    PATCH  /node/{uuid}/tunnel  edgenodes/tunnel patch`,
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
   'Default router': `

@@ -155,6 +155,10 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     const [application] = deps.applications.find('microservice', uuid);
     return { path: `/application/system/${application?.metadata.name}`, again: 404 };
   },
+  async deleteDebugShell() {
+    const { body } = await admin.post('/node', { json: { name: 'gw-of-shell', archId: 1 } });
+    return { path: `/node/${body.uuid}/exec` };
+  },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };

@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { imageReference } from '../../api/v3/microservice.ts';
+import { newDebugShell, systemApplicationName, withDebugShell, withoutDebugShell } from '../../domain/debug-shell.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { KINDS } from '../../kinds/index.ts';
+import { checkEntries } from '../check-entries.ts';
+import { createNamed, deleteObject, MACHINES } from '../deletion.ts';
+import { edit } from '../edit.ts';
+import { accessByKey, applicationByName, findObject, presentObject } from '../lookup.ts';
+import { route } from '../route.ts';
+import type { Requester } from '../templates.ts';
+import * as shapes from './shapes.ts';
+
+/** The debug shell of a node, which users reach over the exec socket of the system. */
+
+const tag = 'Nodes';
+const resource = 'systemmicroservices/exec';
+const { name } = accessByKey(KINDS.nodes);
+
+export const debugShellRoutes = [
+  route({
+    method: 'POST',
+    path: '/node/{uuid}/exec',
+    operation: 'createDebugShell',
+    tag,
+    summary: 'Let a debug shell run on a node for an hour, or an hour longer',
+    description:
+      'A microservice `debug` of the application `system-<node>`. It goes a minute after its last session, and after an hour without one.',
+    access: { resource, verb: 'create' },
+    params: shapes.uuidParam,
+    body: { kind: 'json', schema: z.object({ image: imageReference.optional() }), optional: true },
+    reply: { status: 204 },
+    errors: [400, 404, 409],
+    async handler({ deps, caller, params, body, signal }) {
+      const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
+      await ask({ deps, caller, signal }, { node, image: body?.image, now: deps.clock() });
+      return undefined;
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/node/{uuid}/exec',
+    operation: 'deleteDebugShell',
+    tag,
+    summary: 'Remove the debug shell of a node, if it has one',
+    access: { resource, verb: 'delete', name },
+    params: shapes.uuidParam,
+    reply: { status: 204 },
+    errors: [404, 409],
+    async handler({ deps, params, signal }) {
+      const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
+      const find = () => findObject(deps, KINDS.applications, systemApplicationName(node), signal);
+      const application = await find();
+      if (!application?.spec.isSystem) return undefined;
+      if (!withoutDebugShell(application)) await deleteObject(deps.applications, application, signal);
+      else
+        await edit(
+          deps.applications,
+          async () => (await find()) ?? application,
+          (now) => withoutDebugShell(now) ?? now,
+          signal,
+        );
+      return undefined;
+    },
+  }),
+];
+
+async function ask(requester: Requester, asked: Parameters<typeof newDebugShell>[0]): Promise<void> {
+  const { deps, signal } = requester;
+  const name = systemApplicationName(asked.node);
+  const make = async () => {
+    const made = newDebugShell(asked);
+    await checkEntries(requester, made, undefined);
+    return made;
+  };
+  const find = () => findObject(deps, KINDS.applications, name, signal);
+  if (!(await find())) {
+    try {
+      await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
+      return;
+    } catch (error) {
+      // Another request made it at the same moment.
+      if (!(error instanceof DomainError && error.code === 'DUPLICATE_NAME')) throw error;
+    }
+  }
+  await edit(
+    deps.applications,
+    async () => (await find()) ?? applicationByName(deps, name, signal, { system: true }),
+    async (application) => {
+      const changed = withDebugShell(application, asked);
+      if (changed !== application) await checkEntries(requester, changed, application);
+      return changed;
+    },
+    signal,
+  );
+}
