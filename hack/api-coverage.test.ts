@@ -2,11 +2,12 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { routes } from '../src/rest/routes/index.ts';
-import { coverageOf, requestsIn } from './api-coverage.ts';
+import { coverageOf, requestsIn, socketCoverage } from './api-coverage.ts';
 import { ROOT } from './paths.ts';
 import { shapeOf, V3_OPERATIONS } from './v3-operations.ts';
 
-const coverage = coverageOf(V3_OPERATIONS, routes, readTests());
+const tests = readTests();
+const coverage = coverageOf(V3_OPERATIONS, routes, tests);
 
 function readTests(): Map<string, string> {
   const names = globSync('{src,e2e}/**/*.test.ts', { cwd: ROOT });
@@ -32,6 +33,11 @@ describe('the operations of v3', () => {
     const wrong = coverage.filter(({ operation, route }) => Boolean(operation.waitsFor) !== Boolean(route?.isLater));
     expect(wrong.map(({ operation }) => shapeOf(operation))).toEqual([]);
   });
+});
+
+test('all sockets have a test', () => {
+  const sockets = socketCoverage(tests);
+  expect(sockets.filter((socket) => socket.tests.length === 0).map(({ path }) => path)).toEqual([]);
 });
 
 test('a request counts by its method and its path, with names resolved, without the query, and below /agent when an agent asks', () => {

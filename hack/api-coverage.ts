@@ -1,4 +1,6 @@
+import { SOCKET_ACCESS } from '../src/rest/access/sockets.ts';
 import { type AnyRoute, bySpecificity, spellings } from '../src/rest/route.ts';
+import { SOCKET_PATHS } from '../src/sessions/paths.ts';
 import { shapeOf, type V3Operation } from './v3-operations.ts';
 
 /** What is known of one operation of v3: the route that serves it, and the tests that request it. */
@@ -139,8 +141,27 @@ function endOfExpression(source: string, start: number): number {
   return source.length;
 }
 
+/** A WebSocket of the API, and the test files that open it. */
+export interface SocketCoverage {
+  path: string;
+  access: string;
+  tests: readonly string[];
+}
+
+/** Which test files open each socket: their source has its path, or that below `/agent`, with an expression for each parameter. */
+export function socketCoverage(tests: ReadonlyMap<string, string>): SocketCoverage[] {
+  return SOCKET_PATHS.map(({ path, of }) => {
+    const expression = '(?:\\$?\\{[^}/]+\\}|[\\w-]+)';
+    const literal = path.replace(/^\/agent/, '').replaceAll(/\{\w+\}/g, expression);
+    const opened = new RegExp(`['"\`](?:/agent)?${literal}[?'"\`]`);
+    const files = [...tests].flatMap(([file, source]) => (opened.test(source) ? [file] : []));
+    const access = of === 'agent' ? 'token of the node' : `${SOCKET_ACCESS[of].verb} ${SOCKET_ACCESS[of].resource}`;
+    return { path, access, tests: files.sort(byLevel) };
+  });
+}
+
 /** docs/api-coverage.md. */
-export function coveragePage(coverage: readonly Coverage[]): string {
+export function coveragePage(coverage: readonly Coverage[], sockets: readonly SocketCoverage[]): string {
   const sections = Map.groupBy(coverage, ({ operation }) => operation.section);
   const later = coverage.filter(({ route }) => route?.isLater);
   const empty = coverage.filter(({ route, tests }) => !route || tests.length === 0);
@@ -163,18 +184,31 @@ export function coveragePage(coverage: readonly Coverage[]): string {
       ...rows.map(coverageRow),
     ]),
     '',
+    '## Sockets',
+    '',
+    'The WebSockets of [exec and log sessions](spec/sessions.md#sockets).',
+    '',
+    '| path | access | test |',
+    '|---|---|---|',
+    ...sockets.map(({ path, access, tests }) => `| \`${path}\` | ${access} | ${namesOf(tests)} |`),
+    '',
   ].join('\n');
 }
 
+const namesOf = (tests: readonly string[]) =>
+  tests
+    .slice(0, SHOWN)
+    .map((file) => `\`${file}\``)
+    .join(', ');
+
 function coverageRow({ operation, route, tests }: Coverage): string {
   const { method, path, waitsFor } = operation;
-  const named = tests.slice(0, SHOWN).map((file) => `\`${file}\``);
   const is501 = route?.isLater ? `, responds 501${waitsFor ? `: needs ${waitsFor}` : ''}` : '';
   const cells = [
     route ? `${route.operation}${is501}` : '',
     `\`${method} ${path}\``,
     route ? accessOf(route) : '',
-    named.join(', '),
+    namesOf(tests),
   ];
   return `| ${cells.join(' | ')} |`;
 }

@@ -13,7 +13,7 @@ import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
 import { openApiDocument } from '../src/rest/openapi.ts';
 import { routes } from '../src/rest/routes/index.ts';
-import { coverageOf, coveragePage } from './api-coverage.ts';
+import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
 import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
 import {
@@ -53,7 +53,8 @@ export function generated(): Map<string, string> {
   files.set('charts/skerry/templates/crds-roles.yaml', template(crdRoles(PLACE), 'crds.upgrade'));
   files.set('charts/skerry/templates/uninstall-roles.yaml', template(uninstallRoles(PLACE), 'finalizers.remove'));
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
-  files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, testSources())));
+  const tests = testSources();
+  files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, tests), socketCoverage(tests)));
   files.set('docs/conditions.md', conditionsPage());
   files.set('docs/metrics.md', metricsPage());
   files.set('docs/doctor.md', doctorPage());

@@ -52,6 +52,12 @@ const SHAPES = PATTERNS.map(({ path, read }) => ({
   read,
 }));
 
+/** The paths of all sockets, and who opens each: a user with the permission of this name, or an agent. */
+export const SOCKET_PATHS: readonly { path: string; of: UserSocket | 'agent' }[] = PATTERNS.map(({ path, read }) => {
+  const meaning = read([], path);
+  return { path, of: meaning.by === 'user' ? meaning.socket : 'agent' };
+});
+
 /** Undefined for a path without a socket. */
 export function socketPath(path: string): SocketPath | undefined {
   for (const { shape, read, path: pattern } of SHAPES) {

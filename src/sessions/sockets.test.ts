@@ -296,10 +296,14 @@ describe('an agent', () => {
     expect((await second.closed).code).toBe(1000);
   });
 
-  test('that sends logs of a node gets LOG_START first', async () => {
-    const user = await stack.user(`/node/${stack.nodeUuid}/logs?tail=5&follow=false`);
+  test.each<[string, () => string, (id: string) => string]>([
+    ['a node', () => `/node/${stack.nodeUuid}/logs`, (id) => `/logs/node/${stack.nodeUuid}/${id}`],
+    ['a node, at its older path', () => `/iofog/${stack.nodeUuid}/logs`, (id) => `/logs/iofog/${stack.nodeUuid}/${id}`],
+    ['a microservice', () => `/microservices/${stack.web}/logs`, (id) => `/logs/microservice/${stack.web}/${id}`],
+  ])('that sends logs of %s gets LOG_START first', async (_, ofUser, ofAgent) => {
+    const user = await stack.user(`${ofUser()}?tail=5&follow=false`);
     const id = idOf(await user.until('LOG_START'));
-    const agent = await stack.agent(`/logs/node/${stack.nodeUuid}/${id}`);
+    const agent = await stack.agent(ofAgent(id));
     expect(String(Buffer.from((await agent.until('LOG_START')).data))).toBe(
       `{"sessionId":"${id}","tailConfig":{"lines":5,"follow":false}}`,
     );
