@@ -10,9 +10,9 @@ import { entryUuid, nodeUuid, objectName, v3Name } from './names.ts';
  */
 
 /** Without a session, it goes this time after it was last asked for. */
-export const DEBUG_SHELL_MS = 60 * 60_000;
+const DEBUG_SHELL_MS = 60 * 60_000;
 /** It goes this time after its last session ended: a user whose replica shut down comes again. */
-export const AFTER_SESSION_MS = 60_000;
+const AFTER_SESSION_MS = 60_000;
 /** Another request within this time writes nothing. */
 const REPEATED_MS = 30_000;
 
