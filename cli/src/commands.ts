@@ -2,6 +2,7 @@ import type { Command } from './command.ts';
 import { rebuild, start, stop } from './commands/actions.ts';
 import { apply } from './commands/apply.ts';
 import { backup, restore } from './commands/backup.ts';
+import { cp } from './commands/cp.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
 import { exec } from './commands/exec.ts';
@@ -22,6 +23,7 @@ export const COMMANDS: readonly Command[] = [
   rebuild,
   exec,
   logs,
+  cp,
   nodes,
   upgradeAgent,
   backup,

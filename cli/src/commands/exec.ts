@@ -55,7 +55,7 @@ export const exec: Command = {
 };
 
 /** The exit code of the program; throws when there is none. */
-function codeOf(end: Attached): number {
+export function codeOf(end: Attached): number {
   if ('exitCode' in end) return end.exitCode < 0 ? 1 : end.exitCode % 256;
   if ('interrupted' in end) return 130;
   throw new CommandError(refusalOf(end.failed));

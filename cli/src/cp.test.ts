@@ -1,0 +1,78 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { makeSpec, until } from '../../agent/src/engines/_contract.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
+import { startSessions } from '../../agent/src/sessions/_agent.ts';
+import { makeTar } from '../../hack/tar.ts';
+import { makeApplication } from '../../src/agents/_util.ts';
+import type { KubeClient } from '../../src/kube/mod.ts';
+import { startStack } from '../../src/sessions/_stack.ts';
+import { createPlugin } from './_plugin.ts';
+
+/** `cp` through the sockets of a controller to an agent whose containers are in memory. */
+
+let stack: Awaited<ReturnType<typeof startStack>>;
+let engine: MemoryEngine;
+let folder: string;
+beforeAll(async () => {
+  stack = await startStack();
+  folder = mkdtempSync(join(tmpdir(), 'plugin-cp-'));
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await stack[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  engine = new MemoryEngine({ anyImage: true });
+  const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
+  await engine.ensureNetwork();
+  await engine.pull({ reference: spec.image, platform: '' });
+  await engine.start((await engine.create(spec)).id);
+  const agent = await startSessions(stack, { engine, container: () => [...engine.running().values()].flat()[0] });
+  return () => agent[Symbol.asyncDispose]();
+});
+const program = (): Promise<MemoryProgram> => until('the program', () => engine.programs[0]);
+
+/** Of the API server, the one application that the words name. */
+const plugin = () => {
+  const shop = makeApplication('shop', [
+    { name: 'web', uuid: stack.web, agent: { name: 'edge-1' }, images: { amd64: 'x' } },
+  ]);
+  const origin = new URL(stack.url).origin.replace('ws', 'http');
+  return createPlugin({ find: async () => shop } as unknown as KubeClient, 'skerry', {
+    env: { SKERRY_CONTROLLER: origin, SKERRY_TOKEN: 'admin' },
+  });
+};
+
+test('copies a file out of a container, and one into it', async () => {
+  const out = plugin()('cp', 'shop/web:/etc/app.conf', `${folder}/copied.conf`);
+  const reading = await program();
+  expect(reading.options.command).toEqual(['tar', '-cf', '-', '-C', '/etc/', './app.conf']);
+  reading.print(makeTar([{ path: './app.conf', type: 'file', content: Buffer.from('a: 1') }]));
+  reading.exit(0);
+  expect(await out).toEqual({ code: 0, out: '', err: '1 file copied\n' });
+  expect(readFileSync(join(folder, 'copied.conf'), 'utf8')).toBe('a: 1');
+
+  const back = plugin()('cp', `${folder}/copied.conf`, 'shop/web:/etc/');
+  const writing = await until('tar', () => engine.programs[1]);
+  expect(writing.options.command).toEqual(['tar', '-xmf', '-', '-C', '/etc/']);
+  await until('the end of the archive', () => writing.stdinClosed);
+  expect(Buffer.concat(writing.written).toString('latin1')).toMatch(/^copied\.conf\0.*a: 1/s);
+  writing.exit(0);
+  expect(await back).toEqual({ code: 0, out: '', err: '' });
+});
+
+test('says that the container has no tar, and what tar says', async () => {
+  const first = plugin()('cp', 'shop/web:/etc/app.conf', folder);
+  (await program()).exit(127);
+  expect(await first).toMatchObject({ code: 1, err: expect.stringMatching(/has no tar, which cp needs/) });
+  const second = plugin()('cp', 'shop/web:/etc/none', folder);
+  const failing = await until('tar', () => engine.programs[1]);
+  failing.print('tar: none: No such file', 'stderr');
+  failing.exit(2);
+  expect(await second).toMatchObject({ code: 1, err: expect.stringMatching(/ended with 2: tar: none: No such/) });
+  expect(await plugin()('cp', 'a', 'b')).toMatchObject({ code: 2 });
+});
