@@ -1,6 +1,6 @@
 /** Archives as a stream: ustar with the long names of GNU, which also small tars read. */
 
-export interface TarEntry {
+interface TarEntry {
   path: string;
   type: 'file' | 'directory' | 'symlink' | 'other';
   mode: number;
@@ -11,7 +11,7 @@ export interface TarEntry {
   target?: string;
 }
 
-export class TarError extends Error {}
+class TarError extends Error {}
 
 const BLOCK = 512;
 const TYPES = { '0': 'file', '\0': 'file', '5': 'directory', '2': 'symlink' } as const;
@@ -99,7 +99,7 @@ class Pieces {
   }
 }
 
-export interface ReadEntry extends TarEntry {
+interface ReadEntry extends TarEntry {
   /** What is not read is skipped. */
   content: AsyncIterable<Buffer>;
 }
