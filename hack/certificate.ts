@@ -11,7 +11,7 @@ export interface Certificate {
   ca: string;
 }
 
-/** Makes an authority and a server certificate for names and addresses, in `dir`. Needs `openssl` (Debian: openssl). */
+/** Makes an authority and a certificate of a server, which may be a client too, for names and addresses, in `dir`. Needs `openssl` (Debian: openssl). */
 export function makeCertificate(dir: string, hosts: readonly string[]): Certificate {
   mkdirSync(dir, { recursive: true });
   const file = (name: string) => join(dir, name);
@@ -21,7 +21,7 @@ export function makeCertificate(dir: string, hosts: readonly string[]): Certific
   openssl('req', ...authority, ...key, '-keyout', file('ca.key'), '-out', file('ca.pem'));
   openssl('req', ...key, '-subj', '/CN=server of a test', '-keyout', file('server.key'), '-out', file('server.csr'));
   const names = hosts.map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`);
-  writeFileSync(file('server.ext'), `subjectAltName=${names.join(',')}\nextendedKeyUsage=serverAuth\n`);
+  writeFileSync(file('server.ext'), `subjectAltName=${names.join(',')}\nextendedKeyUsage=serverAuth,clientAuth\n`);
   const signed = ['-CA', file('ca.pem'), '-CAkey', file('ca.key'), '-CAcreateserial', '-days', '2'];
   openssl(
     'x509',

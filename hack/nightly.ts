@@ -31,6 +31,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'relay',
+    about: 'sessions between replicas over a real AMQP 1.0 broker and a real message bus',
+    command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
+  },
+  {
     name: 'agent-updates',
     about: 'an update of the agent killed before each change of the disk',
     command: tests('unit', 'agent/src/update/updater.test.ts'),

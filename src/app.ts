@@ -31,6 +31,7 @@ import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
+import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -202,7 +203,8 @@ export async function createApp(
   const recorder = { client, controller: `${GROUP}/controller`, instance: identity, log, metrics };
   const sockets = building.use(
     openSockets({
-      ...{ places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
+      ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
+      isAlone: () => sharedPlaces?.isAlone ?? true,
       ...{ ...auditing, events: building.use(createEventRecorder(recorder)) },
     }),
   );
@@ -253,7 +255,9 @@ function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
 }
 
 interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' | 'audit' | 'events'> {
+  config: Pick<Config, 'relay' | 'identity'>;
   places: Places;
+  isAlone(): boolean;
   agents: Agents;
   rest: RestServer;
   credentials: ServiceAccount;
@@ -262,16 +266,18 @@ interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' |
 }
 
 /** Exec and log sessions: sockets of users and agents at the public listener, and those of other replicas at the internal one. */
-function openSockets({ places, agents, rest, credentials, metrics, log, ...given }: SocketsOptions) {
+function openSockets({ config, places, isAlone, agents, rest, credentials, metrics, log, ...given }: SocketsOptions) {
   const sessions = createSessions({ places, metrics, clock: systemClock, log });
-  const relay = createRelay({
+  const internal = createRelay({
     sessions,
     token: credentials.token,
     authenticate: agents.leaderServer.authenticate,
     clock: systemClock,
     log,
   });
-  agents.leaderServer.http.on('upgrade', relay.handle);
+  agents.leaderServer.http.on('upgrade', internal.handle);
+  const { relay: settings, identity } = config;
+  const relay = createConfiguredRelay({ settings, identity, internal, sessions, isAlone, clock: systemClock, log });
   const upgrades = createUpgrades({
     ...given,
     ...{ sessions, places, relay },
@@ -287,6 +293,7 @@ function openSockets({ places, agents, rest, credentials, metrics, log, ...given
     [Symbol.dispose]() {
       upgrades[Symbol.dispose]();
       relay[Symbol.dispose]();
+      internal[Symbol.dispose]();
     },
   };
 }

@@ -42,3 +42,32 @@ describe('the place of releases', () => {
     );
   });
 });
+
+describe('what is between the replicas for sessions', () => {
+  const switches = { requiresBroker: true, failsFast: true };
+
+  it('is the internal port, a router, or before it the bus', () => {
+    expect(readConfig({}).relay).toEqual({ by: 'internal', ...switches });
+    const router = { SKERRY_RELAY_ROUTER: 'router, 10.0.0.1:5672,[::1]', SKERRY_RELAY_ROUTER_CERTIFICATES: '/certs' };
+    const hosts = [
+      { host: 'router', port: 5671 },
+      { host: '10.0.0.1', port: 5672 },
+      { host: '::1', port: 5671 },
+    ];
+    expect(readConfig(router).relay).toEqual({ by: 'router', hosts, certificates: '/certs', ...switches });
+    const bus = { SKERRY_RELAY_BUS: 'nats://bus:4222', WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: 'false' };
+    expect(readConfig({ ...router, ...bus }).relay).toEqual({
+      by: 'bus',
+      servers: ['nats://bus:4222'],
+      ...switches,
+      failsFast: false,
+    });
+  });
+
+  it('is refused when it cannot be reached by what is given', () => {
+    expect(() => readConfig({ SKERRY_RELAY_ROUTER: 'a/b' })).toThrow('SKERRY_RELAY_ROUTER="a/b": "a/b" is no host');
+    expect(() => readConfig({ SKERRY_RELAY_BUS: 'http://bus' })).toThrow('has to be nats://host:port');
+    expect(() => readConfig({ SKERRY_RELAY_BUS_CREDENTIALS: '/x' })).toThrow('needs SKERRY_RELAY_BUS');
+    expect(() => readConfig({ SKERRY_RELAY_ROUTER_CERTIFICATES: '/x' })).toThrow('needs SKERRY_RELAY_ROUTER');
+  });
+});

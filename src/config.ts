@@ -11,6 +11,7 @@ import {
   type SystemItemName,
 } from './api/names.ts';
 import { imageReference } from './api/v3/microservice.ts';
+import type { RelaySettings } from './sessions/configured-relay.ts';
 
 /**
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
@@ -23,6 +24,29 @@ const flagOf = (fallback: 'true' | 'false') =>
     .default(fallback)
     .transform((text) => text === 'true' || text === '1');
 const flag = flagOf('false');
+
+const listed = (text: string) =>
+  text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '');
+/** `host` or `host:port`, several of them with commas; IPv6 in brackets. */
+const hosts = z.string().transform((text, context) =>
+  listed(text).map((one) => {
+    const url = URL.parse(`amqps://${one}`);
+    if (url && url.host !== '' && url.pathname === '' && !url.username)
+      return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || AMQPS_PORT) };
+    context.addIssue(`"${one}" is no host or host:port`);
+    return z.NEVER;
+  }),
+);
+const busUrls = z.string().transform((text, context) => {
+  const isUrl = (one: string) => /^(nats|tls):\/\/[^/@]+$/.test(one);
+  if (listed(text).every(isUrl)) return listed(text);
+  context.addIssue('has to be nats://host:port or tls://host:port, several of them with commas');
+  return z.NEVER;
+});
+const AMQPS_PORT = 5671;
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
@@ -114,6 +138,26 @@ const environment = z.object({
       'Public keys (PEM) of releases: the install script then comes only from a list that one of them has signed.',
     ),
   BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
+  SKERRY_RELAY_ROUTER: hosts
+    .optional()
+    .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
+  SKERRY_RELAY_ROUTER_CERTIFICATES: z
+    .string()
+    .optional()
+    .describe('Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.'),
+  SKERRY_RELAY_BUS: busUrls
+    .optional()
+    .describe('Message bus over which replicas pass sessions on, instead of the router: nats:// or tls:// URLs.'),
+  SKERRY_RELAY_BUS_CREDENTIALS: z
+    .string()
+    .optional()
+    .describe('File with the credentials of the account controller of the bus.'),
+  WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagOf('true').describe(
+    'Whether sessions between replicas need the router or bus that is configured; else they may use the internal port.',
+  ),
+  WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagOf('true').describe(
+    'Whether a terminal ends with 1013 when the router or bus is away and there are other replicas.',
+  ),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
     .default('skerry')
@@ -144,6 +188,8 @@ export interface Config {
   /** public keys, PEM */
   releasesKey?: string;
   systemImages: SystemImages;
+  /** what is between the replicas for sessions; the internal port when neither is configured */
+  relay: RelaySettings;
 }
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
@@ -186,7 +232,25 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...releasesOf(e),
     ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
+    relay: relayOf(e),
   };
+}
+
+/** The bus where there is one, else the router, else what needs no set-up. */
+function relayOf(e: z.infer<typeof environment>): RelaySettings {
+  const { SKERRY_RELAY_BUS: servers, SKERRY_RELAY_ROUTER: hosts } = e;
+  const credentials = e.SKERRY_RELAY_BUS_CREDENTIALS;
+  const certificates = e.SKERRY_RELAY_ROUTER_CERTIFICATES;
+  if (credentials && !servers?.length) throw new ConfigError('SKERRY_RELAY_BUS_CREDENTIALS needs SKERRY_RELAY_BUS');
+  if (certificates && !hosts?.length)
+    throw new ConfigError('SKERRY_RELAY_ROUTER_CERTIFICATES needs SKERRY_RELAY_ROUTER');
+  const switches = {
+    requiresBroker: e.WS_HA_CROSS_REPLICA_REQUIRES_AMQP,
+    failsFast: e.WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE,
+  };
+  if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
+  if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
+  return { by: 'internal', ...switches };
 }
 
 function systemImagesOf(given: Readonly<Record<string, string | undefined>>): SystemImages {

@@ -7,8 +7,12 @@ import { type Log, silentLog, systemClock } from '../kube/mod.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
+
 import { type Client, type Opened, openClient, socketOf } from './_client.ts';
+import type { Broker } from './broker.ts';
+import { createBrokerRelay } from './broker-relay.ts';
 import type { SessionMetrics } from './metrics.ts';
+
 import { createPlaces } from './places.ts';
 import { createRelay } from './relay.ts';
 import { createSessions } from './sessions.ts';
@@ -61,7 +65,11 @@ interface Seen {
 async function startOne(
   objects: ReturnType<typeof makeObjects>,
   { logged, events, recorded, measured }: Seen,
-  isAlone: boolean,
+  {
+    isAlone,
+    broker,
+    isDirectToo,
+  }: { isAlone: boolean; broker?: Broker | undefined; isDirectToo?: boolean | undefined },
 ) {
   const log = new Proxy(silentLog, {
     get:
@@ -88,14 +96,21 @@ async function startOne(
   });
   fill(replica.stores, { nodes: [node], applications, secrets: [keyOf(node, key)] });
   const { leaderServer, leader } = replica.agents;
-  const relay = createRelay({
+  const internal = createRelay({
     sessions,
     token: async () => 'replica',
     authenticate: leaderServer.authenticate,
     clock: systemClock,
     log,
   });
-  leaderServer.http.on('upgrade', relay.handle);
+  leaderServer.http.on('upgrade', internal.handle);
+  const relay = broker
+    ? createBrokerRelay({
+        ...{ broker, sessions, failsFast: true, isAlone: () => isAlone, clock: systemClock, log },
+        otherwise: isDirectToo ? internal : undefined,
+        times: { sign: 500, silent: 5_000, reach: 4_000, join: 500 },
+      })
+    : internal;
   const connections = new Set<Duplex>();
   for (const http of [leaderServer.http, rest.http])
     http.on('connection', (socket: Duplex) => {
@@ -132,6 +147,7 @@ async function startOne(
       leadership.isLeading = false;
       leadership.leaderAddress = undefined;
       for (const socket of connections) socket.destroy();
+      internal[Symbol.dispose]();
       relay[Symbol.dispose]();
       rest.http.close();
       leaderServer.http.close();
@@ -140,6 +156,7 @@ async function startOne(
       stop.abort();
       upgrades.drain();
       upgrades[Symbol.dispose]();
+      internal[Symbol.dispose]();
       relay[Symbol.dispose]();
       for (const socket of connections) socket.destroy();
       await rest[Symbol.asyncDispose]();
@@ -148,14 +165,30 @@ async function startOne(
   };
 }
 
+interface StackOptions {
+  replicas?: number;
+  isLed?: boolean;
+  /** further ones, which run */
+  microservices?: number;
+  /** The connection of each replica to a router or bus, over which sessions go; over the internal channel when absent. */
+  makeBroker?: (() => Broker) | undefined;
+  /** whether sessions go over the internal channel when the broker is away */
+  isDirectToo?: boolean;
+}
+
 /**
  * A controller with one node and its microservice `web`, which runs: REST with the tokens of the roles, agent routes, and
  * the sockets, over objects in memory. Of several replicas, the first leads.
  */
-export async function startStack({ replicas: count = 1, isLed = true, microservices = 0 } = {}) {
+export async function startStack(options: StackOptions = {}) {
+  const { replicas: count = 1, isLed = true, microservices = 0, makeBroker, isDirectToo } = options;
   const seen: Seen = { logged: [], events: [], recorded: [], measured: [] };
   const objects = makeObjects(microservices);
-  const replicas = await Promise.all(Array.from({ length: count }, () => startOne(objects, seen, count === 1)));
+  const replicas = await Promise.all(
+    Array.from({ length: count }, () =>
+      startOne(objects, seen, { isAlone: count === 1, broker: makeBroker?.(), isDirectToo }),
+    ),
+  );
   const [first] = replicas as [(typeof replicas)[number]];
   /** Makes one replica the leader, or none. */
   function lead(leader: (typeof replicas)[number] | undefined) {

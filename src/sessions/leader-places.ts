@@ -18,6 +18,8 @@ export interface LeaderPlaces {
   end(): void;
   /** whether every replica has had the time to say what it has */
   readonly isSettled: boolean;
+  /** Whether no other replica has been heard. */
+  readonly isAlone: boolean;
   take(by: Process, id: string, target: SessionTarget): Taken;
   publish(by: Process, given: Published): { registration: string };
   /** Waits a while when nothing has changed since `known`. */
@@ -185,6 +187,9 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
     },
     get isSettled() {
       return isSettled();
+    },
+    get isAlone() {
+      return isSettled() && replicas.size === 0;
     },
     take(by, id, target) {
       const isSelf = by.owner === self;

@@ -10,16 +10,22 @@ import type { Joining, Sessions } from './sessions.ts';
 import { createSocket, type Socket } from './socket.ts';
 
 /**
- * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it,
- * over a WebSocket between their internal listeners, and knows nothing of what is in them.
+ * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it:
+ * over a WebSocket between their internal listeners, a router, or the message bus, as it was chosen at the start.
  */
 export interface Relay extends Disposable {
+  /** A session has begun here: agents at other replicas can be passed on to it, until the function is called. */
+  expect(id: string, kind: Joining['kind']): () => void;
   /** Connects the agent to a session at another replica; what comes of it is a close code. */
   connect(agent: Socket, address: string, asked: Joining): void;
-  /** The listener of the internal HTTP server for upgrades: agents that other replicas pass on to sessions here. */
-  handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Sends agents away whose sessions are at other replicas: they connect again. */
   drain(): void;
+}
+
+/** The relay that needs no set-up. It knows nothing of what is in the messages. */
+export interface InternalRelay extends Relay {
+  /** The listener of the internal HTTP server for upgrades: agents that other replicas pass on to sessions here. */
+  handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
 export interface RelayOptions {
@@ -38,10 +44,12 @@ const CONNECT_MS = 5_000;
 /** bytes that may wait at a replica in between, in each direction; then its reading stops */
 const FULL_BYTES = 64 * 1024;
 
-const AWAY = 'the replica with this session cannot be reached; connect again';
+export const AWAY = 'the replica with this session cannot be reached; connect again';
 const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CLOSE_CODES));
 
-export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): Relay {
+export const isCloseCode = (code: number): code is CloseCode => KNOWN_CODES.has(code);
+
+export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): InternalRelay {
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: FRAME_LIMITS.bytes,
@@ -72,6 +80,8 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
   }
 
   return {
+    // The listener is always there.
+    expect: () => () => {},
     connect(agent, address, asked) {
       let other: Socket | undefined;
       let isOver = false;
@@ -102,9 +112,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
           drained: () => agent.resume(),
           // One that is gone without a word has no code.
           closed: (code = 0, reason = '') =>
-            KNOWN_CODES.has(code)
-              ? agent.close(code as CloseCode, reason)
-              : agent.close(CLOSE_CODES.tryAgainLater, AWAY),
+            isCloseCode(code) ? agent.close(code, reason) : agent.close(CLOSE_CODES.tryAgainLater, AWAY),
         });
         if (isOver || isDraining) other.close(CLOSE_CODES.ended, 'the agent left');
       }, lost);

@@ -11,8 +11,10 @@ import {
 } from '../domain/session/session.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
-import { CLOSE_CODES } from '../wire/sessions.ts';
+
+import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
 import type { SessionMetrics } from './metrics.ts';
+
 import type { Places } from './places.ts';
 import type { Socket } from './socket.ts';
 
@@ -23,8 +25,10 @@ export interface Sessions {
   open(id: string, target: SessionTarget, user: Socket, onOver: (outcome: Outcome) => void): void;
   /** An agent connects to a session of its node, or is told why not. */
   join(asked: Joining, agent: Socket): { refused: string } | undefined;
-  /** Ends one session with 1008, since what it is about is gone. */
-  end(id: string, reason: string): void;
+  /** Ends one session, with 1008 when what it is about is gone. */
+  end(id: string, reason: string, code?: CloseCode): void;
+  /** Whether the agent is connected to the session. */
+  hasAgent(id: string): boolean;
   /** Ends all sessions with 1001, since the replica shuts down. */
   drain(): void;
 }
@@ -177,10 +181,11 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
       happened(entry, { type: 'joined' });
       return undefined;
     },
-    end(id, reason) {
+    end(id, reason, code = CLOSE_CODES.refused) {
       const entry = entries.get(id);
-      if (entry) happened(entry, { type: 'stop', code: CLOSE_CODES.refused, reason });
+      if (entry) happened(entry, { type: 'stop', code, reason });
     },
+    hasAgent: (id) => entries.get(id)?.agent !== undefined,
     drain() {
       log.debug({ sessions: entries.size }, 'Sessions end, since this replica shuts down');
       const stop = { type: 'stop', code: CLOSE_CODES.goingAway, reason: 'the controller shuts down' } as const;

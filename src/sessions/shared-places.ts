@@ -19,6 +19,8 @@ import type { Places } from './places.ts';
  * waits in a held request for what becomes of those of others. What a replica says of its own sessions always counts.
  */
 export interface SharedPlaces extends Places {
+  /** Whether this replica is the only one, as far as it knows. */
+  readonly isAlone: boolean;
   /** What the leader answers to other replicas, by path. */
   readonly handlers: Readonly<Record<string, (body: unknown) => unknown>>;
   /** Exchanges sessions with the other replicas until the signal aborts. */
@@ -260,6 +262,9 @@ export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
       const placed = directory.get(id);
       if (placed) return isOwn(placed) ? 'here' : { address: placed.address };
       return leads() && leader.isSettled ? 'nowhere' : 'unknown';
+    },
+    get isAlone() {
+      return leads() && leader.isAlone;
     },
     get isComplete() {
       return isComplete;

@@ -36,7 +36,7 @@ export interface UpgradesOptions extends RecordsOptions {
   sessions: Sessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
-  relay?: Pick<Relay, 'connect' | 'drain'>;
+  relay?: Pick<Relay, 'expect' | 'connect' | 'drain'>;
   /** The caller of a socket of a user, or rejects with HttpError. */
   admitUser(call: {
     request: IncomingMessage;
@@ -167,8 +167,10 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       const { id, target } = place;
       records.connected(path, requester, { id });
       const cancel = watchGround(id, path, target.node);
+      const leaveRelay = relay?.expect(id, target.kind);
       return sessions.open(id, target, user, (outcome) => {
         cancel();
+        leaveRelay?.();
         records.ended(path, requester, id, outcome);
       });
     }

@@ -1,0 +1,276 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Connection, type ConnectionOptions, create_container, message, type Receiver, type Sender } from 'rhea';
+import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
+import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
+
+export interface AmqpBrokerOptions {
+  /** tried one after the other */
+  hosts: readonly { host: string; port: number }[];
+  /** Folder with ca.crt, tls.crt and tls.key, read with each connection: TLS with a client certificate, and SASL EXTERNAL. */
+  certificates?: string | undefined;
+  /** without certificates */
+  login?: { username: string; password: string };
+  name: string;
+  clock: Clock;
+  log: Log;
+  random?: () => number;
+}
+
+/** Connections of one replica; a session has one of them by its id. */
+const CONNECTIONS = 8;
+/** Messages that a router may send before they are taken. */
+const CREDIT = 50;
+const IDLE_MS = 300_000;
+/** until a connection stands, and until a message can be sent */
+const REACH_MS = 5_000;
+const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 5_000, jitter: 0.5 };
+const NON_DURABLE = 0;
+const terminus = (address: string) => ({ address, durable: NON_DURABLE, expiry_policy: 'link-detach' as const });
+
+/**
+ * A router that speaks AMQP 1.0. Its queues last as long as somebody listens. With each connection that is lost, everything
+ * that was on its way is, too: the listeners hear of it, and are bound again.
+ */
+export function createAmqpBroker(options: AmqpBrokerOptions): Broker {
+  const slots = Array.from({ length: CONNECTIONS }, () => createSlot(options));
+  return {
+    maxBytes: 2 ** 21,
+    open: (address, listener) => (slots[slotOf(address.id)] as Slot).open(nameOf(address), listener),
+    [Symbol.dispose]() {
+      for (const slot of slots) slot[Symbol.dispose]();
+    },
+  };
+}
+
+/** The same on both sides is not necessary, since each has connections of its own. */
+function slotOf(id: string): number {
+  let hash = 0;
+  for (const character of id) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) >>> 0;
+  return hash % CONNECTIONS;
+}
+
+/**
+ * An address for each connection of an agent: while a former one is not known to be dead, messages for two replicas would
+ * be in one queue, in the order of chance.
+ */
+function nameOf(address: Address): string {
+  const { kind, id } = address;
+  const prefix = kind === 'log' ? 'logs-' : '';
+  return address.end === 'user' ? `${prefix}user-${id}` : `${prefix}agent-${id}.${address.link}`;
+}
+
+interface Bound {
+  address: string;
+  listener: ChannelListener;
+  isUp: boolean;
+  receiver?: Receiver;
+  senders: Map<string, { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined }>;
+}
+
+interface Slot extends Disposable {
+  open(address: string, listener: ChannelListener): ReturnType<Broker['open']>;
+}
+
+/** One connection, made when it is first needed, and again while something is bound to it. */
+function createSlot(options: AmqpBrokerOptions): Slot {
+  const { clock, log, random = Math.random } = options;
+  const bounds = new Set<Bound>();
+  let connection: Connection | undefined;
+  let isOpen = false;
+  let isDisposed = false;
+  let attempts = 0;
+  let cancel = () => {};
+
+  function dial() {
+    if (connection || isDisposed || bounds.size === 0) return;
+    cancel();
+    let made: Connection;
+    try {
+      const container = create_container({ id: options.name });
+      // What would be an exception without a listener.
+      for (const event of [
+        'error',
+        'connection_error',
+        'session_error',
+        'protocol_error',
+        'sender_error',
+        'receiver_error',
+      ])
+        container.on(event, ({ error }: { error?: unknown }) => log.debug({ err: error, event }, 'AMQP'));
+      made = container.connect(connectionOptions(options, attempts));
+    } catch (error) {
+      return retry(String(error));
+    }
+    connection = made;
+    const lost = (why: string) => {
+      if (connection !== made) return;
+      connection = undefined;
+      isOpen = false;
+      hangUp(made);
+      for (const bound of [...bounds]) drop(bound, why);
+      retry(why);
+    };
+    made.on('connection_open', () => {
+      if (connection !== made) return;
+      cancel();
+      isOpen = true;
+      attempts = 0;
+      for (const bound of bounds) bind(made, bound);
+    });
+    for (const event of ['disconnected', 'connection_close', 'connection_error', 'protocol_error', 'error'])
+      made.on(event, (context: { error?: Error }) => lost(`${event} ${context?.error?.message ?? ''}`.trim()));
+    cancel = clock.after(REACH_MS, () => !isOpen && lost('it does not answer'));
+  }
+
+  function retry(why: string) {
+    attempts++;
+    if (attempts === 1 || attempts % 20 === 0) log.warn({ why }, 'The router between the replicas cannot be reached');
+    cancel();
+    cancel = clock.after(backoffDelay(RETRY, attempts, random), dial);
+  }
+
+  function drop(bound: Bound, why: string) {
+    delete bound.receiver;
+    for (const { cancel } of bound.senders.values()) cancel?.();
+    bound.senders.clear();
+    const wasUp = bound.isUp;
+    bound.isUp = false;
+    if (wasUp) bound.listener.down(why);
+  }
+
+  function bind(to: Connection, bound: Bound) {
+    const source = terminus(bound.address);
+    const receiver = to.open_receiver({ source, credit_window: CREDIT, autoaccept: false });
+    bound.receiver = receiver;
+    const isCurrent = () => bound.receiver === receiver;
+    receiver.on('receiver_open', () => {
+      if (!isCurrent() || bound.isUp) return;
+      bound.isUp = true;
+      bound.listener.up();
+    });
+    receiver.on('message', ({ message: received, delivery }) => {
+      const isTaken = isCurrent() && !!received && bound.listener.message(messageOf(received));
+      if (isTaken) delivery?.accept();
+      else delivery?.release();
+    });
+    for (const event of ['receiver_close', 'receiver_error'])
+      receiver.on(event, () => {
+        if (!isCurrent()) return;
+        drop(bound, 'the router has closed the address');
+        clock.after(RETRY.maxMs, () => connection === to && isOpen && bounds.has(bound) && bind(to, bound));
+      });
+  }
+
+  function senderTo(from: Bound, address: string, to: Connection) {
+    const known = from.senders.get(address);
+    if (known) return known;
+    const sender = to.open_sender({ target: terminus(address) });
+    const made: { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined } = { sender, queue: [] };
+    from.senders.set(address, made);
+    sender.on('sendable', () => flush(from, made));
+    for (const event of ['sender_close', 'sender_error'])
+      sender.on(event, () => from.senders.get(address) === made && restart(from, 'the router has closed the address'));
+    return made;
+  }
+
+  function flush(from: Bound, to: { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined }) {
+    while (to.queue.length > 0 && to.sender.sendable()) {
+      const next = to.queue.shift() as BrokerMessage;
+      to.sender.send({
+        content_type: 'application/octet-stream',
+        application_properties: { ...next.properties },
+        body: message.data_section(Buffer.from(next.body.buffer, next.body.byteOffset, next.body.length)),
+      });
+      to.cancel?.();
+      to.cancel = undefined;
+    }
+    if (to.queue.length > 0) to.cancel ??= clock.after(REACH_MS, () => restart(from, 'nothing can be sent'));
+  }
+
+  /** Messages to the other side are lost; what listens here is not. */
+  function restart(bound: Bound, why: string) {
+    const { receiver, isUp } = bound;
+    drop(bound, why);
+    if (!receiver || !isUp || !bounds.has(bound)) return;
+    bound.receiver = receiver;
+    bound.isUp = true;
+    bound.listener.up();
+  }
+
+  return {
+    open(address, listener) {
+      const bound: Bound = { address, listener, isUp: false, senders: new Map() };
+      bounds.add(bound);
+      queueMicrotask(() => {
+        if (!bounds.has(bound) || bound.receiver) return;
+        if (connection && isOpen) bind(connection, bound);
+        else dial();
+      });
+      return {
+        send(to, said) {
+          if (!connection || !isOpen || !bound.isUp) return;
+          const made = senderTo(bound, nameOf(to), connection);
+          made.queue.push(said);
+          flush(bound, made);
+        },
+        close() {
+          if (!bounds.delete(bound)) return;
+          // What was sent last is on its way before its link is closed.
+          for (const { sender, cancel } of bound.senders.values()) {
+            cancel?.();
+            sender.close();
+          }
+          bound.receiver?.close();
+          delete bound.receiver;
+        },
+      };
+    },
+    [Symbol.dispose]() {
+      isDisposed = true;
+      cancel();
+      if (connection) hangUp(connection);
+      connection = undefined;
+      bounds.clear();
+    },
+  };
+}
+
+function hangUp(connection: Connection) {
+  try {
+    connection.close();
+  } catch {
+    // It is broken already.
+  }
+  const { socket } = connection as unknown as { socket?: { destroySoon?(): void } };
+  socket?.destroySoon?.();
+}
+
+function connectionOptions(options: AmqpBrokerOptions, attempt: number): ConnectionOptions {
+  const { hosts, certificates, login, name } = options;
+  const { host, port } = hosts[attempt % hosts.length] as { host: string; port: number };
+  const usual = { host, port, container_id: name, idle_time_out: IDLE_MS, reconnect: false };
+  if (!certificates) return { ...usual, ...login };
+  const file = (of: string) => readFileSync(join(certificates, of));
+  return {
+    ...usual,
+    transport: 'tls',
+    enable_sasl_external: true,
+    ...{ servername: host, rejectUnauthorized: true },
+    ...{ ca: [file('ca.crt')], cert: file('tls.crt'), key: file('tls.key') },
+  } as ConnectionOptions;
+}
+
+function messageOf({
+  application_properties,
+  body,
+}: {
+  application_properties?: object;
+  body?: unknown;
+}): BrokerMessage {
+  const content = Buffer.isBuffer(body) ? body : (body as { content?: unknown } | undefined)?.content;
+  return {
+    properties: (application_properties ?? {}) as BrokerMessage['properties'],
+    body: Buffer.isBuffer(content) ? content : Buffer.alloc(0),
+  };
+}

@@ -1,0 +1,109 @@
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { makeCertificate } from '../../hack/certificate.ts';
+import { startNats } from '../../hack/nats.ts';
+import { freePort } from '../../hack/ports.ts';
+import { startRabbitmq } from '../../hack/rabbitmq.ts';
+import { silentLog, systemClock } from '../kube/mod.ts';
+import { type Brokers, relayContract } from './_relay-contract.ts';
+import { createAmqpBroker } from './amqp-broker.ts';
+import type { Broker } from './broker.ts';
+import { createBusBroker } from './bus-broker.ts';
+
+/** Real brokers take longer to install than a change may wait: `make nightly` runs these; a broker in memory is in `make test`. */
+const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
+const COMMON_NAME = 'server of a test';
+const given = { clock: systemClock, log: silentLog };
+
+/** A port in front of a broker, which can be closed. */
+async function createGate(upstream: number) {
+  const port = await freePort();
+  const open = new Set<Socket>();
+  let server: Server | undefined;
+  const start = async () => {
+    server = createServer((socket) => {
+      const other = connect(upstream, '127.0.0.1');
+      for (const one of [socket, other]) {
+        open.add(one);
+        one.on('error', () => {});
+        one.on('close', () => {
+          open.delete(one);
+          socket.destroy();
+          other.destroy();
+        });
+      }
+      socket.pipe(other).pipe(socket);
+    });
+    await new Promise<void>((resolve) => server?.listen(port, '127.0.0.1', resolve));
+  };
+  await start();
+  return {
+    port,
+    start,
+    async stop() {
+      server?.close();
+      for (const one of [...open]) one.destroy();
+    },
+  };
+}
+
+interface Started extends AsyncDisposable {
+  port: number;
+  makeBroker(port: number): Broker;
+}
+
+function overReal(startBroker: (dir: string) => Promise<Started>) {
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-relay-'));
+  let broker: Started | undefined;
+  let gate: Awaited<ReturnType<typeof createGate>> | undefined;
+  beforeAll(async () => {
+    broker = await startBroker(dir);
+    gate = await createGate(broker.port);
+  }, 600_000);
+  afterAll(async () => {
+    await gate?.stop();
+    await broker?.[Symbol.asyncDispose]();
+    rmSync(dir, { recursive: true, force: true });
+  }, 60_000);
+  const brokers: Brokers = {
+    makeBroker: () => (broker as Started).makeBroker(gate?.port ?? 0),
+    stop: async () => gate?.stop(),
+    start: async () => gate?.start(),
+  };
+  relayContract(brokers);
+}
+
+describe.skipIf(!isNightly)('AMQP 1.0 over TLS with a client certificate', () => {
+  overReal(async (dir) => {
+    const made = makeCertificate(join(dir, 'tls'), ['127.0.0.1']);
+    const caFile = join(dir, 'tls', 'ca.pem');
+    const certificates = join(dir, 'certificates');
+    mkdirSync(certificates);
+    writeFileSync(join(certificates, 'ca.crt'), made.ca);
+    copyFileSync(made.cert, join(certificates, 'tls.crt'));
+    copyFileSync(made.key, join(certificates, 'tls.key'));
+    const rabbitmq = await startRabbitmq({ dir, tls: { ...made, caFile, commonName: COMMON_NAME } });
+    let count = 0;
+    return {
+      port: rabbitmq.port,
+      makeBroker: (port) =>
+        createAmqpBroker({ ...given, hosts: [{ host: '127.0.0.1', port }], certificates, name: `replica-${count++}` }),
+      [Symbol.asyncDispose]: () => rabbitmq[Symbol.asyncDispose](),
+    };
+  });
+});
+
+describe.skipIf(!isNightly)('the message bus with the credentials of the account controller', () => {
+  overReal(async (dir) => {
+    const nats = await startNats({ dir, subjects: ['controller.relay.v1.>'] });
+    const { port, credentials } = nats;
+    return {
+      port,
+      makeBroker: (port) => createBusBroker({ ...given, servers: [`nats://127.0.0.1:${port}`], credentials }),
+      [Symbol.asyncDispose]: () => nats[Symbol.asyncDispose](),
+    };
+  });
+});
