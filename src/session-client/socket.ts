@@ -138,6 +138,14 @@ function frameSocket(ws: WebSocket, listener: SocketListener): Socket {
   }, LOOK);
   watch.unref();
 
+  /** What was sent before the close frame waits for another side that reads slowly, until a time. */
+  function terminateLater(until: number) {
+    closing = setTimeout(() => {
+      if (ws.bufferedAmount > 0 && performance.now() < until) terminateLater(until);
+      else ws.terminate();
+    }, SESSION_TIMES.close);
+  }
+
   ws.on('ping', alive);
   ws.on('pong', alive);
   ws.on('message', (data: Buffer, isBinary: boolean) => {
@@ -184,7 +192,7 @@ function frameSocket(ws: WebSocket, listener: SocketListener): Socket {
       // One that is not read would never get the answer.
       ws.resume();
       ws.close(CLOSE_CODES.ended);
-      closing ??= setTimeout(() => ws.terminate(), SESSION_TIMES.close);
+      if (closing === undefined) terminateLater(performance.now() + SESSION_TIMES.linger);
     },
     drop: () => ws.terminate(),
   };

@@ -69,6 +69,42 @@ test('a client that does not answer a close frame is disconnected after its time
   expect(seen).toEqual(['closed']);
 });
 
+/** Sends more than the system takes while the client reads nothing, then a close frame; the client shows life until a time. */
+async function closeUnread({ clock, client, ws, socket, seen }: Awaited<ReturnType<typeof connect>>, until: number) {
+  client.pause();
+  let bytes = 0;
+  for (; !seen.includes('full') && bytes < 256 * 2 ** 20; bytes += 16 * 1024) socket.send(Buffer.alloc(16 * 1024));
+  socket.close(1000, 'over');
+  for (const end = clock.now() + until; clock.now() < end; ) {
+    const alive = once(ws, 'pong');
+    client.pong();
+    await alive;
+    await clock.advance(SESSION_TIMES.ping);
+  }
+  return bytes;
+}
+
+test('a client that reads slowly gets what was sent before the close frame', async () => {
+  const both = await connect();
+  const { client } = both;
+  const bytes = await closeUnread(both, SESSION_TIMES.linger / 2);
+  let read = 0;
+  client.on('message', (data: Buffer) => {
+    read += data.length;
+  });
+  const closed = once(client, 'close');
+  client.resume();
+  expect((await closed)[0]).toBe(1000);
+  expect(read).toBe(bytes);
+});
+
+test('a client that takes nothing for ten minutes after a close frame is disconnected', async () => {
+  const both = await connect();
+  await closeUnread(both, SESSION_TIMES.linger);
+  await both.clock.advance(SESSION_TIMES.close);
+  await both.until('closed');
+});
+
 test('a long reason is cut to what a close frame has room for, between two characters', async () => {
   const { client, socket } = await connect();
   const closed = once(client, 'close');

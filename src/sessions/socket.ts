@@ -5,7 +5,7 @@ import { CLOSE_CODES, CLOSE_REASON_BYTES, SESSION_TIMES } from '../wire/sessions
 /** One end of a session: an open WebSocket that says when it takes no more, and ends when its other side is gone. */
 export interface Socket {
   send(message: Uint8Array): void;
-  /** Does nothing when it is closed already. A client that does not answer is disconnected. */
+  /** Does nothing when it is closed already. A client that has taken everything and does not answer is disconnected. */
   close(code: number, reason: string): void;
   pause(): void;
   resume(): void;
@@ -52,6 +52,14 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
     listener?.closed(code, reason);
   }
 
+  /** What was sent before the close frame waits for a client that reads slowly, until a time. */
+  function terminateLater(until: number) {
+    cancelClose();
+    cancelClose = clock.after(SESSION_TIMES.close, () =>
+      ws.bufferedAmount > 0 && clock.now() < until ? terminateLater(until) : ws.terminate(),
+    );
+  }
+
   function sent() {
     if (!isFull || ws.bufferedAmount > fullBytes / 2) return;
     isFull = false;
@@ -89,8 +97,7 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
       // A socket that is not read would never get the answer.
       ws.resume();
       ws.close(code, shortened(reason));
-      cancelClose();
-      cancelClose = clock.after(SESSION_TIMES.close, () => ws.terminate());
+      terminateLater(clock.now() + SESSION_TIMES.linger);
     },
     pause: () => ws.pause(),
     resume: () => ws.resume(),
