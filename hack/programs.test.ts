@@ -20,8 +20,8 @@ function run(...args: string[]): Promise<{ code: number; out: string; err: strin
 }
 
 test.each(PROGRAMS)('%s runs from its sources', async (name) => {
-  const { code, out } = await run(join(BIN, `${name}.cjs`), '--help');
-  expect([code, out]).toEqual([0, expect.stringContaining(name)]);
+  const { code, out, err } = await run(join(BIN, `${name}.cjs`), '--help');
+  expect([code, out, err]).toEqual([0, expect.stringContaining(name), '']);
 });
 
 test.each(PROGRAMS)('%s names the Node version that it needs when Node is too old', async (name) => {

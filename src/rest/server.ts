@@ -115,6 +115,8 @@ export function createRestServer(options: RestServerOptions): RestServer {
     requestTimeout: limits.receiveMs,
     keepAliveTimeout: limits.keepAliveMs,
     connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
+    // Another protocol that a client offers, such as HTTP/2, is one that it can do without (RFC 9110, 7.8).
+    shouldUpgradeCallback: ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket',
   };
   function listener(request: IncomingMessage, response: ServerResponse): void {
     preamble(request, response, deps.clock());

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Connection, type ConnectionOptions, create_container, message, type Receiver, type Sender } from 'rhea';
+// A CommonJS module whose exports Node cannot name.
+import rhea, { type Connection, type ConnectionOptions, type Receiver, type Sender } from 'rhea';
 import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
@@ -87,7 +88,7 @@ function createSlot(options: AmqpBrokerOptions): Slot {
     cancel();
     let made: Connection;
     try {
-      const container = create_container({ id: options.name });
+      const container = rhea.create_container({ id: options.name });
       // What would be an exception without a listener.
       for (const event of [
         'error',
@@ -180,7 +181,7 @@ function createSlot(options: AmqpBrokerOptions): Slot {
       to.sender.send({
         content_type: 'application/octet-stream',
         application_properties: { ...next.properties },
-        body: message.data_section(Buffer.from(next.body.buffer, next.body.byteOffset, next.body.length)),
+        body: rhea.message.data_section(Buffer.from(next.body.buffer, next.body.byteOffset, next.body.length)),
       });
       to.cancel?.();
       to.cancel = undefined;

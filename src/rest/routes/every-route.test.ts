@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestClient, type TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
@@ -52,4 +54,14 @@ describe('every route', () => {
       expect(body.message).toContain(route.path);
     }
   });
+});
+
+test('a client that offers another protocol than WebSocket gets its response over HTTP/1.1', async () => {
+  await using own = createRestServer({ deps: createMemoryDependencies() });
+  own.http.on('upgrade', (_request, socket) => socket.destroy());
+  const { port } = await own.listen({ port: 0, host: '127.0.0.1' });
+  const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQCAAAA' };
+  const [response] = (await once(get({ port, path: '/api/v3/status', headers }), 'response')) as [IncomingMessage];
+  response.resume();
+  expect(response.statusCode).toBe(200);
 });
