@@ -119,7 +119,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
 
   function fresh(kind: Kind, name: string, draft: Draft): Item {
     const object = objectName(name);
-    return { kind, name, object, slot: name, born: ++born, draft, nodes: [], entries: [], version: 1 };
+    return { kind, name, object, slot: name, born: ++born, draft, nodes: [], entries: [], rebuilds: {}, version: 1 };
   }
 
   /** What the controller has assigned: it must be there once it has settled, be unique, and stay. */
@@ -183,6 +183,14 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
       isActivated: true,
       rebuilds: 0,
     };
+  }
+
+  function setEntries(application: Item, entries: readonly Entry[]): void {
+    for (const { name, rebuilds } of application.entries) application.rebuilds[name] = rebuilds;
+    application.entries = entries.map((entry) => ({
+      ...entry,
+      rebuilds: Math.max(entry.rebuilds, application.rebuilds[entry.name] ?? 0),
+    }));
   }
 
   /** kubectl names no template in these sequences. */
@@ -433,7 +441,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
         fleet.cluster.edit(object, (copy) => {
           (copy.spec as Json).microservices = kept.map((entry) => entrySpec(entry));
         });
-        before.entries = kept;
+        setEntries(before, kept);
       }
       return;
     }
@@ -460,7 +468,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
           refused: [...(before ? refusalsOf(before, after) : [isMissing('applications')]), ...templates],
           status: 204,
           apply: () => {
-            if (before) before.entries = kept;
+            if (before) setEntries(before, kept);
           },
         },
       );
@@ -520,7 +528,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
             : [{ status: 404, code: 'INVALID_MICROSERVICE_UUID' }],
         status: request.status ?? 204,
         apply: () => {
-          if (application) application.entries = entries;
+          if (application) setEntries(application, entries);
         },
       },
     );
@@ -541,7 +549,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
     if (surface === 'kubectl') {
       const object = application && stored(application);
       if (!object || exists || !application) return;
-      application.entries = [...application.entries, entry];
+      setEntries(application, [...application.entries, entry]);
       fleet.cluster.edit(object, (copy) => {
         const spec = copy.spec as { microservices?: unknown[] };
         spec.microservices = [...(spec.microservices ?? []), entrySpec(entry)];
@@ -564,7 +572,7 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
         ],
         status: 201,
         apply: () => {
-          if (application && after) application.entries = after.entries;
+          if (application && after) setEntries(application, after.entries);
         },
       },
     );

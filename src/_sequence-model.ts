@@ -70,6 +70,8 @@ export interface Item {
   nodes: readonly string[];
   /** of an application */
   entries: readonly Entry[];
+  /** of an application: rebuilds of removed entries by name, since a name can return */
+  rebuilds: Record<string, number>;
   /** of a volume mount */
   version: number;
   content?: string;
