@@ -121,6 +121,26 @@ describe('the chart renders', () => {
     await expect(env('--set', 'systemImages.bus.sparc=x')).rejects.toThrow(/sparc/);
   });
 
+  test('what is between replicas when the values name a router or the bus, and when it is required', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));
+    expect(await env('--set', 'relay.required=false')).not.toMatch(/SKERRY_RELAY|WS_HA/);
+    const router = await env('--set', 'relay.router.hosts={a,b:5672}', '--set', 'relay.router.secretName=certificates');
+    expect(router).toContain('{"name":"SKERRY_RELAY_ROUTER","value":"a,b:5672"}');
+    expect(router).toContain('{"name":"SKERRY_RELAY_ROUTER_CERTIFICATES","value":"/relay/router"}');
+    expect(router).toContain('{"name":"WS_HA_CROSS_REPLICA_REQUIRES_AMQP","value":"true"}');
+    const bus = await env(
+      '--set',
+      'relay.bus.urls={nats://bus:4222}',
+      '--set',
+      'relay.required=false,relay.failFast=false',
+    );
+    expect(bus).toContain('{"name":"SKERRY_RELAY_BUS","value":"nats://bus:4222"}');
+    expect(bus).toContain('{"name":"WS_HA_CROSS_REPLICA_REQUIRES_AMQP","value":"false"}');
+    expect(bus).toContain('{"name":"WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE","value":"false"}');
+    await expect(env('--set-string', 'relay.required=no')).rejects.toThrow(/required/);
+  });
+
   test('TLS when the values name a certificate', async () => {
     const deployment = async (...args: string[]) =>
       JSON.stringify((await render('--set', 'tls.secretName=cert', ...args)).find(({ kind }) => kind === 'Deployment'));

@@ -3,7 +3,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
 
-const WAIT_MS = 20_000;
+/** Less than a test may take, so that it is known what was waited for. */
+const WAIT_MS = 45_000;
 const NAMES = Object.fromEntries(Object.entries(FRAME_TYPES).map(([name, type]) => [type, name]));
 
 /** One end of a socket: the frames that have arrived, and how it was closed. */

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
 import type { AuditEvent } from '../domain/audit.ts';
-import { type Log, silentLog, systemClock } from '../kube/mod.ts';
+import { type Clock, type Log, silentLog, systemClock } from '../kube/mod.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
@@ -52,6 +52,36 @@ function makeObjects(further: number) {
   return { node, key, applications };
 }
 
+/** The clock of the system, except that a test can skip time that it would have to wait. */
+function createSkippingClock(): Clock & { skip(ms: number): void } {
+  let skipped = 0;
+  const alarms = new Set<{ at: number; ring(): void }>();
+  const now = () => systemClock.now() + skipped;
+  return {
+    now,
+    wall: () => systemClock.wall() + skipped,
+    after(ms, callback) {
+      const drop = () => {
+        alarms.delete(alarm);
+        cancel();
+      };
+      const ring = () => {
+        drop();
+        callback();
+      };
+      const alarm = { at: now() + ms, ring };
+      const cancel = systemClock.after(ms, ring);
+      alarms.add(alarm);
+      return drop;
+    },
+    skip(ms) {
+      skipped += ms;
+      const due = [...alarms].filter(({ at }) => at <= now()).sort((a, b) => a.at - b.at);
+      for (const alarm of due) if (alarms.has(alarm)) alarm.ring();
+    },
+  };
+}
+
 interface Seen {
   logged: string[];
   events: Omit<AuditEvent, 'id' | 'timestamp'>[];
@@ -69,7 +99,8 @@ async function startOne(
     isAlone,
     broker,
     isDirectToo,
-  }: { isAlone: boolean; broker?: Broker | undefined; isDirectToo?: boolean | undefined },
+    relayClock,
+  }: { isAlone: boolean; broker?: Broker | undefined; isDirectToo?: boolean | undefined; relayClock: Clock },
 ) {
   const log = new Proxy(silentLog, {
     get:
@@ -106,9 +137,8 @@ async function startOne(
   leaderServer.http.on('upgrade', internal.handle);
   const relay = broker
     ? createBrokerRelay({
-        ...{ broker, sessions, failsFast: true, isAlone: () => isAlone, clock: systemClock, log },
+        ...{ broker, sessions, failsFast: true, isAlone: () => isAlone, clock: relayClock, log },
         otherwise: isDirectToo ? internal : undefined,
-        times: { sign: 500, silent: 5_000, reach: 4_000, join: 500 },
       })
     : internal;
   const connections = new Set<Duplex>();
@@ -184,9 +214,10 @@ export async function startStack(options: StackOptions = {}) {
   const { replicas: count = 1, isLed = true, microservices = 0, makeBroker, isDirectToo } = options;
   const seen: Seen = { logged: [], events: [], recorded: [], measured: [] };
   const objects = makeObjects(microservices);
+  const relayClock = createSkippingClock();
   const replicas = await Promise.all(
     Array.from({ length: count }, () =>
-      startOne(objects, seen, { isAlone: count === 1, broker: makeBroker?.(), isDirectToo }),
+      startOne(objects, seen, { isAlone: count === 1, broker: makeBroker?.(), isDirectToo, relayClock }),
     ),
   );
   const [first] = replicas as [(typeof replicas)[number]];
@@ -233,6 +264,19 @@ export async function startStack(options: StackOptions = {}) {
     /** A socket that has to open, of the agent. */
     async agent(path: string, at = 0): Promise<Client> {
       return socketOf(await connect(`/agent${path}`, { authorization: `Bearer ${token()}` }, at));
+    },
+    /** Waits for what comes by itself, and skips the time that the relay over a broker would let pass until then. */
+    async skipUntil<T>(what: Promise<T>): Promise<T> {
+      let isDone = false;
+      const end = () => {
+        isDone = true;
+      };
+      what.then(end, end);
+      while (!isDone) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        if (!isDone) relayClock.skip(1_000);
+      }
+      return what;
     },
     token,
     /** A request of the agent over HTTP. */

@@ -26,6 +26,12 @@ const IDLE_MS = 300_000;
 /** until a connection stands, and until a message can be sent */
 const REACH_MS = 5_000;
 const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 5_000, jitter: 0.5 };
+/** until a connection counts as one that holds: a router may refuse after it has opened it */
+const HOLDS_MS = 5_000;
+/** between two lines of the log about the same trouble */
+const QUIET_MS = 600_000;
+const UNREACHABLE = 'The router between the replicas cannot be reached';
+const REFUSED = 'The router has closed an address of a session; the controller may have to be permitted to use it';
 const NON_DURABLE = 0;
 const terminus = (address: string) => ({ address, durable: NON_DURABLE, expiry_policy: 'link-detach' as const });
 
@@ -34,13 +40,33 @@ const terminus = (address: string) => ({ address, durable: NON_DURABLE, expiry_p
  * that was on its way is, too: the listeners hear of it, and are bound again.
  */
 export function createAmqpBroker(options: AmqpBrokerOptions): Broker {
-  const slots = Array.from({ length: CONNECTIONS }, () => createSlot(options));
+  const trouble = createTrouble(options);
+  const slots = Array.from({ length: CONNECTIONS }, () => createSlot(options, trouble));
   return {
     maxBytes: 2 ** 21,
     open: (address, listener) => (slots[slotOf(address.id)] as Slot).open(nameOf(address), listener),
     [Symbol.dispose]() {
       for (const slot of slots) slot[Symbol.dispose]();
     },
+  };
+}
+
+interface Trouble {
+  say(what: string, why: string): void;
+  /** It is over: the next time is news. */
+  forget(what: string): void;
+}
+
+/** What is wrong with one connection is wrong with the others, too: the log has one line of it. */
+function createTrouble({ clock, log }: AmqpBrokerOptions): Trouble {
+  const quietUntil = new Map<string, number>();
+  return {
+    say(what, why) {
+      if (clock.now() < (quietUntil.get(what) ?? Number.NEGATIVE_INFINITY)) return log.debug({ why }, what);
+      quietUntil.set(what, clock.now() + QUIET_MS);
+      log.warn({ why }, what);
+    },
+    forget: (what) => void quietUntil.delete(what),
   };
 }
 
@@ -73,8 +99,11 @@ interface Slot extends Disposable {
   open(address: string, listener: ChannelListener): ReturnType<Broker['open']>;
 }
 
-/** One connection, made when it is first needed, and again while something is bound to it. */
-function createSlot(options: AmqpBrokerOptions): Slot {
+/**
+ * One connection, made when it is first needed, and again while something is bound to it. One factory of more than a hundred
+ * lines, since receivers, senders and what waits for them all end with the connection.
+ */
+function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
   const { clock, log, random = Math.random } = options;
   const bounds = new Set<Bound>();
   let connection: Connection | undefined;
@@ -116,17 +145,19 @@ function createSlot(options: AmqpBrokerOptions): Slot {
       if (connection !== made) return;
       cancel();
       isOpen = true;
-      attempts = 0;
+      cancel = clock.after(HOLDS_MS, () => {
+        attempts = 0;
+        trouble.forget(UNREACHABLE);
+      });
       for (const bound of bounds) bind(made, bound);
     });
-    for (const event of ['disconnected', 'connection_close', 'connection_error', 'protocol_error', 'error'])
-      made.on(event, (context: { error?: Error }) => lost(`${event} ${context?.error?.message ?? ''}`.trim()));
+    for (const event of LOST_EVENTS) made.on(event, (context) => lost(whyOf(event, context)));
     cancel = clock.after(REACH_MS, () => !isOpen && lost('it does not answer'));
   }
 
   function retry(why: string) {
     attempts++;
-    if (attempts === 1 || attempts % 20 === 0) log.warn({ why }, 'The router between the replicas cannot be reached');
+    trouble.say(UNREACHABLE, why);
     cancel();
     cancel = clock.after(backoffDelay(RETRY, attempts, random), dial);
   }
@@ -151,13 +182,15 @@ function createSlot(options: AmqpBrokerOptions): Slot {
       bound.listener.up();
     });
     receiver.on('message', ({ message: received, delivery }) => {
-      const isTaken = isCurrent() && !!received && bound.listener.message(messageOf(received));
-      if (isTaken) delivery?.accept();
-      else delivery?.release();
+      // Its listener is gone: what is on its way to it goes back to the router.
+      if (!isCurrent() || !received) return void delivery?.release();
+      bound.listener.message(messageOf(received));
+      delivery?.accept();
     });
     for (const event of ['receiver_close', 'receiver_error'])
-      receiver.on(event, () => {
+      receiver.on(event, (context) => {
         if (!isCurrent()) return;
+        trouble.say(REFUSED, whyOf(event, context));
         drop(bound, 'the router has closed the address');
         clock.after(RETRY.maxMs, () => connection === to && isOpen && bounds.has(bound) && bind(to, bound));
       });
@@ -171,7 +204,11 @@ function createSlot(options: AmqpBrokerOptions): Slot {
     from.senders.set(address, made);
     sender.on('sendable', () => flush(from, made));
     for (const event of ['sender_close', 'sender_error'])
-      sender.on(event, () => from.senders.get(address) === made && restart(from, 'the router has closed the address'));
+      sender.on(event, (context) => {
+        if (from.senders.get(address) !== made) return;
+        trouble.say(REFUSED, whyOf(event, context));
+        restart(from, 'the router has closed the address');
+      });
     return made;
   }
 
@@ -235,6 +272,33 @@ function createSlot(options: AmqpBrokerOptions): Slot {
       bounds.clear();
     },
   };
+}
+
+/** A router that permits an address to none may end the session of the protocol, and with it all that is bound. */
+const LOST_EVENTS = [
+  'disconnected',
+  'connection_close',
+  'connection_error',
+  'session_close',
+  'session_error',
+  'protocol_error',
+  'error',
+];
+
+interface Failure {
+  message?: string;
+  condition?: string;
+  description?: string;
+}
+
+/** What the router says, or the system; nothing of it is secret. */
+function whyOf(
+  event: string,
+  context?: Partial<Record<'receiver' | 'sender' | 'session', { error?: unknown }>> & { error?: unknown },
+): string {
+  const found = [context, context?.receiver, context?.sender, context?.session].find((one) => one?.error)?.error;
+  const { message: text, condition, description } = (found ?? {}) as Failure;
+  return [event, condition, description ?? text].filter(Boolean).join(' ');
 }
 
 function hangUp(connection: Connection) {

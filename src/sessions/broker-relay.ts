@@ -3,7 +3,7 @@ import type { Clock, Log } from '../kube/mod.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES } from '../wire/sessions.ts';
 import { type Address, type Broker, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';
-import { createLink, LINK_TIMES, type Link, typeOf } from './link.ts';
+import { createLink, type Link, typeOf } from './link.ts';
 import { AWAY, isCloseCode, type Relay } from './relay.ts';
 import type { Joining, Sessions } from './sessions.ts';
 import type { Socket } from './socket.ts';
@@ -20,28 +20,26 @@ export interface BrokerRelayOptions {
   isAlone(): boolean;
   clock: Clock;
   log: Log;
-  times?: Readonly<Record<keyof typeof BROKER_RELAY_TIMES, number>>;
 }
 
-const BROKER_RELAY_TIMES = {
-  ...LINK_TIMES,
+const TIMES = {
   /** until the other replica has answered, and until the broker is reached */
   reach: 5_000,
   /** between two messages that say that an agent has connected */
   join: 1_000,
 } as const;
 
-const LOG_TYPES: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_LINE]);
+const LEFT_OUT_TYPES: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_LINE, FRAME_TYPES.LOG_ERROR]);
 const LEFT_OUT = 'lines are left out, since the replicas of the controller exchange them too slowly';
 
 /** One factory of more than a hundred lines, since both ends of a link share their broker. */
 export function createBrokerRelay(options: BrokerRelayOptions): Relay {
-  const { broker, sessions, otherwise, failsFast, isAlone, clock, log, times = BROKER_RELAY_TIMES } = options;
+  const { broker, sessions, otherwise, failsFast, isAlone, clock, log } = options;
   const agents = new Set<Socket>();
   let isDraining = false;
 
   const linkTo = (link: string, send: (said: Envelope) => void): Link =>
-    createLink({ link, send, maxBytes: broker.maxBytes, clock, times });
+    createLink({ link, send, maxBytes: broker.maxBytes, clock });
 
   /** The end of the user: listens for agents while the session lasts, and until their links are over. */
   function expect(id: string, kind: Joining['kind']): () => void {
@@ -82,7 +80,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
         },
         message(message) {
           const said = readEnvelope(message);
-          if (!said) return true;
+          if (!said) return;
           if (said.op === 'join') join(said.link, askedOf(said.asked));
           const link = links.get(said.link);
           // It was lost here: its other side is to connect again.
@@ -96,7 +94,6 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
               code: CLOSE_CODES.tryAgainLater,
               reason: AWAY,
             });
-          return !isStopped || !!link;
         },
         down(reason) {
           log.debug({ session: id, reason }, 'The relay of a session is away');
@@ -104,7 +101,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
         },
       },
     );
-    const cancel = clock.after(times.reach, () => {
+    const cancel = clock.after(TIMES.reach, () => {
       if (wasUp || isStopped || !failsFast || kind !== 'exec' || isAlone() || sessions.hasAgent(id)) return;
       sessions.end(id, 'the router or bus between the replicas cannot be reached', CLOSE_CODES.tryAgainLater);
     });
@@ -122,18 +119,19 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
     let isOver = false;
     let isFull = false;
     let isDropping = false;
+    /** links in a row that nothing was heard of */
+    let failures = 0;
     agents.add(agent);
     agent.pause();
     agent.listen({
       message(data, isBinary) {
         if (!isBinary || !link) return;
         // Reading goes on: lines are left out, as they are for a user who reads slowly.
-        if (kind === 'log' && isFull && LOG_TYPES.has(typeOf(data))) {
+        if (kind === 'log' && isFull && LEFT_OUT_TYPES.has(typeOf(data))) {
           if (!isDropping) link.socket.send(encodeFrame({ type: FRAME_TYPES.LOG_ERROR, data: Buffer.from(LEFT_OUT) }));
           isDropping = true;
           return;
         }
-        isDropping = false;
         link.socket.send(data);
       },
       full: () => link?.socket.pause(),
@@ -158,7 +156,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
       otherwise.connect(agent, address, asked);
     }
 
-    let cancelReach = clock.after(times.reach, unreachable);
+    let cancelReach = clock.after(TIMES.reach, unreachable);
 
     function begin() {
       const name = randomUUID();
@@ -171,21 +169,20 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
       function join() {
         if (current.isHeard) return;
         send({ link: name, op: 'join', kind, asked: JSON.stringify(asked) });
-        cancelJoin = clock.after(times.join, join);
+        cancelJoin = clock.after(TIMES.join, join);
       }
 
       const channel = broker.open(at, {
         up: join,
         message(message) {
           const said = readEnvelope(message);
-          if (!said) return true;
+          if (!said) return;
           const wasHeard = current.isHeard;
           current.receive(said);
           if (!wasHeard && current.isHeard && !isOver && link === current) {
             cancelReach();
             agent.resume();
           }
-          return true;
         },
         down(reason) {
           cancelJoin();
@@ -200,7 +197,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
           if (kind === 'exec') agent.pause();
         },
         drained() {
-          isFull = false;
+          isFull = isDropping = false;
           if (kind === 'exec') agent.resume();
         },
         closed(code = 0, reason = '') {
@@ -214,12 +211,13 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
           }
           // The broker may be back in a moment. The agent sends nothing meanwhile.
           agent.pause();
-          isFull = false;
+          isFull = isDropping = false;
+          failures = current.isHeard ? 0 : failures + 1;
           if (current.isHeard) {
             cancelReach();
-            cancelReach = clock.after(times.reach, unreachable);
+            cancelReach = clock.after(TIMES.reach, unreachable);
           }
-          clock.after(times.join / 10, () => !isOver && begin());
+          clock.after(Math.min(TIMES.join, (TIMES.join / 10) * 2 ** failures), () => !isOver && begin());
         },
       });
     }

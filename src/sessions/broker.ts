@@ -20,8 +20,7 @@ interface Channel {
 export interface ChannelListener {
   /** What is sent to the address arrives from now on. */
   up(): void;
-  /** Returns false when there is nothing here that could take it. */
-  message(message: BrokerMessage): boolean;
+  message(message: BrokerMessage): void;
   /** Messages may have been lost, and more will be until `up`. */
   down(reason: string): void;
 }

@@ -1,5 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { connect, credsAuthenticator, headers, type MsgHdrs, type NatsConnection, type Subscription } from 'nats';
+import {
+  connect,
+  credsAuthenticator,
+  ErrorCode,
+  headers,
+  type MsgHdrs,
+  type NatsConnection,
+  type Subscription,
+} from 'nats';
 import type { Clock, Log } from '../kube/mod.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
@@ -74,8 +82,9 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
       lost(String(error ?? 'it was closed'));
       if (!isDisposed && bounds.size > 0) void dial();
     });
-    for await (const { type } of made.status()) {
+    for await (const { type, data } of made.status()) {
       if (connection !== made) return;
+      if (data === ErrorCode.PermissionsViolation) refused(new Error(data));
       if (type === 'disconnect') lost('the connection is lost');
       if (type === 'reconnect') bindAll(made);
     }
@@ -109,13 +118,15 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
       });
     const isFlushed = await flushed(made);
     if (!isFlushed || connection !== made || !isConnected || !bounds.has(bound) || bound.isUp) return;
+    // The server has refused it.
+    if (bound.subscription.isClosed()) return;
     bound.isUp = true;
     bound.listener.up();
   }
 
   function refused(error: Error) {
-    if (!wasRefused)
-      log.warn({ err: error }, 'The message bus refuses what sessions need: the permission is controller.relay.v1.>');
+    const level = wasRefused ? 'debug' : 'warn';
+    log[level]({ err: error }, 'The message bus refuses what sessions need: the permission is controller.relay.v1.>');
     wasRefused = true;
   }
 

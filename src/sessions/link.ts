@@ -24,7 +24,6 @@ export interface LinkOptions {
   /** bytes of one message of the broker */
   maxBytes: number;
   clock: Clock;
-  times?: Readonly<Record<'sign' | 'silent', number>>;
 }
 
 export const LINK_TIMES = {
@@ -43,7 +42,7 @@ const MESSAGE_BYTES = 256;
 type Ordered = Extract<Envelope, { op: 'frame' | 'close' }>;
 
 /** One factory of more than a hundred lines, since both directions end together. */
-export function createLink({ link, send, maxBytes, clock, times = LINK_TIMES }: LinkOptions): Link {
+export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   let listener: SocketListener | undefined;
   let isOver = false;
   let isClosing = false;
@@ -62,7 +61,7 @@ export function createLink({ link, send, maxBytes, clock, times = LINK_TIMES }: 
   let heldBytes = 0;
   let isPaused = false;
   let parts: Uint8Array[] = [];
-  let cancelSign = clock.after(times.sign, sign);
+  let cancelSign = clock.after(LINK_TIMES.sign, sign);
   let cancelClose = () => {};
 
   function over(code?: number, reason?: string) {
@@ -81,9 +80,9 @@ export function createLink({ link, send, maxBytes, clock, times = LINK_TIMES }: 
   }
 
   function sign() {
-    if (clock.now() - heardAt >= times.silent) return over();
+    if (clock.now() - heardAt >= LINK_TIMES.silent) return over();
     sayTaken();
-    cancelSign = clock.after(times.sign, sign);
+    cancelSign = clock.after(LINK_TIMES.sign, sign);
   }
 
   function take(one: Ordered) {

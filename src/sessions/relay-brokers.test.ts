@@ -2,11 +2,12 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'nod
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { startNats } from '../../hack/nats.ts';
 import { freePort } from '../../hack/ports.ts';
 import { startRabbitmq } from '../../hack/rabbitmq.ts';
+import { until } from '../kube/_util.ts';
 import { silentLog, systemClock } from '../kube/mod.ts';
 import { type Brokers, relayContract } from './_relay-contract.ts';
 import { createAmqpBroker } from './amqp-broker.ts';
@@ -24,8 +25,8 @@ async function createGate(upstream: number) {
   const open = new Set<Socket>();
   let server: Server | undefined;
   const start = async () => {
-    server = createServer((socket) => {
-      const other = connect(upstream, '127.0.0.1');
+    server = createServer({ noDelay: true }, (socket) => {
+      const other = connect({ port: upstream, host: '127.0.0.1', noDelay: true });
       for (const one of [socket, other]) {
         open.add(one);
         one.on('error', () => {});
@@ -106,4 +107,29 @@ describe.skipIf(!isNightly)('the message bus with the credentials of the account
       [Symbol.asyncDispose]: () => nats[Symbol.asyncDispose](),
     };
   });
+});
+
+describe.skipIf(!isNightly)('credentials of the bus without the permission for sessions', () => {
+  test('make no end of a session reachable, and the log says so once', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'skerry-relay-'));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    await using nats = await startNats({ dir, subjects: ['other.>'] });
+    const lines: string[] = [];
+    const note =
+      (level: string) =>
+      ({ err }: { err?: unknown }) =>
+        void lines.push(`${level} ${String(err)}`);
+    const log = { ...silentLog, debug: note('debug'), warn: note('warn') };
+    const servers = [`nats://127.0.0.1:${nats.port}`];
+    using broker = createBusBroker({ servers, credentials: nats.credentials, clock: systemClock, log });
+    const seen: string[] = [];
+    // What the bus answers to one of them has arrived when it refuses the next.
+    for (const id of ['a', 'b', 'c']) {
+      const note = (what: string) => () => void seen.push(`${id} ${what}`);
+      broker.open({ kind: 'exec', id, end: 'user' }, { up: note('up'), message: note('message'), down: note('down') });
+      await until(`the refusal of ${id}`, () => lines.some((line) => line.includes(`.exec.${id}.user`)));
+    }
+    expect(seen.filter((one) => !one.startsWith('c'))).toEqual([]);
+    expect(lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
+  }, 120_000);
 });

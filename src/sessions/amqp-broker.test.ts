@@ -1,0 +1,141 @@
+import type { AddressInfo } from 'node:net';
+import rhea, { type EventContext } from 'rhea';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createVirtualClock, until } from '../kube/_util.ts';
+import { type Log, silentLog } from '../kube/mod.ts';
+import { createAmqpBroker } from './amqp-broker.ts';
+import type { Address, BrokerMessage } from './broker.ts';
+
+/**
+ * Against the other end of the same library, which speaks AMQP 1.0 over a real connection and does what a test wants a router
+ * to do. Real routers are in relay-brokers.test.ts.
+ */
+const USER: Address = { kind: 'exec', id: 's', end: 'user' };
+
+async function startRouter(on: Record<string, (context: EventContext) => void> = {}, admits = () => true) {
+  const container = rhea.create_container({ id: 'router' });
+  let connections = 0;
+  container.sasl_server_mechanisms.enable_plain(admits);
+  for (const event of ['error', 'connection_error', 'protocol_error', 'session_error', 'sender_error', 'disconnected'])
+    container.on(event, () => {});
+  for (const [event, listener] of Object.entries(on)) container.on(event, listener);
+  const server = container.listen({ port: 0, host: '127.0.0.1' });
+  server.on('connection', () => {
+    connections++;
+  });
+  await until('the router to listen', () => server.listening);
+  const clock = createVirtualClock();
+  const lines: string[] = [];
+  const note =
+    (level: string) =>
+    ({ why }: { why?: unknown }, message: string) =>
+      void (why && lines.push(`${level} ${message}: ${String(why)}`));
+  const log: Log = { ...silentLog, debug: note('debug'), warn: note('warn') };
+  const broker = createAmqpBroker({
+    hosts: [{ host: '127.0.0.1', port: (server.address() as AddressInfo).port }],
+    login: { username: 'controller', password: 'secret' },
+    name: 'replica',
+    random: () => 0,
+    clock,
+    log,
+  });
+  onTestFinished(() => {
+    broker[Symbol.dispose]();
+    server.close();
+  });
+  /** What is said of the address, and what arrives. */
+  const seen: string[] = [];
+  const open = (message: (got: BrokerMessage) => void = () => {}) =>
+    broker.open(USER, {
+      up: () => void seen.push('up'),
+      message(got) {
+        seen.push(String(got.properties.op));
+        message(got);
+      },
+      down: () => void seen.push('down'),
+    });
+  return { clock, lines, open, seen, count: () => connections };
+}
+
+const warnings = (lines: string[]) => lines.filter((line) => line.startsWith('warn'));
+
+describe('a router that refuses', () => {
+  test('the login is asked with growing pauses, and the log says so once', async () => {
+    const router = await startRouter({}, () => false);
+    router.open();
+    for (const [i, pause] of [200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
+      await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
+      await router.clock.advance(pause - 1);
+      expect(router.count()).toBe(i + 1);
+      await router.clock.advance(1);
+      await until(`attempt ${i + 2}`, () => router.count() === i + 2);
+    }
+    expect(warnings(router.lines)).toEqual([expect.stringMatching(/cannot be reached: .*Failed to authenticate/)]);
+    expect(router.lines.join()).not.toContain('secret');
+    expect(router.seen).toEqual([]);
+  });
+
+  test('an address is asked again after 5 s, and the log has its reason once', async () => {
+    let count = 0;
+    const router = await startRouter({
+      sender_open({ sender }) {
+        count++;
+        sender?.close({ condition: 'amqp:unauthorized-access', description: 'no permission for user-s' });
+      },
+    });
+    router.open();
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      await until(`refusal ${attempt}`, () => router.lines.length === attempt);
+      expect(count).toBe(attempt);
+      await router.clock.advance(4_999);
+      expect(count).toBe(attempt);
+      await router.clock.advance(1);
+    }
+    expect(warnings(router.lines)).toEqual([
+      expect.stringContaining('amqp:unauthorized-access no permission for user-s'),
+    ]);
+    expect(router.count()).toBe(1);
+  });
+
+  test('an address by the end of the whole session of the protocol is asked again, with growing pauses', async () => {
+    const router = await startRouter({
+      sender_open({ session }) {
+        session?.close({ condition: 'amqp:unauthorized-access', description: 'no permission for user-s' });
+      },
+    });
+    router.open();
+    for (const [i, pause] of [200, 400, 800].entries()) {
+      await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
+      await router.clock.advance(pause);
+      await until(`attempt ${i + 2}`, () => router.count() === i + 2);
+    }
+    expect(warnings(router.lines)).toEqual([
+      expect.stringContaining('amqp:unauthorized-access no permission for user-s'),
+    ]);
+  });
+
+  test('and later does not: the address is heard', async () => {
+    let admits = false;
+    const router = await startRouter({}, () => admits);
+    router.open();
+    await until('a failure', () => router.lines.length === 1);
+    admits = true;
+    await router.clock.advance(200);
+    await until('the address', () => router.seen.includes('up'));
+  });
+});
+
+test('what is on its way to a listener that is gone goes back to the router, what it has heard does not', async () => {
+  const states: string[] = [];
+  const router = await startRouter({
+    sender_open({ sender }) {
+      for (const op of ['first', 'second', 'third']) sender?.send({ application_properties: { op }, body: 'x' });
+    },
+    accepted: () => void states.push('accepted'),
+    released: () => void states.push('released'),
+  });
+  const channel = router.open(() => channel.close());
+  await until('all three', () => states.length === 3);
+  expect(states).toEqual(['accepted', 'released', 'released']);
+  expect(router.seen).toEqual(['up', 'first']);
+});
