@@ -60,7 +60,6 @@ export async function startInMemoryController(
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
-  const stop = new AbortController();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
   const objectsRead = watchStores(stores);
@@ -114,37 +113,44 @@ export async function startInMemoryController(
   );
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const depths = new Map<string, number>();
-  const runs = runControllers(
-    {
-      namespace: NAMESPACE,
-      client,
-      stores,
-      kinds: KINDS,
-      lookups: createLookups(stores),
-      observations: agents.observations,
-      desired: (node) => agents.routes.desired(nodeUuid(node)),
-      provisioned: provisioning,
-      liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
-      listeningSince,
-      ids,
-      systemImages,
-      ...(sessions && { sessions }),
-      templates: createRenderer(),
-      events: {
-        record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
-        [Symbol.asyncDispose]: async () => {},
+  /** The reconcilers of a leader whose term begins now. */
+  function lead() {
+    const stop = new AbortController();
+    const listeningSince = time.now;
+    const runs = runControllers(
+      {
+        namespace: NAMESPACE,
+        client,
+        stores,
+        kinds: KINDS,
+        lookups: createLookups(stores),
+        observations: agents.observations,
+        desired: (node) => agents.routes.desired(nodeUuid(node)),
+        provisioned: provisioning,
+        liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
+        listeningSince,
+        ids,
+        systemImages,
+        ...(sessions && { sessions }),
+        templates: createRenderer(),
+        events: {
+          record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
+          [Symbol.asyncDispose]: async () => {},
+        },
+        self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: NAMESPACE } },
+        log: silentLog,
+        metrics: { queueDepth: ({ controller }, depth) => void depths.set(controller, depth) },
+        clock,
       },
-      self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: NAMESPACE } },
-      log: silentLog,
-      metrics: { queueDepth: ({ controller }, depth) => void depths.set(controller, depth) },
-      clock,
-    },
-    stop.signal,
-  );
-  started.defer(async () => {
-    stop.abort();
-    await runs;
-  });
+      stop.signal,
+    );
+    return async () => {
+      stop.abort();
+      await runs;
+    };
+  }
+  let end = lead();
+  started.defer(() => end());
 
   const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
   const spare = node(size);
@@ -243,6 +249,13 @@ export async function startInMemoryController(
     }
   }
 
+  /** Another replica leads, and knows of its predecessor what the API server has. */
+  async function nextTerm() {
+    await end();
+    end = lead();
+    await settle();
+  }
+
   /** Removes everything that is neither built in nor there from the start. */
   async function reset() {
     await idle();
@@ -291,6 +304,7 @@ export async function startInMemoryController(
     poll,
     settle,
     idle,
+    nextTerm,
     reset,
     /** what a node is to have */
     desired: (uuid: string) => agents.routes.desired(uuid),

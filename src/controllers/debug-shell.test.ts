@@ -93,6 +93,48 @@ test('a leader that does not know all sessions yet removes no debug shell', asyn
   expect(shell()).toBeUndefined();
 });
 
+test('a new leader leaves a shell past its time for a minute, in which its user comes again', async () => {
+  await ask();
+  await begin();
+  await after(90 * MINUTE);
+  sessions.open.length = 0;
+  await fleet.nextTerm();
+  expect(shell()).toBeDefined();
+  await begin();
+  await after(MINUTE * 2);
+  expect(shell()).toBeDefined();
+  await end();
+  await after(MINUTE);
+  expect(shell()).toBeUndefined();
+});
+
+test('a new leader removes a shell past its time after a minute without a session', async () => {
+  await ask();
+  await begin();
+  await after(90 * MINUTE);
+  sessions.open.length = 0;
+  await fleet.nextTerm();
+  await after(MINUTE);
+  expect(shell()).toBeUndefined();
+});
+
+test('an application of users with the annotations of a debug shell stays as it is', async () => {
+  await ask();
+  const copy = structuredClone(shell()) as Application;
+  const metadata = { name: 'mine', namespace: NAMESPACE, annotations: copy.metadata.annotations };
+  const [entry] = copy.spec.microservices ?? [];
+  const { uuid: _, ...fields } = entry ?? { name: 'debug' };
+  await fleet.cluster.client.create(fleet.stores.applications.resource, {
+    apiVersion: copy.apiVersion,
+    kind: copy.kind,
+    metadata,
+    spec: { isActivated: true, microservices: [fields] },
+  } as unknown as Application);
+  await after(120 * MINUTE);
+  expect(shell()).toBeUndefined();
+  expect(fleet.stores.applications.get(NAMESPACE, 'mine')?.spec.microservices).toHaveLength(1);
+});
+
 test('an application that has other microservices by then stays, without the shell', async () => {
   await ask();
   const router = { name: 'router', agent: { uuid: uuid() }, images: { amd64: 'r:1' } };

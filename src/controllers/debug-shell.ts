@@ -1,6 +1,6 @@
 import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { debugShellGoesAt, debugShellOf, withoutDebugShell } from '../domain/debug-shell.ts';
+import { debugShellGoesAt, debugShellOf, isTimedDebugShell, withoutDebugShell } from '../domain/debug-shell.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
@@ -23,10 +23,9 @@ const UNKNOWN_MS = 2_000;
 
 /** Removes debug shells that are not in use any more, and the application with them when it was made for that. */
 export function createDebugShellController(deps: ControllerDependencies): Controller {
-  const { client, stores, lookups, sessions, clock, log, metrics } = deps;
+  const { client, stores, lookups, sessions, listeningSince, clock, log, metrics } = deps;
   /** when the last session of a shell ended, as this leader saw it; infinite while there is one */
   const endedAt = new Map<string, number>();
-  const isTimed = ({ metadata }: Application) => metadata.annotations?.[ANNOTATIONS.debugUntil] !== undefined;
 
   function isUsed(application: Application): boolean {
     const { uuid, node } = debugShellOf(application) ?? {};
@@ -53,7 +52,7 @@ export function createDebugShellController(deps: ControllerDependencies): Contro
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const { namespace, name } = parseKey(key);
     const application = stores.applications.get(namespace, name);
-    if (!application || application.metadata.deletionTimestamp || !isTimed(application)) {
+    if (!application || application.metadata.deletionTimestamp || !isTimedDebugShell(application)) {
       endedAt.delete(key);
       return done();
     }
@@ -63,7 +62,7 @@ export function createDebugShellController(deps: ControllerDependencies): Contro
       return requeueAfter(CHECK_MS);
     }
     if (endedAt.get(key) === Number.POSITIVE_INFINITY) endedAt.set(key, clock());
-    const goesAt = debugShellGoesAt(application, endedAt.get(key));
+    const goesAt = debugShellGoesAt(application, { sessionEndedAt: endedAt.get(key), since: listeningSince });
     if (goesAt === undefined) return done();
     if (goesAt > clock()) return requeueAfter(goesAt - clock());
     await remove(application, signal);
@@ -78,7 +77,7 @@ export function createDebugShellController(deps: ControllerDependencies): Contro
       const listen = (uuid: string) => {
         const node = lookups.nodeByUuid(uuid);
         for (const application of node ? applicationsOn(stores, node) : [])
-          if (isTimed(application)) enqueue(keyOf(application), false);
+          if (isTimedDebugShell(application)) enqueue(keyOf(application), false);
       };
       return sessions?.subscribe(listen) ?? { [Symbol.dispose]: () => {} };
     },
@@ -88,7 +87,7 @@ export function createDebugShellController(deps: ControllerDependencies): Contro
     name: 'debug-shell',
     watches: [
       watching(stores.applications, ({ key, object, previous }) =>
-        isTimed(object) || (previous && isTimed(previous)) ? [key] : [],
+        isTimedDebugShell(object) || (previous && isTimedDebugShell(previous)) ? [key] : [],
       ),
       watchSessions,
     ],

@@ -1,6 +1,8 @@
 import { ANNOTATIONS, API_VERSION, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import { canonicalJson } from '../wire/digest.ts';
 import { conflict } from './errors.ts';
+import { normalEntry } from './microservice/normal-form.ts';
 import { entryUuid, nodeUuid, objectName, v3Name } from './names.ts';
 
 /**
@@ -13,8 +15,8 @@ import { entryUuid, nodeUuid, objectName, v3Name } from './names.ts';
 const DEBUG_SHELL_MS = 60 * 60_000;
 /** It goes this time after its last session ended: a user whose replica shut down comes again. */
 const AFTER_SESSION_MS = 60_000;
-/** Another request within this time writes nothing. */
-const REPEATED_MS = 30_000;
+/** Another request within this time writes nothing; short, since a session that ends meanwhile counts as the last one. */
+const REPEATED_MS = 2_000;
 
 const { id: CATALOG_ID, name: NAME } = BUILT_IN_CATALOG_ITEMS.debug;
 
@@ -49,7 +51,10 @@ export function newDebugShell(asked: Asked): Application {
   } as Application;
 }
 
-/** The application with a debug shell; the same one when that changes nothing. A shell without a time stays without one. */
+/**
+ * The application with a debug shell that runs on the node; the same one when that changes nothing. A shell without a time
+ * stays without one.
+ */
 export function withDebugShell(application: Application, asked: Asked): Application {
   if (application.spec.isSystem !== true)
     throw conflict(
@@ -58,18 +63,46 @@ export function withDebugShell(application: Application, asked: Asked): Applicat
     );
   const { microservices = [] } = application.spec;
   const known = entryOf(application);
-  const entry = known && !isOther(known, asked.image) ? known : { ...known, ...newEntry(asked) };
+  const entry = known ? asAsked(known, asked) : newEntry(asked);
+  const isStopped = application.spec.isActivated === false;
   const kept = application.metadata.annotations?.[ANNOTATIONS.debugUntil];
   const isKept = known !== undefined && kept === undefined;
   const isRecent = kept !== undefined && asked.now + DEBUG_SHELL_MS - Date.parse(kept) < REPEATED_MS;
-  if (entry === known && (isKept || isRecent)) return application;
+  if (entry === known && !isStopped && (isKept || isRecent)) return application;
   const annotations: Record<string, string> = isKept ? {} : { [ANNOTATIONS.debugUntil]: until(asked.now) };
   return {
     ...application,
     metadata: { ...application.metadata, annotations: { ...application.metadata.annotations, ...annotations } },
-    spec: { ...application.spec, microservices: [...microservices.filter((one) => one !== known), entry] },
+    spec: {
+      ...application.spec,
+      isActivated: true,
+      microservices: [...microservices.filter((one) => one !== known), entry],
+    },
   };
 }
+
+/**
+ * The application whose debug shell has ended; the same one when it has none. Its annotations let the leader do the rest, which
+ * deletes the application only as it then is.
+ */
+export function withEndedDebugShell(application: Application, now: number): Application {
+  const { annotations = {} } = application.metadata;
+  const { microservices = [] } = application.spec;
+  const others = microservices.filter(({ name }) => name !== NAME);
+  const isTimed = annotations[ANNOTATIONS.debugUntil] !== undefined;
+  const isEnded = others.length === microservices.length;
+  if (isEnded && (isTimed || annotations[ANNOTATIONS.madeFor] === undefined)) return application;
+  const time: Record<string, string> = isTimed ? {} : { [ANNOTATIONS.debugUntil]: new Date(now).toISOString() };
+  return {
+    ...application,
+    metadata: { ...application.metadata, annotations: { ...annotations, ...time } },
+    spec: { ...application.spec, microservices: others },
+  };
+}
+
+/** Whether the debug shell of an application has a time; users' applications have none, whatever annotations they copied. */
+export const isTimedDebugShell = ({ metadata, spec }: Application): boolean =>
+  spec.isSystem === true && metadata.annotations?.[ANNOTATIONS.debugUntil] !== undefined;
 
 /** The application without its debug shell; undefined when it is to go with it. */
 export function withoutDebugShell(application: Application): Application | undefined {
@@ -90,8 +123,14 @@ export function withoutDebugShell(application: Application): Application | undef
   };
 }
 
-/** When a debug shell that is not in use goes (Unix ms); undefined when nothing of it is to go. */
-export function debugShellGoesAt(application: Application, sessionEndedAt: number | undefined): number | undefined {
+/**
+ * When a debug shell that is not in use goes (Unix ms); undefined when nothing of it is to go. A leader does not know what
+ * ended before it began to lead at `since`.
+ */
+export function debugShellGoesAt(
+  application: Application,
+  { sessionEndedAt, since = 0 }: { sessionEndedAt?: number | undefined; since?: number },
+): number | undefined {
   const text = application.metadata.annotations?.[ANNOTATIONS.debugUntil];
   if (text === undefined) return undefined;
   const time = Date.parse(text);
@@ -99,10 +138,23 @@ export function debugShellGoesAt(application: Application, sessionEndedAt: numbe
   if (Number.isNaN(time) || !entryOf(application)) return 0;
   // Asked for after its last session, it has its whole time again.
   const isAskedAgain = sessionEndedAt !== undefined && time - DEBUG_SHELL_MS > sessionEndedAt;
-  return sessionEndedAt === undefined || isAskedAgain ? time : sessionEndedAt + AFTER_SESSION_MS;
+  if (sessionEndedAt === undefined) return Math.max(time, since + AFTER_SESSION_MS);
+  return isAskedAgain ? time : sessionEndedAt + AFTER_SESSION_MS;
 }
 
 const until = (now: number) => new Date(now + DEBUG_SHELL_MS).toISOString();
+
+/** The entry, if it is a debug shell that runs on this node as asked; else one that does, with its uuid and, unless asked, its image. */
+function asAsked(known: MicroserviceEntry, asked: Asked): MicroserviceEntry {
+  const wanted = newEntry(asked);
+  const runs =
+    known.agent?.uuid === wanted.agent?.uuid &&
+    known.isActivated !== false &&
+    canonicalJson(normalEntry(known).container) === canonicalJson(normalEntry(wanted).container);
+  if (runs && !isOther(known, asked.image)) return known;
+  const images = asked.image === undefined ? (known.images ?? wanted.images) : wanted.images;
+  return { ...wanted, ...(known.uuid !== undefined && { uuid: known.uuid }), images };
+}
 
 const isOther = ({ images = {} }: MicroserviceEntry, image: string | undefined) =>
   image !== undefined && (images.amd64 !== image || images.catalogId !== undefined);

@@ -64,10 +64,25 @@ test('POST again makes the time longer and changes nothing else', async () => {
   expect(stored()?.metadata.annotations?.[ANNOTATIONS.debugUntil]).toBe(new Date(now + 60 * 60_000).toISOString());
 });
 
-test('two POSTs at once make one shell', async () => {
+test('two POSTs at once make one shell, also when both saw no application', async () => {
+  const { create } = deps.applications;
+  const arrived = Promise.withResolvers<void>();
+  let count = 0;
+  // Neither creates before the other is about to.
+  deps.applications.create = async (application, signal) => {
+    if (++count === 2) arrived.resolve();
+    await arrived.promise;
+    return create(application, signal);
+  };
+  using _ = {
+    [Symbol.dispose]() {
+      deps.applications.create = create;
+    },
+  };
   const both = await Promise.all([ask(), ask()]);
   expect(both.map(({ status }) => status)).toEqual([204, 204]);
   expect(stored()?.spec.microservices).toHaveLength(1);
+  expect(count).toBe(2);
 });
 
 test('POST takes an image of its own, and refuses a text that is none', async () => {
@@ -121,8 +136,71 @@ test('DELETE removes the shell and leaves the other microservices of the applica
   expect(stored()?.spec.microservices).toMatchObject([{ name: 'router' }]);
 });
 
-test('DELETE removes an application that was made for the shell', async () => {
+test('DELETE leaves an application that was made for the shell to the leader, without a microservice', async () => {
   await ask();
   expect((await sre.delete(`/node/${uuid}/exec`)).status).toBe(204);
-  expect(stored()).toBeUndefined();
+  expect(stored()?.spec.microservices).toEqual([]);
+  expect(stored()?.metadata.annotations).toMatchObject({ [ANNOTATIONS.madeFor]: 'debug' });
+  expect((await ask()).status).toBe(204);
+  expect(stored()?.spec.microservices).toHaveLength(1);
+});
+
+/** Another client writes the application once, after the next request has read it. */
+function meanwhile(write: (application: Application) => Promise<unknown>): Disposable {
+  const { read } = deps.applications;
+  let isDone = false;
+  deps.applications.read = async (name, signal) => {
+    const found = await read(name, signal);
+    if (found && !isDone) {
+      isDone = true;
+      await write(found);
+    }
+    return found;
+  };
+  return {
+    [Symbol.dispose]() {
+      deps.applications.read = read;
+    },
+  };
+}
+const withRouter = (application: Application): Application => {
+  const router = { name: 'router', agent: { uuid }, images: { amd64: 'r:1' } };
+  const microservices = [...(application.spec.microservices ?? []), router];
+  return { ...application, spec: { ...application.spec, microservices } };
+};
+const replace = (application: Application) => deps.applications.replace(application, AbortSignal.timeout(5_000));
+
+test('DELETE leaves a microservice that was added to the application meanwhile', async () => {
+  await ask();
+  using _ = meanwhile((application) => replace(withRouter(application)));
+  expect((await sre.delete(`/node/${uuid}/exec`)).status).toBe(204);
+  expect(stored()?.spec.microservices).toMatchObject([{ name: 'router' }]);
+});
+
+test('DELETE removes a shell that was not alone in the application and meanwhile is', async () => {
+  await ask();
+  const alone = (stored() as Application).spec;
+  await replace(withRouter(stored() as Application));
+  using _ = meanwhile((application) => replace({ ...application, spec: alone }));
+  expect((await sre.delete(`/node/${uuid}/exec`)).status).toBe(204);
+  expect(stored()?.spec.microservices).toEqual([]);
+});
+
+test('POST makes the application again that the leader deleted meanwhile', async () => {
+  await ask();
+  expect((await sre.delete(`/node/${uuid}/exec`)).status).toBe(204);
+  using _ = meanwhile((application) => deps.applications.delete(application, AbortSignal.timeout(5_000)));
+  expect((await ask()).status).toBe(204);
+  expect(stored()?.spec.microservices).toHaveLength(1);
+});
+
+test('POST lets the shell run on a node that was made again under its name', async () => {
+  await ask();
+  const known = stored() as Application;
+  const [entry] = known.spec.microservices ?? [];
+  const gone = { ...entry, agent: { uuid: '44444444-4444-4444-8444-444444444444' }, isActivated: false };
+  await replace({ ...known, spec: { ...known.spec, microservices: [gone] } } as Application);
+  expect((await ask()).status).toBe(204);
+  expect(stored()?.spec.microservices?.[0]?.agent).toEqual({ uuid });
+  expect(stored()?.spec.microservices?.[0]?.isActivated).not.toBe(false);
 });

@@ -1,10 +1,13 @@
 import { z } from 'zod';
 import { imageReference } from '../../api/v3/microservice.ts';
-import { newDebugShell, systemApplicationName, withDebugShell, withoutDebugShell } from '../../domain/debug-shell.ts';
+import { newDebugShell, systemApplicationName, withDebugShell, withEndedDebugShell } from '../../domain/debug-shell.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { HttpError } from '../../http/http-error.ts';
 import { KINDS } from '../../kinds/index.ts';
+import { isNotFound } from '../../kube/api-error.ts';
+import { retryOnConflict } from '../../kube/update.ts';
 import { checkEntries } from '../check-entries.ts';
-import { createNamed, deleteObject, MACHINES } from '../deletion.ts';
+import { createNamed, MACHINES } from '../deletion.ts';
 import { edit } from '../edit.ts';
 import { accessByKey, applicationByName, findObject, presentObject } from '../lookup.ts';
 import { route } from '../route.ts';
@@ -12,6 +15,8 @@ import type { Requester } from '../templates.ts';
 import * as shapes from './shapes.ts';
 
 /** The debug shell of a node, which users reach over the exec socket of the system. */
+
+type Asked = Parameters<typeof newDebugShell>[0];
 
 const tag = 'Nodes';
 const resource = 'systemmicroservices/exec';
@@ -50,22 +55,39 @@ export const debugShellRoutes = [
     async handler({ deps, params, signal }) {
       const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
       const find = () => findObject(deps, KINDS.applications, systemApplicationName(node), signal);
-      const application = await find();
-      if (!application?.spec.isSystem) return undefined;
-      if (!withoutDebugShell(application)) await deleteObject(deps.applications, application, signal);
-      else
-        await edit(
-          deps.applications,
-          async () => (await find()) ?? application,
-          (now) => withoutDebugShell(now) ?? now,
-          signal,
-        );
+      const end = async () => {
+        const application = await find();
+        if (!application?.spec.isSystem) return;
+        const ended = withEndedDebugShell(application, deps.clock());
+        if (ended !== application) await deps.applications.replace(ended, signal);
+      };
+      // Other writers may add microservices of the system or take them away meanwhile.
+      await retryOnConflict(end, { signal }).catch(unlessGone);
       return undefined;
     },
   }),
 ];
 
-async function ask(requester: Requester, asked: Parameters<typeof newDebugShell>[0]): Promise<void> {
+const unlessGone = (error: unknown) => {
+  if (!isNotFound(error)) throw error;
+};
+
+/** The leader may delete the application of an ended shell between two steps of a request. */
+const ATTEMPTS = 3;
+
+async function ask(requester: Requester, asked: Asked): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await askOnce(requester, asked);
+      return;
+    } catch (error) {
+      const isGone = isNotFound(error) || (error instanceof HttpError && error.status === 404);
+      if (!isGone || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function askOnce(requester: Requester, asked: Asked): Promise<void> {
   const { deps, signal } = requester;
   const name = systemApplicationName(asked.node);
   const make = async () => {
