@@ -189,6 +189,12 @@ for (const [place, { kind, url }] of inject('engines').entries())
       const list = await home.cli('ms', 'ls');
       expect(list.out).toMatch(/shop\s+web\s+RUNNING/);
       expect((await home.cli('ms', 'logs', 'shop.web')).out).toContain('sample listens on :8080');
+      const printed = await home.cli('ms', 'exec', 'shop.web', '/sample', 'print', 'one', 'two');
+      expect(printed).toEqual({ code: 0, out: 'one\ntwo\n', err: '' });
+      expect(await home.cli('ms', 'exec', 'shop.web', '/sample', 'dance')).toEqual({
+        ...{ code: 1, out: '' },
+        err: 'sample: unknown command "dance"\n',
+      });
     });
 
     describe('a new image', () => {

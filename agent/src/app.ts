@@ -137,6 +137,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get clockOffset(): number {
       return membership.client?.offset ?? 0;
     },
+    /** Begins an exec session of a user on this machine. */
+    exec: (...args: Parameters<Sessions['exec']>) => parts.sessions.exec(...args),
+    /** The log of a microservice; with `follow` it goes on when the container starts again or is replaced. */
+    logs: (...args: Parameters<Sessions['logs']>) => parts.sessions.logs(...args),
     /** Replaces the policy. Containers keep running, unless the policy has `stopRefused`. */
     setPolicy(policy: Policy): void {
       parts.policyContext.policy = policy;

@@ -18,7 +18,6 @@ import {
   settingError,
   settingName,
 } from './domain/config.ts';
-import type { Engine } from './domain/engine.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
@@ -106,15 +105,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
 
   const engineUrl = findEngineUrl(config);
   const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), AGENT_BRIDGE_HOST, log);
-  let engine: Engine | undefined;
   const agent = createAgent(config, {
     clock,
     random: Math.random,
     log,
-    engine: (instance) => {
-      engine = new DockerEngine({ url: engineUrl, instance, self: ownContainerId() });
-      return engine;
-    },
+    engine: (instance) => new DockerEngine({ url: engineUrl, instance, self: ownContainerId() }),
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
@@ -176,7 +171,6 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     context: {
       agent,
       channels,
-      engine: engine as unknown as Engine,
       logs: sink,
       changeSettings: (set: Record<string, unknown>) =>
         changeSettings(file, set, (changed) => {

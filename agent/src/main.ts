@@ -5,13 +5,27 @@ import { restartProcess } from './restart.ts';
 
 const signal = untilSignal();
 let restarts = false;
+let isDaemon = false;
+// The reader of a pipe may end early, as `head` does; the agent itself writes nothing there.
+process.stdout.on('error', () => {
+  if (!isDaemon) process.exit(0);
+});
 process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
+  streams: {
+    // Only a command that reads it opens it.
+    get input() {
+      return process.stdin;
+    },
+    output: process.stdout,
+    errors: process.stderr,
+  },
   env: process.env,
   ask: process.stdin.isTTY ? ask : undefined,
   signal,
   runAgent: async (configFile, signal) => {
+    isDaemon = true;
     const { runDaemon } = await import('./daemon.ts');
     restarts = (await runDaemon(configFile, signal)) === 'restart';
   },

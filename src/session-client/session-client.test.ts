@@ -1,4 +1,4 @@
-import { PassThrough, Readable, Writable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { makeSpec, until } from '../../agent/src/engines/_contract.ts';
@@ -6,6 +6,7 @@ import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
 import { startSessions } from '../../agent/src/sessions/_agent.ts';
 import { startStack } from '../sessions/_stack.ts';
+import { Sink } from './_sink.ts';
 import { type AttachOptions, attach } from './attach.ts';
 import { readLog } from './read-log.ts';
 import type { SocketRequest } from './socket.ts';
@@ -37,31 +38,6 @@ const request = (path: string, role = 'admin') => ({
 });
 const exec = (query = 'command=x&tty=false') => request(`/microservices/exec/${stack.web}?${query}`);
 const program = (): Promise<MemoryProgram> => until('the program', () => engine.programs[0]);
-
-/** A writable that keeps what it gets, and takes nothing while it is held. */
-class Sink extends Writable {
-  readonly chunks: Buffer[] = [];
-  #held: (() => void)[] = [];
-  isHeld = false;
-  constructor() {
-    super({ highWaterMark: 1 });
-  }
-  override _write(chunk: Buffer, _: string, done: () => void): void {
-    this.chunks.push(Buffer.from(chunk));
-    if (this.isHeld) this.#held.push(done);
-    else setImmediate(done);
-  }
-  free(): void {
-    this.isHeld = false;
-    for (const done of this.#held.splice(0)) done();
-  }
-  get text(): string {
-    return Buffer.concat(this.chunks).toString();
-  }
-  get length(): number {
-    return this.chunks.reduce((sum, { length }) => sum + length, 0);
-  }
-}
 
 function start(options: Partial<AttachOptions> = {}, asked: SocketRequest = exec()) {
   const [output, errors] = [new Sink(), new Sink()];

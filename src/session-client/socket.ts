@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { WebSocket } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import { decodeFrame, encodeFrame, FRAME_LIMITS, type Frame } from '../wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES } from '../wire/sessions.ts';
 
@@ -79,6 +79,32 @@ export function openSocket(
   });
 }
 
+/** A request for a WebSocket that a server has received. */
+export interface UpgradeRequest {
+  incoming: IncomingMessage;
+  socket: Duplex;
+  /** what came behind the request already */
+  head: Buffer;
+}
+
+/**
+ * The other end of `openSocket`, where there is no controller in between: answers the handshake, and returns what gives the
+ * socket its listener, which has to follow at once. Undefined for a request that was refused.
+ */
+export function acceptSocket({
+  incoming,
+  socket,
+  head,
+}: UpgradeRequest): ((listener: SocketListener) => Socket) | undefined {
+  let accepted: WebSocket | undefined;
+  const options = { noServer: true, clientTracking: false, maxPayload: FRAME_LIMITS.bytes, perMessageDeflate: false };
+  new WebSocketServer(options).handleUpgrade(incoming, socket, head, (ws) => {
+    accepted = ws;
+  });
+  const ws = accepted as WebSocket | undefined;
+  return ws && ((listener) => frameSocket(ws, listener, true));
+}
+
 /** What a refusal says: the message of its body, and when to come again. */
 async function refusalOf(response: IncomingMessage): Promise<{ message?: string; retryAfter?: number }> {
   const chunks: Buffer[] = [];
@@ -114,8 +140,8 @@ function parsed(text: string): string {
 const LOOK = SESSION_TIMES.ping / 2;
 const SILENT_LOOKS = 6;
 
-/** The frames of a WebSocket that is open, or opens. The controller sends pings. */
-function frameSocket(ws: WebSocket, listener: SocketListener): Socket {
+/** The frames of a WebSocket that is open, or opens. The end that was asked sends pings, as the controller does. */
+function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false): Socket {
   let problem = '';
   let isPaused = false;
   let silent = 0;
@@ -133,6 +159,7 @@ function frameSocket(ws: WebSocket, listener: SocketListener): Socket {
     if (ws.readyState !== ws.OPEN) return;
     // While reading is stopped, pings arrive unread, and the other side would take this one for dead.
     if (isPaused) return ws.pong();
+    if (sendsPings) ws.ping();
     silent += 1;
     if (silent >= SILENT_LOOKS) ws.terminate();
   }, LOOK);

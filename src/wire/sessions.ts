@@ -47,7 +47,17 @@ export const SESSION_TIMES = {
 export const LOG_TAIL = { least: 1, most: 5_000, usual: 100 } as const;
 
 /** Bounds of the command of an exec session. */
-export const EXEC_COMMAND = { arguments: 64, bytes: 8_192 } as const;
+const EXEC_COMMAND = { arguments: 64, bytes: 8_192 } as const;
+
+/** Why this cannot be the command of an exec session; undefined for one that can. Without arguments it is a shell. */
+export function commandProblem(command: readonly string[]): string | undefined {
+  const bytes = command.reduce((sum, one) => sum + Buffer.byteLength(one), 0);
+  if (command.length > EXEC_COMMAND.arguments)
+    return `command: ${EXEC_COMMAND.arguments} arguments at most, not ${command.length}`;
+  if (bytes > EXEC_COMMAND.bytes) return `command: ${EXEC_COMMAND.bytes} bytes at most, not ${bytes}`;
+  if (command.some((one) => one.includes('\0'))) return 'command: an argument has a NUL in it';
+  return command[0] === '' ? 'command: the program is empty' : undefined;
+}
 
 /** Which lines a log session has. */
 const tailSchema = z.object({

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { createAgent } from '../app.ts';
+import { testStreams } from '../cli/_streams.ts';
 import { runCli } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
@@ -40,6 +41,7 @@ async function cli(...args: string[]): Promise<{ code: number; out: string; err:
     err: (text) => {
       err += text;
     },
+    streams: testStreams(),
     env: {},
     signal: new AbortController().signal,
     runAgent: async () => {},
@@ -115,7 +117,6 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const context = {
     agent,
     channels,
-    engine,
     logs: sink,
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
     reload: () => {},

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { testStreams } from './_streams.ts';
 import { runCli } from './cli.ts';
 import { COMMANDS } from './commands.ts';
 import { requiredMoment } from './logs.ts';
@@ -25,6 +26,7 @@ async function cli(...args: string[]) {
     err: (text) => {
       err += text;
     },
+    streams: testStreams(),
     env: {},
     signal: new AbortController().signal,
     runAgent: async () => {},

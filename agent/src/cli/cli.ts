@@ -2,12 +2,13 @@ import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import { type Command, FORMATS, type Format } from './command.ts';
+import { type Command, FORMATS, type Format, type StandardStreams } from './command.ts';
 import { COMMANDS } from './commands.ts';
 
 export interface CliDependencies {
   out(text: string): void;
   err(text: string): void;
+  streams: StandardStreams;
   /** asks a yes-or-no question at the terminal; absent without a terminal */
   ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;
@@ -21,7 +22,10 @@ export const GLOBAL_FLAGS: Readonly<Record<string, string>> = {
   'output=': 'human (default), json or yaml; short -o',
   help: 'say what a command does; short -h',
 };
-const SHORT: Readonly<Record<string, string>> = { o: 'output', h: 'help', f: 'follow', c: 'config', n: 'tail' };
+const SHORT: Readonly<Record<string, string>> = {
+  ...{ o: 'output', h: 'help', f: 'follow', c: 'config', n: 'tail' },
+  ...{ i: 'stdin', t: 'tty', p: 'previous' },
+};
 
 /** Runs one command line; returns the exit code. */
 export async function runCli(args: readonly string[], deps: CliDependencies): Promise<number> {
@@ -78,6 +82,8 @@ async function run(args: readonly string[], deps: CliDependencies): Promise<numb
     flags,
     format: formatOf(flags),
     out: deps.out,
+    err: deps.err,
+    streams: deps.streams,
     ask: deps.ask,
     env: deps.env,
     signal: deps.signal,
@@ -122,7 +128,7 @@ function formatOf(flags: ReadonlyMap<string, string | true>): Format {
   return format;
 }
 
-/** Splits arguments into words and flags: `--name value`, `--name=value`, `-o value`; after `--` all are words. */
+/** Splits arguments into words and flags: `--name value`, `--name=value`, `-o value`, `-it`; after `--` all are words. */
 function parse(args: readonly string[]): { words: string[]; flags: Map<string, string | true> } {
   const words: string[] = [];
   const flags = new Map<string, string | true>();
@@ -131,6 +137,11 @@ function parse(args: readonly string[]): { words: string[]; flags: Map<string, s
     if (arg === '--') {
       words.push(...rest.splice(0));
       break;
+    }
+    const group = /^-([A-Za-z]{2,})$/.exec(arg)?.[1];
+    if (group && [...group].every((letter) => SHORT[letter] && !takesValue(SHORT[letter]))) {
+      rest.unshift(...Array.from(group, (letter) => `-${letter}`));
+      continue;
     }
     const [, long, short, inline] = /^(?:--([A-Za-z][\w-]*)|-([A-Za-z]))(?:=(.*))?$/s.exec(arg) ?? [];
     const name = long ?? (short && (SHORT[short] ?? short));

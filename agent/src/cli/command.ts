@@ -1,8 +1,16 @@
+import type { Streams } from '../../../src/session-client/attach.ts';
 import { structured } from '../../../src/terminal/output.ts';
 import { CliError, type LocalClient } from '../local-api/client.ts';
 
 export const FORMATS = ['human', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
+
+/** The standard streams of the process. */
+export interface StandardStreams {
+  input: NonNullable<Streams['input']>;
+  output: Streams['output'];
+  errors: Streams['errors'];
+}
 
 /** Dependencies of a command. */
 export interface CommandContext {
@@ -12,6 +20,9 @@ export interface CommandContext {
   flags: ReadonlyMap<string, string | true>;
   format: Format;
   out(text: string): void;
+  err(text: string): void;
+  /** for programs of containers, whose bytes pass as they are */
+  streams: StandardStreams;
   /** asks a yes-or-no question at the terminal; absent without a terminal */
   ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;

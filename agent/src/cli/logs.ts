@@ -1,12 +1,14 @@
 import { momentOf } from '../../../src/terminal/moment.ts';
+import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import { CliError } from '../local-api/client.ts';
 import { type CommandContext, show } from './command.ts';
 
 export const LOG_FLAGS = {
-  'tail=': 'how many lines from the end (default 100)',
-  'since=': 'not before this date and time, or this long ago: 90s, 10m, 2h, 1d',
+  follow: 'go on until Ctrl-C; short -f',
+  'tail=': `lines from the end (default ${LOG_TAIL.usual}, with --since all since then), -1: ${LOG_TAIL.most}; short -n`,
+  'since=': 'not before this long ago, such as 90s, 10m, 2h, 1d, or a date and time',
+  'since-time=': 'not before this date and time, such as 2026-05-01T10:00:00Z',
   'until=': 'not after this date and time, or this long ago',
-  follow: 'go on until Ctrl-C',
 } as const;
 
 /** A date and time, from itself or from a duration before now. */
@@ -22,11 +24,16 @@ export function requiredMoment(text: string, flag: string, now: number): string 
 
 export function logQuery({ flags }: CommandContext): URLSearchParams {
   const query = new URLSearchParams();
-  if (flags.has('tail')) query.set('tailLines', String(flags.get('tail')));
-  for (const name of ['since', 'until']) {
-    const given = flags.get(name);
-    if (given !== undefined) query.set(name, requiredMoment(String(given), name, Date.now()));
+  for (const [flag, name] of [
+    ['until', 'until'],
+    ['since-time', 'since'],
+    ['since', 'since'],
+  ] as const) {
+    const given = flags.get(flag);
+    if (given !== undefined) query.set(name, requiredMoment(String(given), flag, Date.now()));
   }
+  const tail = flags.get('tail') ?? (query.has('since') ? '-1' : undefined);
+  if (tail !== undefined) query.set('tailLines', tail === '-1' ? String(LOG_TAIL.most) : String(tail));
   return query;
 }
 

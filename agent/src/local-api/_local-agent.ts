@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
+import { testStreams } from '../cli/_streams.ts';
 import { type CliDependencies, runCli } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
@@ -65,7 +66,7 @@ export class LocalAgent implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { agent, engine, clock, config, logs } = this;
+    const { agent, clock, config, logs } = this;
     logs.write({ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO', message: 'Hello' });
     mkdirSync(this.folder, { recursive: true });
     writeFileSync(this.configFile, `diskDirectory: ${this.folder}\n`);
@@ -77,7 +78,6 @@ export class LocalAgent implements AsyncDisposable {
       context: {
         agent,
         channels: this.#channels,
-        engine,
         logs,
         changeSettings: (set: Record<string, unknown>) => ({
           errorMap: Object.fromEntries(
@@ -129,13 +129,14 @@ export class LocalAgent implements AsyncDisposable {
   ): Promise<{ code: number; out: string; err: string }> {
     let out = '';
     let err = '';
-    const code = await runCli([...args, '--config', this.configFile], {
+    const code = await runCli(['--config', this.configFile, ...args], {
       out: (text) => {
         out += text;
       },
       err: (text) => {
         err += text;
       },
+      streams: testStreams(),
       env: {},
       signal: new AbortController().signal,
       runAgent: async () => {},

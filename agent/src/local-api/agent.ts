@@ -1,8 +1,9 @@
+import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Config } from '../domain/config.ts';
 import type { Container } from '../domain/container.ts';
-import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
+import type { EngineFacts, LogLine, LogOptions, OtherAgentContainer } from '../domain/engine.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { VolumeMountItem } from '../domain/volume-mounts.ts';
 import type { Identity, Node } from '../state/identity.ts';
@@ -21,6 +22,12 @@ export interface LocalApiAgent extends Observed {
   /** undefined until the engine was read once */
   microservices(): MicroserviceStatus[] | undefined;
   measureUsage(): Promise<void>;
+  /** Begins an exec session, over the connection that `take` gives. */
+  exec(
+    session: { id: string; microservice: string; command?: readonly string[]; tty?: boolean },
+    take: () => UpgradeRequest,
+  ): Promise<void>;
+  logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
   view(uuid: string): MicroserviceView | undefined;
   provision(text: string, signal?: AbortSignal): Promise<Node>;
   deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { readText } from '../system/disk.ts';
 import { lines, open, readAll, TransportError } from '../system/http.ts';
 
@@ -47,6 +49,24 @@ export function exitCode(code: string): number {
   return EXIT_CODES[code] ?? 1;
 }
 
+/** Codes by the status of a refused upgrade. */
+const CODES: Readonly<Record<number, string>> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  501: 'NOT_IMPLEMENTED',
+  503: 'UNAVAILABLE',
+};
+
+/** Why a session did not begin, or ended without the exit code of its program. */
+export function sessionError({ status, code, reason }: { status?: number; code: number; reason: string }): CliError {
+  if (status !== undefined) return new CliError(CODES[status] ?? 'INTERNAL', reason || `the agent answered ${status}`);
+  if (code === 1006)
+    return new CliError('SESSION_ENDED', `the connection to the agent was lost: ${reason || 'it ended'}`);
+  return new CliError('SESSION_ENDED', reason || `the session was closed with ${code}`);
+}
+
 export interface ClientOptions {
   socket: string;
   tokenFile: string;
@@ -77,6 +97,21 @@ export class LocalClient {
       unwrap(text, incoming.statusCode ?? 0);
     }
     for await (const line of lines(incoming, 1024 * 1024)) yield JSON.parse(line) as T;
+  }
+
+  /** The request for a WebSocket of a route, on a connection that stands already. */
+  async socket(path: string): Promise<{ url: string; headers: Record<string, string>; through: Socket }> {
+    const { socket, tokenFile, signal } = this.#options;
+    const token = this.#token(tokenFile);
+    const through = connect({ path: socket });
+    try {
+      await once(through, 'connect', { signal });
+    } catch (error) {
+      through.destroy();
+      const { code = 'BROKEN', message } = error as NodeJS.ErrnoException;
+      throw signal.aborted ? error : this.#unreachable(new TransportError(code, message, { cause: error }));
+    }
+    return { url: `ws://agent${path}`, headers: { ...(token && { authorization: `Bearer ${token}` }) }, through };
   }
 
   async #open(

@@ -1,3 +1,4 @@
+import { commandProblem } from '../../../src/wire/sessions.ts';
 import { ApiError } from './errors.ts';
 
 export function readLogQuery(query: URLSearchParams): { tail: number; since?: number; until?: number } {
@@ -5,6 +6,14 @@ export function readLogQuery(query: URLSearchParams): { tail: number; since?: nu
   if (!Number.isInteger(tail) || tail < 1 || tail > 5000)
     throw new ApiError('INVALID_ARGUMENT', 'tailLines is a whole number from 1 to 5000', { field: 'tailLines' });
   return { tail, since: readTime(query, 'since'), until: readTime(query, 'until') };
+}
+
+/** Nothing means a shell with a terminal. */
+export function readExecQuery(query: URLSearchParams): { command?: readonly string[]; tty?: boolean } {
+  const command = query.getAll('command');
+  const problem = commandProblem(command);
+  if (problem !== undefined) throw new ApiError('INVALID_ARGUMENT', problem, { field: 'command' });
+  return { ...(command.length > 0 && { command }), ...(query.has('tty') && { tty: readBoolean(query, 'tty') }) };
 }
 
 function readTime(query: URLSearchParams, name: string): number | undefined {

@@ -1,16 +1,14 @@
 import type { IncomingMessage } from 'node:http';
-import type { Engine } from '../domain/engine.ts';
+import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { Claims } from '../state/token.ts';
 import type { LogBuffer } from '../system/log.ts';
 import type { LocalApiAgent } from './agent.ts';
 import type { ControlChannels } from './control-channels.ts';
 import type { Grant, Reach } from './grants.ts';
-import type { WebSocketConnection } from './websocket.ts';
 
 /** What the routes work with. */
 export interface ApiContext {
   agent: LocalApiAgent;
-  engine: Engine;
   logs: LogBuffer;
   /** Writes settings to the file and says what was refused. */
   changeSettings(set: Record<string, unknown>): { errorMap: Record<string, string>; restartNeeded: string[] };
@@ -52,8 +50,8 @@ export interface Route {
   access: 'open' | 'admin' | 'workload';
   /** of an admin route: what the role of a microservice has to allow for it, also over TCP; absent: the admin alone */
   grant?: Grant;
-  /** answers who asks for a WebSocket; others get the handler's answer */
-  connect?(request: ApiRequest, context: ApiContext, open: () => WebSocketConnection): void;
+  /** answers who asks for a WebSocket, on the connection that `take` gives; others get the handler's answer */
+  connect?(request: ApiRequest, context: ApiContext, take: () => UpgradeRequest): void | Promise<void>;
   handler(request: ApiRequest, context: ApiContext): Promise<ApiReply> | ApiReply;
 }
 

@@ -20,7 +20,7 @@ export const ROUTES: readonly Route[] = [
 const LATER: readonly [RegExp, string][] = [
   [/^\/v1\/(images|volumes|deploy)(\/|:|$)|^\/v1\/(models|knowledge):/, 'this part of the local API'],
   [/^\/v1\/system\/(controlplane|controller|logs:stream|config\/switch)/, 'this part of the local API'],
-  [/^\/v1\/(ms|microservices)\/[^/]+\/(exec|logs:stream)/, 'exec and log streams'],
+  [/^\/v1\/(ms|microservices)\/[^/]+\/(exec\/sessions|logs:stream)/, 'this form of exec sessions and log streams'],
   [/^\/v1\/auth\/tokens/, 'token management'],
 ];
 

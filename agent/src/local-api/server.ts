@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
 import { AGENT_GROUP } from '../../../src/api/names.ts';
 import { printable } from '../../../src/api/printable.ts';
+import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
@@ -14,7 +15,7 @@ import { allows, type Grant, REACHES_ALL, reachOf } from './grants.ts';
 import type { ApiContext, ApiReply, ApiRequest, Route } from './route.ts';
 import { ROUTES, toApiError, unrouted } from './routes.ts';
 import { isAdmin, tokenClaims, workloadOf } from './token.ts';
-import { checkHandshake, WebSocketConnection } from './websocket.ts';
+import { checkHandshake } from './websocket.ts';
 
 const BODY_LIMIT = 1024 * 1024;
 /** How much of a body that is too large is received and discarded, so that its sender can read the response. */
@@ -121,7 +122,7 @@ function upgrade(
   outgoing.once('finish', () => (socket as Socket).destroySoon());
   void answer(incoming, outgoing, deps, listener, () => {
     outgoing.detachSocket(socket as Socket);
-    return new WebSocketConnection(incoming, socket, head);
+    return { incoming, socket, head };
   });
 }
 
@@ -130,8 +131,8 @@ async function answer(
   outgoing: ServerResponse,
   deps: ServerDependencies,
   listener: Listener,
-  /** makes the connection a WebSocket */
-  open?: () => WebSocketConnection,
+  /** gives the connection to a WebSocket */
+  take?: () => UpgradeRequest,
 ): Promise<void> {
   const requestId = String(incoming.headers['x-request-id'] ?? randomUUID()).slice(0, 128);
   outgoing.setHeader('x-request-id', requestId);
@@ -149,9 +150,9 @@ async function answer(
       signal: gone.signal,
       ...caller,
     };
-    if (open && route.connect) {
+    if (take && route.connect) {
       checkHandshake(incoming);
-      return route.connect(request, deps.context, open);
+      return await route.connect(request, deps.context, take);
     }
     await write(outgoing, await route.handler(request, deps.context));
   } catch (error) {

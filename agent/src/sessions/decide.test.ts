@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { decide, type Listed, listedExec, listedLog, type Present, SESSION_LIMIT } from './decide.ts';
 
-const OPEN = { askedAt: 1_000, policy: { exec: true, logs: true } };
+const OPEN = { askedAt: 1_000, policy: { exec: true, logs: true }, others: 0 };
 
 const exec = (id: string, agentConnected = false): Listed =>
   listedExec({ sessionId: id, microserviceUuid: 'm', status: 'PENDING', agentConnected });
@@ -59,6 +59,8 @@ test('sessions beyond the limit are refused', () => {
   expect(refused).toEqual([
     { session: many.at(-1), refusal: `the node has ${SESSION_LIMIT} sessions, which is the limit` },
   ]);
+  const besides = decide(many.slice(0, 2), [], { ...OPEN, others: SESSION_LIMIT - 1 }).begin;
+  expect(besides.map(({ refusal }) => refusal !== undefined)).toEqual([false, true]);
 });
 
 test('the paths of sockets name the microservice or the node', () => {

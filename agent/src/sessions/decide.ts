@@ -30,14 +30,18 @@ export interface Decision {
 /** Sessions at once, of both kinds. */
 export const SESSION_LIMIT = 50;
 
+/** Why no further session begins beside so many. */
+export const limitRefusal = (count: number): string | undefined =>
+  count >= SESSION_LIMIT ? `the node has ${count} sessions, which is the limit` : undefined;
+
 /**
  * Which sessions begin, connect again and end, by the list that was asked for at a time: what has happened here since then
- * is not in it.
+ * is not in it. `others`: sessions that no controller lists, which count against the limit.
  */
 export function decide(
   listed: readonly Listed[],
   present: readonly Present[],
-  { askedAt, policy }: { askedAt: number; policy: Pick<Policy, 'exec' | 'logs'> },
+  { askedAt, policy, others }: { askedAt: number; policy: Pick<Policy, 'exec' | 'logs'>; others: number },
 ): Decision {
   const decision: Decision = { begin: [], reconnect: [], end: [] };
   const byId = new Map(listed.map((session) => [session.id, session]));
@@ -49,11 +53,10 @@ export function decide(
     else if (!session.agentConnected && connectedAt !== undefined && connectedAt < askedAt) decision.reconnect.push(id);
   }
   const known = new Set(present.map(({ id }) => id));
-  let count = present.filter(({ isOver }) => !isOver).length;
+  let count = present.filter(({ isOver }) => !isOver).length + others;
   for (const session of byId.values()) {
     if (known.has(session.id) || session.agentConnected) continue;
-    const full = count >= SESSION_LIMIT && `the node has ${count} sessions, which is the limit`;
-    const refusal = policyRefusal(session.kind, policy) ?? (full || undefined);
+    const refusal = policyRefusal(session.kind, policy) ?? limitRefusal(count);
     if (!refusal) count += 1;
     decision.begin.push({ session, refusal });
   }

@@ -1,10 +1,14 @@
+import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import { execSessionsSchema, logSessionsSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { pause } from '../domain/clock.ts';
+import type { LogLine, LogOptions } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
 import { errorText } from '../system/log.ts';
-import { decide, type Listed, listedExec, listedLog } from './decide.ts';
+import { containerLog } from './container-log.ts';
+import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
+import type { LocalExec } from './local-socket.ts';
 import type { SessionContext, SessionRun } from './session.ts';
 
 const SECOND = 1000;
@@ -14,6 +18,7 @@ const UNSERVED = 600 * SECOND;
 const LOOK_EVERY = 60 * SECOND;
 /** How long sessions may take to say why they end when the agent stops. */
 const FAREWELL = 2 * SECOND;
+const STOPPING = 'the agent of the node stops';
 
 export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
   /** undefined while the agent is not provisioned */
@@ -30,11 +35,14 @@ interface Entry {
 
 /**
  * The exec and log sessions of this node. Which there are is asked for when the controller says that they have changed,
- * apart from the polls; each session then has a socket of its own.
+ * apart from the polls; each session then has a socket of its own. Those of users on this machine need no controller.
  */
 export class Sessions {
   readonly #deps: SessionsDependencies;
   readonly #entries = new Map<string, Entry>();
+  /** of users on this machine */
+  readonly #local = new Set<SessionRun>();
+  #hasStopped = false;
   #isDue = false;
   #wake = () => {};
 
@@ -46,6 +54,34 @@ export class Sessions {
   changed(): void {
     this.#isDue = true;
     this.#wake();
+  }
+
+  /**
+   * Begins an exec session of a user on this machine, over the connection that `take` gives. The policy is about users of the
+   * controller: whoever may do this may change the policy.
+   */
+  async exec(asked: LocalExec, take: () => UpgradeRequest): Promise<void> {
+    const [{ acceptSocket }, { runExec }, { localSocket }] = await Promise.all([
+      import('../../../src/session-client/socket.ts'),
+      import('./exec-session.ts'),
+      import('./local-socket.ts'),
+    ]);
+    const accepted = acceptSocket(take());
+    if (!accepted) return;
+    const session = { kind: 'exec', agentConnected: false, path: '', ...asked } as const;
+    const count = this.#present().filter(({ isOver }) => !isOver).length + this.#local.size;
+    const refusal = this.#hasStopped ? STOPPING : limitRefusal(count);
+    const run = runExec(session, refusal, {
+      ...this.#deps,
+      dial: (_path, listener) => localSocket(accepted, asked, listener),
+    });
+    this.#local.add(run);
+    this.#attend(run, { session: asked.id, kind: 'exec', isLocal: true, refusal }, () => this.#local.delete(run));
+  }
+
+  /** The log of a microservice, for a user on this machine. */
+  logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {
+    return containerLog({ ...this.#deps, container: () => this.#deps.containerOf(uuid) }, options, signal);
   }
 
   /** Serves sessions until the signal fires, and ends them all then. */
@@ -68,11 +104,12 @@ export class Sessions {
         await pause(clock, delayAfterLoss(failures, random), signal);
       }
     }
-    const left = [...this.#entries.values()];
-    const done = Promise.all(left.map(({ run }) => run.done));
-    for (const { run } of left) run.refuse('the agent of the node stops');
+    this.#hasStopped = true;
+    const left = [...Array.from(this.#entries.values(), ({ run }) => run), ...this.#local];
+    const done = Promise.all(left.map((run) => run.done));
+    for (const run of left) run.refuse(STOPPING);
     await Promise.race([done, clock.sleep(FAREWELL)]);
-    for (const { run } of left) run.connection.end();
+    for (const run of left) run.connection.end();
     await done;
   }
 
@@ -91,7 +128,8 @@ export class Sessions {
     const client = this.#deps.client();
     const askedAt = this.#deps.clock.now();
     const lists = client && (await readLists(client, signal));
-    const decision = decide(lists ?? [], this.#present(), { askedAt, policy: this.#deps.policy() });
+    const others = this.#local.size;
+    const decision = decide(lists ?? [], this.#present(), { askedAt, policy: this.#deps.policy(), others });
     for (const { id, refusal } of decision.end) {
       const run = this.#entries.get(id)?.run;
       if (refusal) run?.refuse(refusal);
@@ -112,7 +150,7 @@ export class Sessions {
   }
 
   async #begin(session: Listed, refusal: string | undefined): Promise<void> {
-    const { client, log } = this.#deps;
+    const { client } = this.#deps;
     // Only an agent that has sessions loads what they need.
     const [{ openSocket }, { runExec }, { runLog }] = await Promise.all([
       import('../../../src/session-client/socket.ts'),
@@ -131,14 +169,26 @@ export class Sessions {
     const run = session.kind === 'exec' ? runExec(session, refusal, context) : runLog(session, refusal, context);
     const entry: Entry = { id, kind, run, isOver: false };
     this.#entries.set(id, entry);
-    log.info('A session begins', { session: id, kind, refusal });
-    const over = (error?: unknown) => {
+    this.#attend(run, { session: id, kind, refusal }, () => {
       entry.isOver = true;
-      log.info('A session has ended', { session: id, kind, ...(error !== undefined && { error: errorText(error) }) });
       // The entry stays until the list no longer names it, so that it does not begin once more.
       this.changed();
+    });
+  }
+
+  /** Logs that a session begins and ends. */
+  #attend(
+    run: SessionRun,
+    { refusal, ...about }: { refusal: string | undefined; [key: string]: unknown },
+    over: () => void,
+  ) {
+    const { log } = this.#deps;
+    log.info('A session begins', { ...about, refusal });
+    const ended = (error?: unknown) => {
+      log.info('A session has ended', { ...about, ...(error !== undefined && { error: errorText(error) }) });
+      over();
     };
-    run.done.then(() => over(), over);
+    run.done.then(() => ended(), ended);
   }
 }
 

@@ -58,7 +58,6 @@ for (const { kind, url } of inject('engines'))
       const context = {
         agent,
         channels: new ControlChannels(agent),
-        engine,
         logs: bufferedSink('INFO', 1, () => {}),
         changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
         reload: () => {},

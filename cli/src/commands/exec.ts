@@ -1,4 +1,5 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
+import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
@@ -31,12 +32,11 @@ export const exec: Command = {
     const [word = '', ...command] = words;
     const controller = controllerOf(context);
     const { exec: path = '' } = await microserviceTarget(context, word);
-    const isShell = command.length === 0;
-    const isAsked = flags.stdin === true || flags.tty === true;
-    const wantsTerminal = isAsked ? flags.tty === true : isShell;
-    const takesInput = isAsked ? flags.stdin === true : isShell;
-    const isTerminal = wantsTerminal && (!takesInput || streams.input.isTTY === true);
-    if (wantsTerminal && !isTerminal) err('note: the standard input is no terminal, so the program gets none\n');
+    const { takesInput, isTerminal, note } = programStreams({
+      ...{ stdin: flags.stdin === true, tty: flags.tty === true, isShell: command.length === 0 },
+      hasTerminal: () => streams.input.isTTY === true,
+    });
+    if (note !== undefined) err(`note: ${note}\n`);
     const query = new URLSearchParams({ tty: String(isTerminal) });
     for (const one of command) query.append('command', one);
     const notices = createNotices(context);
@@ -56,7 +56,7 @@ export const exec: Command = {
 
 /** The exit code of the program; throws when there is none. */
 export function codeOf(end: Attached): number {
-  if ('exitCode' in end) return end.exitCode < 0 ? 1 : end.exitCode % 256;
+  if ('exitCode' in end) return passedOn(end.exitCode);
   if ('interrupted' in end) return 130;
   throw new CommandError(refusalOf(end.failed));
 }

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
+import { NO_PREVIOUS } from '../../../src/terminal/sessions.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import type { Command, CommandContext } from '../command.ts';
 import { CommandError, UsageError } from '../command.ts';
@@ -60,10 +61,7 @@ export const logs: Command = {
     const selector = flags.selector as string | undefined;
     if ((words.length === 0) === (selector === undefined))
       throw new UsageError('logs needs either names (APP, APP/MS or node/NAME) or --selector LABELS');
-    if (flags.previous)
-      throw new CommandError(
-        'the log of a former container is gone with it: --previous does not exist. A container that was only restarted has one log, with the lines from before',
-      );
+    if (flags.previous) throw new CommandError(NO_PREVIOUS);
     const query = logQuery(context);
     const controller = controllerOf(context);
     const targets =

@@ -1,4 +1,4 @@
-import { EXEC_COMMAND, LOG_TAIL, type TailConfig } from '../../wire/sessions.ts';
+import { commandProblem, LOG_TAIL, type TailConfig } from '../../wire/sessions.ts';
 import { invalid } from '../errors.ts';
 
 /** What the query of a log socket asks for. Throws DomainError. */
@@ -18,13 +18,8 @@ export function readTail(query: URLSearchParams): TailConfig {
 /** What the query of an exec socket asks for: nothing means a shell with a terminal. Throws DomainError. */
 export function readExec(query: URLSearchParams): { command?: readonly string[]; tty?: boolean } {
   const command = query.getAll('command');
-  if (command.length > EXEC_COMMAND.arguments)
-    throw invalid(`command: ${EXEC_COMMAND.arguments} arguments at most, not ${command.length}`, 'command');
-  const bytes = command.reduce((sum, one) => sum + Buffer.byteLength(one), 0);
-  if (bytes > EXEC_COMMAND.bytes)
-    throw invalid(`command: ${EXEC_COMMAND.bytes} bytes at most, not ${bytes}`, 'command');
-  if (command.some((one) => one.includes('\0'))) throw invalid('command: an argument has a NUL in it', 'command');
-  if (command[0] === '') throw invalid('command: the program is empty', 'command');
+  const problem = commandProblem(command);
+  if (problem !== undefined) throw invalid(problem, 'command');
   return {
     ...(command.length > 0 && { command }),
     ...(query.has('tty') && { tty: flagOf(query, 'tty', true) }),

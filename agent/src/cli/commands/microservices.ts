@@ -1,5 +1,8 @@
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
+import { NO_PREVIOUS } from '../../../../src/terminal/sessions.ts';
+import { CliError } from '../../local-api/client.ts';
 import { type Command, type CommandContext, type Item, required, show } from '../command.ts';
+import { runProgram } from '../exec.ts';
 import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
@@ -45,13 +48,30 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     name: 'ms logs',
     usage: '<microservice>',
     summary: 'Show what a microservice wrote',
-    flags: { ...LOG_FLAGS, timestamps: 'begin each line with its time' },
+    flags: {
+      ...LOG_FLAGS,
+      timestamps: 'begin each line with its time',
+      previous: 'not available: the log of a former container is gone with it; short -p',
+    },
+    example: 'skerry-agent ms logs -f shop.web --since 10m',
     run: async (context) => {
       const id = required(context, 'the microservice');
+      if (context.flags.has('previous')) throw new CliError('INVALID_ARGUMENT', NO_PREVIOUS);
       const query = logQuery(context);
       if (context.flags.has('timestamps')) query.set('timestamps', 'true');
       await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query);
     },
+  },
+  {
+    name: 'ms exec',
+    usage: '<microservice> [-- command ...]',
+    summary: 'Run a program in a microservice: a shell, or a command whose exit code is passed on',
+    flags: {
+      stdin: 'pass the standard input on; short -i',
+      tty: 'with a terminal, which has the size of this one; short -t',
+    },
+    example: 'skerry-agent ms exec -it shop.web -- sh',
+    run: runProgram,
   },
   {
     name: 'ms start',

@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import type { LogLine } from '../../domain/engine.ts';
 import { ApiError } from '../errors.ts';
 import type { Grant } from '../grants.ts';
 import { mapLines } from '../lines.ts';
-import { readBoolean, readLogQuery } from '../query.ts';
+import { readBoolean, readExecQuery, readLogQuery } from '../query.ts';
 import { type ApiContext, type ApiReply, type ApiRequest, bare, ok, type Route } from '../route.ts';
 import { findMicroservice, inspection, listItem, sourceOf } from '../shapes.ts';
 
@@ -130,18 +131,30 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     path: `${base}/{id}/logs`,
     access: 'admin',
     grant: READ,
-    handler: async ({ parameters, query, signal, reach }, { agent, engine }) => {
-      const { id, containerId } = findMicroservice(agent, parameters.id ?? '', reach);
+    handler: async ({ parameters, query, signal, reach }, { agent }) => {
+      const { id } = findMicroservice(agent, parameters.id ?? '', reach);
       const { tail, since, until } = readLogQuery(query);
       const timestamps = readBoolean(query, 'timestamps');
-      if (!containerId) return bare({ entries: [], microserviceUuid: id });
       const follow = readBoolean(query, 'follow');
-      const lines = engine.logs(containerId, { tail, since, until, follow }, signal);
+      const lines = agent.logs(id, { tail, since, until, follow }, signal);
       const shown = mapLines(lines, (entry) => (timestamps ? { ...entry, line: `${entry.ts} ${entry.line}` } : entry));
       if (follow) return { kind: 'lines', lines: shown };
       const entries: LogLine[] = [];
       for await (const entry of shown) entries.push(entry);
       return bare({ entries, microserviceUuid: id });
+    },
+  },
+  {
+    method: 'GET',
+    path: `${base}/{id}/exec`,
+    // No role grants it: a microservice that enters another one would be that one.
+    access: 'admin',
+    connect: async ({ parameters, query, reach }, { agent }, take) => {
+      const { id: microservice } = findMicroservice(agent, parameters.id ?? '', reach);
+      await agent.exec({ id: randomUUID(), microservice, ...readExecQuery(query) }, take);
+    },
+    handler: () => {
+      throw new ApiError('INVALID_ARGUMENT', 'an exec session is a WebSocket: ask for an upgrade');
     },
   },
 ]);

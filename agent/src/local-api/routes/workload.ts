@@ -2,6 +2,7 @@ import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import type { LocalApiAgent } from '../agent.ts';
 import { ApiError } from '../errors.ts';
 import { ok, type Route } from '../route.ts';
+import { WebSocketConnection } from '../websocket.ts';
 
 /** What a workload reads of itself. */
 export const WORKLOAD_ROUTES: Route[] = [
@@ -16,9 +17,10 @@ export const WORKLOAD_ROUTES: Route[] = [
     method: 'GET',
     path: '/v1/microservices/control',
     access: 'workload',
-    connect: ({ microservice }, { agent, channels }, open) => {
+    connect: ({ microservice }, { agent, channels }, take) => {
       ownView(agent, microservice);
-      channels.add(microservice, open());
+      const { incoming, socket, head } = take();
+      channels.add(microservice, new WebSocketConnection(incoming, socket, head));
     },
     handler: () => {
       throw new ApiError('INVALID_ARGUMENT', 'the control channel is a WebSocket: ask for an upgrade');
