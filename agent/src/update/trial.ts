@@ -61,8 +61,11 @@ function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]
   const after: UpdateState = {
     ...rest,
     ...(!trial.isLate && { bad: { ...rest.bad, [trial.version]: { digest: trial.digest, reason } } }),
-    failure: { version: trial.version, reason, ...(version !== undefined && { runs: version }) },
-    finished: trial.action,
+    // A controller that did not request it hears nothing of it.
+    ...(trial.action && {
+      failure: { version: trial.version, reason, ...(version !== undefined && { runs: version }) },
+      finished: trial.action,
+    }),
   };
   const back: Step[] = version === undefined ? [] : [{ switchTo: version }];
   return { steps: [...steps, ...back, { save: after }], version, isTrial: false };

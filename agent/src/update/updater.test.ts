@@ -158,6 +158,24 @@ test('the next controller hears nothing of a failure at the last one, and its ac
   expect(await over).toBe('restarts');
 });
 
+test('a trial that another controller requested ends without a word of it, whether it fails or is confirmed', async () => {
+  publish('1.1.0');
+  const { updater, over } = begun();
+  await over;
+  updater.forget();
+  const before = program.state;
+  expect(before.trial).toMatchObject({ version: '1.1.0' });
+  program.save(endLateTrial(before));
+  for (const step of decideStart(program.state, program.current, program.versions()).steps)
+    'save' in step ? program.save(step.save) : program.switchTo(step.switchTo);
+  expect(program.state).not.toHaveProperty('failure');
+  expect(program.state).not.toHaveProperty('finished');
+  program.save(before);
+  begun({}, { version: '1.1.0' }).updater.confirm();
+  expect(program.state).toMatchObject({ previous: '1.0.0' });
+  expect(program.state).not.toHaveProperty('finished');
+});
+
 test('an action of a controller that is no longer the own one is not continued', async () => {
   publish('1.1.0');
   let requests = 0;
@@ -179,6 +197,8 @@ test.each([
   const { updater } = begun();
   expect(updater.progress).toEqual({ state: 'Idle' });
   expect(updater.problems).toEqual([]);
+  // A package may bring the former release back.
+  expect(program.state).toEqual({ bad: {}, finished: 'a1' });
 });
 
 test.each([

@@ -65,6 +65,8 @@ export class Updater {
     this.#deps = deps;
     this.#state = withoutMended(deps.program.state, deps.version);
     const { trial } = this.#state;
+    // Another package must not bring back what is over. Without a disk to write to, it is over for this process.
+    if (deps.program.state.failure && !this.#state.failure && !trial) this.#saveIfPossible(this.#state);
     // The launcher could not write, and so started the former release.
     if (trial && trial.version !== deps.version)
       this.#trouble = `${trial.version} is not on trial, since ${deps.program.directory} could not be written; the next start of the agent continues`;
@@ -140,7 +142,7 @@ export class Updater {
     const { trial, failure, ...rest } = this.#state;
     if (trial?.version !== version) return;
     try {
-      this.#save({ ...rest, previous: trial.from, finished: trial.action });
+      this.#save({ ...rest, previous: trial.from, ...(trial.action && { finished: trial.action }) });
       program.keepOnly([version, trial.from]);
       log.info('The new release is confirmed', { version, before: trial.from });
     } catch (error) {
@@ -157,13 +159,17 @@ export class Updater {
     this.#running?.abort.abort();
     this.#running = undefined;
     this.#trouble = '';
-    const { failure, finished, ...rest } = this.#state;
-    if (!failure && !finished) return;
+    const { failure, finished, trial, ...rest } = this.#state;
+    if (!failure && !finished && !trial) return;
+    this.#saveIfPossible({ ...rest, ...(trial && { trial: { ...trial, action: '' } }) });
+  }
+
+  #saveIfPossible(state: UpdateState): void {
     try {
-      this.#save(rest);
+      this.#save(state);
     } catch (error) {
-      this.#state = rest;
-      this.#deps.log.warn('The last version action could not be forgotten', { error: errorText(error) });
+      this.#state = state;
+      this.#deps.log.warn('What is over of the last version action could not be saved', { error: errorText(error) });
     }
   }
 
