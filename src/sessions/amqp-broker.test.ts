@@ -106,7 +106,9 @@ describe('a router that refuses', () => {
     router.open();
     for (const [i, pause] of [200, 400, 800].entries()) {
       await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
-      await router.clock.advance(pause);
+      await router.clock.advance(pause - 1);
+      expect(router.count()).toBe(i + 1);
+      await router.clock.advance(1);
       await until(`attempt ${i + 2}`, () => router.count() === i + 2);
     }
     expect(warnings(router.lines)).toEqual([
