@@ -97,6 +97,8 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
       // A socket that is not read would never get the answer.
       ws.resume();
       ws.close(code, shortened(reason));
+      // After a close frame no ping is sent, so that none is answered.
+      cancelPing();
       terminateLater(clock.now() + SESSION_TIMES.linger);
     },
     pause: () => ws.pause(),

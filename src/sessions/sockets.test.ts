@@ -76,12 +76,14 @@ test('audit log and events have who opened what, and how it ended, and nothing t
       actorId: 'developer',
       endpointPath: exec(),
       statusCode: 1000,
-      statusMessage: 'the user ended the session, after 0 s',
+      statusMessage: expect.stringMatching(/^the user ended the session, after \d+ s$/),
     },
   ]);
   expect(stack.recorded).toEqual([
     'Application/shop SessionBegan developer opened a terminal in microservice web on node edge-1',
-    'Application/shop SessionEnded developer had a terminal in microservice web on node edge-1, which ended after 0 s: the user ended the session',
+    expect.stringMatching(
+      /^Application\/shop SessionEnded developer had a terminal in microservice web on node edge-1, which ended after \d+ s: the user ended the session$/,
+    ),
   ]);
   expect(JSON.stringify([stack.events, stack.recorded, stack.logged])).not.toContain('very-private');
 });

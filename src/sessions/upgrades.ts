@@ -9,7 +9,7 @@ import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../kube/mod.ts';
 import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
-import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
+import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
@@ -66,6 +66,8 @@ export interface Upgrades extends Disposable {
 }
 
 const GROUND_MS = 10_000;
+/** for close frames and their answers, once the replica is to end */
+const DRAIN_MS = 2 * SESSION_TIMES.close;
 
 type AgentPath = SocketPath & { by: 'agent' };
 
@@ -214,6 +216,10 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     });
   }
 
+  function cut() {
+    for (const socket of [...connections]) socket.destroy();
+  }
+
   return {
     handle(request, socket, head) {
       // A client that is gone while it is being admitted.
@@ -237,10 +243,12 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       isDraining = true;
       sessions.drain();
       relay?.drain();
+      // A server waits for its connections, and one whose user reads nothing would outlast the grace of the process.
+      clock.after(DRAIN_MS, cut);
     },
     [Symbol.dispose]() {
       isDraining = true;
-      for (const socket of [...connections]) socket.destroy();
+      cut();
     },
   };
 }

@@ -40,8 +40,8 @@ export const SESSION_TIMES = {
   ping: 30_000,
   /** until the other side has answered a close frame */
   close: 5_000,
-  /** until the other side has taken what was sent before a close frame: a pipe may take its time with the end of an output */
-  linger: 600_000,
+  /** until the other side has taken what was sent before a close frame; less than the 30 s after which ws ends it */
+  linger: 25_000,
 } as const;
 
 export const LOG_TAIL = { least: 1, most: 5_000, usual: 100 } as const;
