@@ -39,6 +39,19 @@ test.each(PROGRAMS)('%s names the Node version that it needs when Node is too ol
   }
 });
 
+test('the plugin fails when its output cannot be written, and not when its reader has enough', async () => {
+  const plugin = `"${process.execPath}" "${join(BIN, 'kubectl-skerry.cjs')}" --help`;
+  const shell = (script: string) =>
+    new Promise<{ code: number; err: string }>((resolve) => {
+      execFile('/bin/sh', ['-c', script], { timeout: 60_000 }, (error, _, err) =>
+        resolve({ code: error ? Number(error.code ?? 1) : 0, err }),
+      );
+    });
+  const full = await shell(`${plugin} > /dev/full`);
+  expect(full).toEqual({ code: 1, err: expect.stringMatching(/^error: the output cannot be written: ENOSPC/) });
+  expect(await shell(`{ ${plugin}; echo $? >&2; } | true`)).toEqual({ code: 0, err: '0\n' });
+});
+
 test('an old Node can parse the first lines of the programs', () => {
   for (const file of readdirSync(BIN).filter((name) => name.endsWith('.cjs'))) {
     const text = readFileSync(join(BIN, file), 'utf8');

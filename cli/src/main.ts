@@ -4,8 +4,11 @@ import { runPlugin } from './plugin.ts';
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-// The reader of a pipe may end early, as `head` does.
-process.stdout.on('error', () => process.exit(0));
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // The reader of a pipe may end early, as `head` does. A file that takes no more lacks something.
+  if (error.code !== 'EPIPE') process.stderr.write(`error: the output cannot be written: ${error.message}\n`);
+  process.exit(error.code === 'EPIPE' ? 0 : 1);
+});
 
 process.exitCode = await runPlugin(process.argv.slice(2), {
   out: (text) => process.stdout.write(text),

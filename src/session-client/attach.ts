@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
-import { type Control, readControl, writeControl } from '../wire/sessions.ts';
+import { CLOSE_CODES, type Control, readControl, writeControl } from '../wire/sessions.ts';
 import { openSocket, type Socket, type SocketEnd, type SocketRequest } from './socket.ts';
 
 /** What a program is given and where its output goes. */
@@ -25,6 +25,7 @@ export type Attached = { exitCode: number } | { failed: SocketEnd } | { interrup
 /** Data of one frame. */
 const FRAME_BYTES = 32 * 1024;
 const CTRL_C = 3;
+const CUT = 'the connection to the node was lost, and what was on its way is missing';
 const T = FRAME_TYPES;
 
 /**
@@ -35,13 +36,16 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
   const { input, output, errors, isTerminal, notice, signal } = options;
   signal.throwIfAborted();
   const closed = Promise.withResolvers<SocketEnd>();
-  const flow = { full: 0 };
+  const full = new Set<Writable>();
   let exitCode: number | undefined;
   let reason = '';
   let hasBegun = false;
   /** what is typed reaches no program, since the agent is not connected */
   let isAlone = true;
+  let wasConnected = false;
   let isInterrupted = false;
+  /** the agent was connected, and then was not: what was on its way is missing */
+  let isCut = false;
 
   const socket: Socket = openSocket(request, { frame: received, closed: closed.resolve });
 
@@ -50,8 +54,13 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
     if (type === T.ACTIVATION) begin();
     if (frame.notice) {
       const text = Buffer.from(data).toString('utf8');
-      isAlone = !text.startsWith('Connected');
+      const isConnected = text.startsWith('Connected');
+      // A person sees that a terminal has a gap; a file or an archive must not have one without an error.
+      isCut ||= wasConnected && !isConnected && !isTerminal;
+      wasConnected ||= isConnected;
+      isAlone = !isConnected;
       notice(text);
+      if (isCut) interrupt();
       return;
     }
     if (type === T.CLOSE) reason = Buffer.from(data).toString('utf8');
@@ -59,7 +68,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
     if (control && 'exitCode' in control) exitCode = control.exitCode;
     if (type !== T.STDOUT && type !== T.STDERR) return;
     isAlone = false;
-    write(socket, type === T.STDOUT ? output : errors, data, flow);
+    write(socket, type === T.STDOUT ? output : errors, data, full);
   }
 
   function begin(): void {
@@ -99,6 +108,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
   signal.addEventListener('abort', interrupt, { once: true });
   try {
     const end = await closed.promise;
+    if (isCut) return { failed: { code: CLOSE_CODES.tryAgainLater, reason: CUT } };
     if (exitCode !== undefined) return { exitCode };
     return isInterrupted ? { interrupted: true } : { failed: { ...end, reason: reason || end.reason } };
   } finally {
@@ -111,16 +121,16 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
 
 const frameOf = (type: FrameType, data: Uint8Array): Frame => ({ type, data });
 
-/** Writes, and stops reading from the socket until there is room. */
-function write(socket: Socket, to: Writable, data: Uint8Array, flow: { full: number }): void {
-  if (to.destroyed || to.writableEnded || to.write(data)) return;
-  flow.full += 1;
+/** Writes, and stops reading from the socket until there is room. What has come already is still written. */
+function write(socket: Socket, to: Writable, data: Uint8Array, full: Set<Writable>): void {
+  if (to.destroyed || to.writableEnded || to.write(data) || full.has(to)) return;
+  full.add(to);
   socket.pause();
   const go = () => {
     to.off('drain', go);
     to.off('close', go);
-    flow.full -= 1;
-    if (flow.full === 0) socket.resume();
+    full.delete(to);
+    if (full.size === 0) socket.resume();
   };
   to.once('drain', go);
   to.once('close', go);

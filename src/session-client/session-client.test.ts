@@ -21,6 +21,7 @@ beforeAll(async () => {
 
 let engine: MemoryEngine;
 let container: string;
+let agent: Awaited<ReturnType<typeof startSessions>>;
 beforeEach(async () => {
   engine = new MemoryEngine({ anyImage: true });
   const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
@@ -28,7 +29,7 @@ beforeEach(async () => {
   await engine.pull({ reference: spec.image, platform: '' });
   container = (await engine.create(spec)).id;
   await engine.start(container);
-  const agent = await startSessions(stack, { engine, container: () => [...engine.running().values()].flat()[0] });
+  agent = await startSessions(stack, { engine, container: () => [...engine.running().values()].flat()[0] });
   return () => agent[Symbol.asyncDispose]();
 });
 
@@ -121,6 +122,23 @@ test('a program that reads nothing stops the reading of the input', async () => 
   started.exit(0);
   expect(await end).toEqual({ exitCode: 0 });
 }, 60_000);
+
+test('bytes that may lack some, since the connection to the agent was lost, are an error; a terminal goes on', async () => {
+  const { end } = start();
+  const started = await program();
+  started.print('one');
+  agent.link.cut();
+  expect(await end).toMatchObject({ failed: { reason: expect.stringMatching(/on its way is missing/) } });
+  await until('the end of the program', () => started.hasEnded);
+
+  const terminal = start({ isTerminal: true, input: new PassThrough() }, exec('tty=true'));
+  const shell = await until('the shell', () => engine.programs[1]);
+  await until('the connection', () => terminal.notices.includes('Connected.'));
+  agent.link.cut();
+  await until('the return', () => terminal.notices.includes('Connected again.'));
+  shell.exit(4);
+  expect(await terminal.end).toEqual({ exitCode: 4 });
+});
 
 test('an interrupted command ends its program', async () => {
   const stop = new AbortController();

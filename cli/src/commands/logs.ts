@@ -154,7 +154,8 @@ function follower(
         const before = position;
         const end = await once();
         if (signal.aborted) return true;
-        if (end.isComplete || end.isProblem) return end.isComplete && !end.isProblem;
+        // What is said of a replica that ends is no reason to stop.
+        if (end.isComplete || (end.isProblem && !isTransient(end))) return end.isComplete && !end.isProblem;
         if (position !== before) [pause, lostAt] = [FIRST_PAUSE, undefined];
         lostAt ??= now();
         if (!flags.follow || !isTransient(end) || now() - lostAt > PATIENCE) return fail(refusalOf(end));
@@ -175,14 +176,22 @@ function follower(
 const isTransient = ({ code, status }: LogEnd) =>
   status === undefined ? [1001, 1006, 1011, 1012, 1013].includes(code) : status === 429 || status >= 502;
 
+/** Streams that take nothing at present, and until when: followers share them. */
+const full = new WeakMap<Writable, Promise<void>>();
+
 /** Nothing while there is room; else resolves once there is. */
 function write(to: Writable, text: string): Promise<void> | undefined {
   if (to.write(text)) return undefined;
-  return new Promise((resolve) => {
+  const known = full.get(to);
+  if (known) return known;
+  const room = new Promise<void>((resolve) => {
     const go = () => {
       to.off('drain', go).off('close', go);
+      full.delete(to);
       resolve();
     };
     to.on('drain', go).on('close', go);
   });
+  full.set(to, room);
+  return room;
 }

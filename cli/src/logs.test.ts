@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { makeApplication } from '../../src/agents/_util.ts';
+import type { KubeClient } from '../../src/kube/mod.ts';
+import { encodeFrame, FRAME_TYPES } from '../../src/wire/frames.ts';
+import { createPlugin } from './_plugin.ts';
+
+/** `logs` beside a controller that ends sessions as the test says, one connection after the other. */
+let server: WebSocketServer | undefined;
+afterEach(() => server?.close());
+
+async function logs(args: readonly string[], ...connections: ((ws: WebSocket) => void)[]) {
+  const open = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  server = open;
+  await once(open, 'listening');
+  open.on('connection', (ws) => connections.shift()?.(ws));
+  const shop = makeApplication('shop', [
+    { name: 'web', uuid: '7faa827a-4355-4898-8705-10cb8a4c9efa', agent: { name: 'edge-1' }, images: { amd64: 'x' } },
+  ]);
+  const { port } = open.address() as AddressInfo;
+  return createPlugin({ find: async () => shop } as unknown as KubeClient, 'skerry', {
+    env: { SKERRY_CONTROLLER: `http://127.0.0.1:${port}`, SKERRY_TOKEN: 'admin' },
+  })('logs', 'shop/web', ...args);
+}
+
+const say = (ws: WebSocket, type: keyof typeof FRAME_TYPES, text = '', timestamp = 0) =>
+  ws.send(encodeFrame({ type: FRAME_TYPES[type], data: Buffer.from(text), timestamp }));
+const drained = (ws: WebSocket) => {
+  say(ws, 'LOG_LINE', 'one', 1_000);
+  say(ws, 'LOG_ERROR', 'the controller shuts down');
+  ws.close(1001, 'the controller shuts down');
+};
+
+test('a log that is followed goes on at another replica when one shuts down, with each line once', async () => {
+  const shown = await logs(['-f'], drained, (ws) => {
+    say(ws, 'LOG_LINE', 'one', 1_000);
+    say(ws, 'LOG_LINE', 'two', 2_000);
+    say(ws, 'LOG_STOP');
+    ws.close(1000);
+  });
+  expect(shown).toMatchObject({ code: 0, out: 'one\ntwo\n', err: expect.stringContaining('it is opened again') });
+});
+
+test('a log that is not followed fails when the replica shuts down', async () => {
+  expect(await logs([], drained)).toMatchObject({ code: 1, out: 'one\n', err: expect.stringMatching(/shut/) });
+});
+
+test('a log that is followed ends with what the controller refuses', async () => {
+  const shown = await logs(['-f'], (ws) => {
+    say(ws, 'LOG_ERROR', 'the microservice is gone');
+    ws.close(1008, 'the microservice is gone');
+  });
+  expect(shown).toMatchObject({ code: 1, out: '', err: expect.stringContaining('the microservice is gone') });
+});
