@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -63,6 +63,24 @@ test('copies a file out of a container, and one into it', async () => {
   expect(Buffer.concat(writing.written).toString('latin1')).toMatch(/^copied\.conf\0.*a: 1/s);
   writing.exit(0);
   expect(await back).toEqual({ code: 0, out: '', err: '' });
+});
+
+test.each([
+  ['a folder gets the file by its own name', '/data', 0, '/data/', 'copied.conf'],
+  ['anything else is its new name', '/data/new.conf', 1, '/data/', 'new.conf'],
+])('into a container, %s', async (_, target, code, into, name) => {
+  const file = join(folder, 'copied.conf');
+  writeFileSync(file, 'a: 1');
+  const copied = plugin()('cp', file, `shop/web:${target}`);
+  const asking = await program();
+  expect(asking.options.command).toEqual(['test', '-d', target]);
+  asking.exit(code);
+  const writing = await until('tar', () => engine.programs[1]);
+  expect(writing.options.command).toEqual(['tar', '-xmf', '-', '-C', into]);
+  await until('the end of the archive', () => writing.stdinClosed);
+  expect(Buffer.concat(writing.written).toString('latin1').split('\0')[0]).toBe(name);
+  writing.exit(0);
+  expect(await copied).toMatchObject({ code: 0 });
 });
 
 test('says that the container has no tar, and what tar says', async () => {

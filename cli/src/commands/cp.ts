@@ -77,12 +77,20 @@ async function copyOut(context: CommandContext, { microservice, path }: Remote, 
 async function copyIn(context: CommandContext, from: string, { microservice, path }: Remote): Promise<void> {
   if (!statSync(from, { throwIfNoEntry: false })) throw new CommandError(`there is no file ${from}`);
   const own = lastName(from);
-  const given = path.endsWith('/') ? `${path}${own}` : path;
+  // Else tar would put the file in the place of an empty folder.
+  const isFolder = path.endsWith('/') || (await isFolderThere(context, microservice, path));
+  const given = isFolder ? `${path.replace(/\/*$/, '/')}${own}` : path;
   const name = lastName(given);
   if (['', '.', '..'].includes(name)) throw new UsageError(`"${path}" must end with a name, or with a slash`);
   const folder = given.slice(0, -name.length) || '.';
   const input = Readable.from(archive(from, name), { objectMode: false, highWaterMark: 256 * 1024 });
   await tar(context, microservice, ['-xmf', '-', '-C', folder], { input, output: new PassThrough().resume() });
+}
+
+/** A container without `test` has no tar either, most likely, which is the better error. */
+async function isFolderThere(context: CommandContext, microservice: string, path: string): Promise<boolean> {
+  const { code } = await run(context, microservice, ['test', '-d', path], { output: new PassThrough().resume() });
+  return code === 0;
 }
 
 /** Runs tar in a container; throws with its own words when it fails. */
@@ -92,10 +100,27 @@ async function tar(
   args: readonly string[],
   streams: { input?: Readable; output: Writable },
 ): Promise<void> {
+  const { code, complaint } = await run(context, microservice, ['tar', ...args], streams);
+  if (code === 0) return;
+  const isMissing = NOT_FOUND.has(code) && !complaint.startsWith('tar:');
+  throw new CommandError(
+    isMissing
+      ? `the container of ${microservice} has no tar, which cp needs`
+      : `tar in the container of ${microservice} ended with ${code}: ${complaint.trim().replaceAll('\n', '; ')}`,
+  );
+}
+
+/** Runs a program in a container: its exit code, and what it wrote to its standard error. */
+async function run(
+  context: CommandContext,
+  microservice: string,
+  command: readonly string[],
+  streams: { input?: Readable; output: Writable },
+): Promise<{ code: number; complaint: string }> {
   const controller = controllerOf(context);
   const { exec: path = '' } = await microserviceTarget(context, microservice);
   const query = new URLSearchParams({ tty: 'false' });
-  for (const one of ['tar', ...args]) query.append('command', one);
+  for (const one of command) query.append('command', one);
   let complaint = '';
   const errors = new Writable({
     write(chunk, _, done) {
@@ -121,15 +146,8 @@ async function tar(
     if (problem) throw problem;
     if (context.signal.aborted) throw new CommandError('interrupted');
     if ('failed' in end && /executable file not found|no such file or directory/.test(end.failed.reason))
-      throw new CommandError(`the container of ${microservice} has no tar, which cp needs: ${end.failed.reason}`);
-    const code = codeOf(end);
-    if (code === 0) return;
-    const isMissing = NOT_FOUND.has(code) && !complaint.startsWith('tar:');
-    throw new CommandError(
-      isMissing
-        ? `the container of ${microservice} has no tar, which cp needs`
-        : `tar in the container of ${microservice} ended with ${code}: ${complaint.trim().replaceAll('\n', '; ')}`,
-    );
+      return { code: 127, complaint: end.failed.reason };
+    return { code: codeOf(end), complaint };
   } finally {
     notices.end();
   }
