@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { loadCluster } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
+import { rawInput } from './raw-input.ts';
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
@@ -16,7 +17,7 @@ process.exitCode = await runPlugin(process.argv.slice(2), {
   streams: {
     // Only a command that reads it opens it.
     get input() {
-      return process.stdin;
+      return rawInput(process.stdin);
     },
     output: process.stdout,
     errors: process.stderr,
