@@ -62,7 +62,7 @@ beforeEach(async () => {
     engine,
     container: (uuid) => (uuid === stack.web ? [...engine.running().values()].flat()[0] : undefined),
     ownLog: async function* () {
-      yield { line: 'of the agent' };
+      yield { line: 'of the agent', ts: '' };
     },
   });
   return () => agent[Symbol.asyncDispose]();

@@ -19,7 +19,8 @@ export interface SessionContext {
   ownLog?: OwnLog;
 }
 
-export type OwnLog = (options: LogOptions, signal: AbortSignal) => AsyncIterable<Pick<LogLine, 'line'>>;
+/** The time of a line is empty when it says none. */
+export type OwnLog = (options: LogOptions, signal: AbortSignal) => AsyncIterable<Pick<LogLine, 'line' | 'ts'>>;
 
 /** A session that has begun. */
 export interface SessionRun {

@@ -197,13 +197,14 @@ describe('a log session', () => {
 
   test('of the node has what the agent logs, and the policy can refuse it', async () => {
     const ownLog = async function* () {
-      yield { line: 'of the agent' };
+      yield { line: 'of the agent', ts: '2026-01-01T00:00:01.500Z' };
     };
     await using agent = await startSessions(stack, { ...options(), ownLog });
     const path = `/node/${stack.nodeUuid}/logs?follow=false`;
     const user = await stack.user(path);
     await user.until('LOG_STOP');
     expect(linesOf(user)).toEqual(['of the agent']);
+    expect(user.frames.at(-2)?.timestamp).toBe(Date.parse('2026-01-01T00:00:01.500Z'));
     agent.setPolicy({ logs: false });
     const another = await stack.user(path);
     await another.until('LOG_ERROR the policy of the machine allows no log sessions');

@@ -61,6 +61,20 @@ test('following shows each line once, whether it stood in a file or came later',
   expect((await next).done).toBe(true);
 });
 
+test('each line has the time at which it was written, whether it stood in a file, in memory, or came later', async () => {
+  const { sink, log } = start();
+  log.info('before');
+  for (const directory of [folder, undefined]) {
+    const stop = new AbortController();
+    const lines = ownLogReader(sink, directory)({ tail: 1, follow: true }, stop.signal);
+    const before = (await lines.next()).value;
+    log.info('after');
+    const after = (await lines.next()).value;
+    stop.abort();
+    for (const { line, ts } of [before, after]) expect(ts).toBe(JSON.parse(line).timestamp);
+  }
+});
+
 test('without files the lines in memory are shown', async () => {
   const { sink, log } = start();
   for (const word of ['one', 'two', 'three']) log.info(word);

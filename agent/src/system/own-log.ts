@@ -11,25 +11,29 @@ const READ_BYTES = 4 * 1024 * 1024;
  * now on.
  */
 export function ownLogReader(sink: LogBuffer, directory: string | undefined) {
-  return async function* (options: LogOptions, signal: AbortSignal): AsyncGenerator<Pick<LogLine, 'line'>> {
+  return async function* (options: LogOptions, signal: AbortSignal): AsyncGenerator<Pick<LogLine, 'line' | 'ts'>> {
     const { tail, until = Infinity, follow } = options;
     // Nothing can be logged between the beginning to listen and the reading of the files.
     const following = follow ? sink.follow(signal) : undefined;
     const first = following?.next();
     const isAsked = (line: string) => isWithin(line, options);
     for (const line of directory ? linesOfFiles(directory, isAsked, tail) : linesOfSink(sink, isAsked, tail))
-      yield { line };
+      yield { line, ts: timeOf(line) };
     if (!following || !first) return;
     for (let next = await first; !next.done; next = await following.next()) {
       if (Date.parse(next.value.timestamp) > until) return;
-      yield { line: JSON.stringify(next.value) };
+      yield { line: JSON.stringify(next.value), ts: next.value.timestamp };
     }
   };
 }
 
 function isWithin(line: string, { since = -Infinity, until = Infinity }: LogOptions): boolean {
-  const at = Date.parse(/"timestamp":"([^"]*)"/.exec(line)?.[1] ?? '');
+  const at = Date.parse(timeOf(line));
   return !(at < since || at > until);
+}
+
+function timeOf(line: string): string {
+  return /"timestamp":"([^"]*)"/.exec(line)?.[1] ?? '';
 }
 
 function linesOfSink({ entries }: LogBuffer, isAsked: (line: string) => boolean, tail: number): string[] {
