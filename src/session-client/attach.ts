@@ -42,6 +42,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
   let hasBegun = false;
   /** what is typed reaches no program, since the agent is not connected */
   let isAlone = true;
+  let restore = () => {};
   let wasConnected = false;
   let isInterrupted = false;
   /** the agent was connected, and then was not: what was on its way is missing */
@@ -72,8 +73,10 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
   }
 
   function begin(): void {
-    if (hasBegun) return;
+    if (hasBegun || isInterrupted) return;
     hasBegun = true;
+    // Until then Ctrl-C is a signal, since no key would be sent.
+    if (isTerminal && input?.isTTY) restore = rawMode(input);
     if (isTerminal) {
       resize();
       output.on('resize', resize);
@@ -100,11 +103,12 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
 
   function interrupt(): void {
     isInterrupted = true;
+    // The end may take a while, and a second signal end this process at once.
+    restore();
     void socket.send(frameOf(T.CLOSE, Buffer.from('interrupted')));
     socket.close();
   }
 
-  const restore = isTerminal && input?.isTTY ? rawMode(input) : () => {};
   signal.addEventListener('abort', interrupt, { once: true });
   try {
     const end = await closed.promise;
@@ -138,9 +142,11 @@ function write(socket: Socket, to: Writable, data: Uint8Array, full: Set<Writabl
 
 /** Passes keys on as they are, also Ctrl-C; resolves with what restores the terminal, which is done at the latest on exit. */
 function rawMode(input: NonNullable<Streams['input']>): () => void {
+  let isRaw = true;
   const restore = () => {
     process.off('exit', restore);
-    input.setRawMode?.(false);
+    if (isRaw) input.setRawMode?.(false);
+    isRaw = false;
   };
   process.once('exit', restore);
   input.setRawMode?.(true);

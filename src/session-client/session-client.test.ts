@@ -1,6 +1,8 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { makeSpec, until } from '../../agent/src/engines/_contract.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
@@ -147,6 +149,41 @@ test('an interrupted command ends its program', async () => {
   stop.abort();
   expect(await end).toEqual({ interrupted: true });
   await until('the end of the program', () => started.hasEnded);
+});
+
+describe('raw mode of a terminal', () => {
+  function makeTerminal() {
+    const modes: boolean[] = [];
+    const setRawMode = (isRaw: boolean) => modes.push(isRaw);
+    return { modes, input: Object.assign(new PassThrough(), { isTTY: true, setRawMode }) };
+  }
+
+  test('is left as soon as the command is interrupted, and once', async () => {
+    const { modes, input } = makeTerminal();
+    const stop = new AbortController();
+    const { end } = start({ isTerminal: true, input, signal: stop.signal }, exec('tty=true'));
+    await until('raw mode', () => modes.length === 1);
+    stop.abort();
+    expect(modes).toEqual([true, false]);
+    expect(await end).toEqual({ interrupted: true });
+    expect(modes).toEqual([true, false]);
+  });
+
+  test('begins with the session, so that Ctrl-C is a signal while the controller does not answer', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    const accepted = once(silent, 'connection') as Promise<[Socket]>;
+    onTestFinished(() => void silent.close());
+    await once(silent, 'listening');
+    const { modes, input } = makeTerminal();
+    const stop = new AbortController();
+    const url = `ws://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+    const { end } = start({ isTerminal: true, input, signal: stop.signal }, { url, headers: {} });
+    const [connection] = await accepted;
+    onTestFinished(() => void connection.destroy());
+    expect(modes).toEqual([]);
+    stop.abort();
+    expect(await end).toEqual({ interrupted: true });
+  });
 });
 
 test('a refusal has the status and the words of the controller', async () => {
