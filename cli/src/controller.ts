@@ -17,8 +17,9 @@ export interface Controller {
 export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
   controller: {
     type: 'string',
-    value: '[https://]HOST:PORT',
-    about: 'where the controller is reached, http:// without a scheme and --ca; $SKERRY_CONTROLLER',
+    value: 'https://HOST:PORT',
+    about:
+      'where the controller is reached; https:// may be left out with --ca, and http:// for localhost; $SKERRY_CONTROLLER',
   },
   ca: { type: 'string', value: 'FILE', about: "certificate of the controller's authority (PEM)" },
   'service-account': {
@@ -49,7 +50,13 @@ export function controllerOf(context: CommandContext): Controller {
   const caFile = textOf(flags.ca);
   const url = controllerUrl(address, caFile !== undefined);
   const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8');
-  if (url.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname))
+  const isReadable = url.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  if (isReadable && !address.includes('://'))
+    throw new UsageError(
+      `the address of the controller is "${address}", and the token would go there in clear text: ` +
+        `name https://${address}, or http://${address} where others cannot listen`,
+    );
+  if (isReadable)
     err('warning: over http, whoever is between here and the controller can read the token and what you type\n');
   const base = url.origin.replace(/^http/, 'ws');
   const token = tokenSource(context);
