@@ -2,10 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { makeSpec, until } from '../../agent/src/engines/_contract.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { until } from '../../agent/src/engines/_contract.ts';
+import type { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
-import { startSessions } from '../../agent/src/sessions/_agent.ts';
+import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
 import { makeTar } from '../../hack/tar.ts';
 import { makeApplication } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
@@ -26,11 +26,7 @@ afterAll(async () => {
   await stack[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
-  engine = new MemoryEngine({ anyImage: true });
-  const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
-  await engine.ensureNetwork();
-  await engine.pull({ reference: spec.image, platform: '' });
-  await engine.start((await engine.create(spec)).id);
+  ({ engine } = await runContainer(stack.web));
   const agent = await startSessions(stack, { engine, container: () => [...engine.running().values()].flat()[0] });
   return () => agent[Symbol.asyncDispose]();
 });

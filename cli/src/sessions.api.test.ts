@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
-import { makeSpec, until } from '../../agent/src/engines/_contract.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { until } from '../../agent/src/engines/_contract.ts';
+import type { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
-import { startSessions } from '../../agent/src/sessions/_agent.ts';
+import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { RESOURCES } from '../../src/kinds/index.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
@@ -52,12 +52,7 @@ afterAll(async () => {
 let engine: MemoryEngine;
 let container: string;
 beforeEach(async () => {
-  engine = new MemoryEngine({ anyImage: true });
-  const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
-  await engine.ensureNetwork();
-  await engine.pull({ reference: spec.image, platform: '' });
-  container = (await engine.create(spec)).id;
-  await engine.start(container);
+  ({ engine, container } = await runContainer(stack.web));
   const agent = await startSessions(stack, {
     engine,
     container: (uuid) => (uuid === stack.web ? [...engine.running().values()].flat()[0] : undefined),

@@ -3,6 +3,8 @@ import type { startStack } from '../../../src/sessions/_stack.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
 import { policySchema } from '../domain/policy.ts';
+import { makeSpec } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
 import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
@@ -12,6 +14,17 @@ type Stack = Awaited<ReturnType<typeof startStack>>;
 interface Options extends Partial<SessionsDependencies> {
   engine: Engine;
   container(uuid: string): Container | undefined;
+}
+
+/** An engine in memory with one container that runs, of a microservice. */
+export async function runContainer(uuid: string): Promise<{ engine: MemoryEngine; container: string }> {
+  const engine = new MemoryEngine({ anyImage: true });
+  const spec = makeSpec({ facts: await engine.connect(), view: { uuid } });
+  await engine.ensureNetwork();
+  await engine.pull({ reference: spec.image, platform: '' });
+  const container = (await engine.create(spec)).id;
+  await engine.start(container);
+  return { engine, container };
 }
 
 /** The sessions of an agent at a real controller's sockets, over a link that can be cut. */

@@ -1,10 +1,10 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
-import { makeSpec, until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { until } from '../engines/_contract.ts';
+import type { MemoryEngine } from '../engines/memory/engine.ts';
 import type { MemoryProgram } from '../engines/memory/program.ts';
-import { startSessions } from './_agent.ts';
+import { runContainer, startSessions } from './_agent.ts';
 
 /** Sessions from a user's socket through the controller's sockets to a program, which is in memory. */
 
@@ -17,12 +17,7 @@ beforeAll(async () => {
 let engine: MemoryEngine;
 let container: string;
 beforeEach(async () => {
-  engine = new MemoryEngine({ anyImage: true });
-  const spec = makeSpec({ facts: await engine.connect(), view: { uuid: stack.web } });
-  await engine.ensureNetwork();
-  await engine.pull({ reference: spec.image, platform: '' });
-  container = (await engine.create(spec)).id;
-  await engine.start(container);
+  ({ engine, container } = await runContainer(stack.web));
 });
 
 /** What the engine shows, as the supervisor of an agent knows it. */
