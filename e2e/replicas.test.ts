@@ -1,11 +1,16 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
+import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import { shellImage } from '../hack/shell-image.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { type Client, openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES } from '../src/wire/frames.ts';
+import { openShell, type Shell, shownCommands, untilShown } from './_shell.ts';
 import {
   type ControllerProcess,
   createStack,
@@ -16,8 +21,10 @@ import {
   untilReady,
   webApplication,
 } from './_stack.ts';
+import { startLink } from './history/tcp-link.ts';
 
 /** Two replicas of the controller: one reconciles, both serve; when the leader dies, the other one reconciles. */
+const started = new AsyncDisposableStack();
 let stack: Stack;
 const replicas: Record<string, ControllerProcess> = {};
 let leader: string;
@@ -25,8 +32,11 @@ let leader: string;
 let follower: string;
 let serving: ControllerProcess;
 let port: number;
-/** of the microservice with a shell */
-let shell: string;
+/** uuid of the microservice with a shell */
+let reader: string;
+/** with the plugin of kubectl, whose address of the controller is that of the replica below */
+let shell: Shell;
+let answering: ControllerProcess | undefined;
 
 interface Lease {
   spec?: { holderIdentity?: string };
@@ -38,20 +48,18 @@ const leaderName = async () =>
 /** Until a socket has a frame, on a slow machine. */
 const FRAME_MS = 60_000;
 
-/** An Application with a shell, which logs `begun`. */
-const shellApplication = (name: string, node: string, image: string) => ({
+/** The application of docs/kubectl-plugin.md: two microservices with a shell, which log `begun`. */
+const shellApplication = (node: string, image: string) => ({
   apiVersion: API_VERSION,
   kind: 'Application',
-  metadata: { name },
+  metadata: { name: 'plant-a', labels: { site: 'north' } },
   spec: {
-    microservices: [
-      {
-        name: 'shell',
-        agent: { name: node },
-        images: { amd64: image, arm64: image },
-        container: { commands: ['/bin/sh', '-c', 'echo begun; exec sleep 3600'] },
-      },
-    ],
+    microservices: ['reader', 'second'].map((name) => ({
+      name,
+      agent: { name: node },
+      images: { amd64: image, arm64: image },
+      container: { commands: ['/bin/sh', '-c', 'echo port: 80 > /etc/app.conf; echo begun; exec sleep 3600'] },
+    })),
   },
 });
 
@@ -75,42 +83,47 @@ async function echo(terminal: Client, words: string) {
 }
 
 beforeAll(async () => {
-  stack = await createStack();
+  stack = started.use(await createStack());
   for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { CONTROLLER_NAME: name } });
   leader = (await until('a leader', leaderName)) as string;
   follower = leader === 'a' ? 'b' : 'a';
   serving = replicas[follower] as ControllerProcess;
-  await stack.startAgent('gw-2', serving);
+  answering = replicas[leader];
+  await stack.startAgent('gw-1', serving);
   port = await freePort();
-  await stack.apply(webApplication('before', 'gw-2', await stack.image('r1', { GREETING: 'r1' }), port));
-  await stack.apply(shellApplication('shell', 'gw-2', await pushShell()));
+  await stack.apply(webApplication('before', 'gw-1', await stack.image('r1', { GREETING: 'r1' }), port));
+  await stack.apply(shellApplication('gw-1', await pushShell()));
+  const service = started.use(await startLink(() => (answering ? [Number(new URL(answering.url).port)] : [])));
+  shell = started.use(await openShell(stack.namespace, { SKERRY_CONTROLLER: `localhost:${service.port}` }));
+  shell.env.SKERRY_TOKEN = await stack.tokenOf('sre', 'operator');
   await untilReady(stack, 'before');
-  shell = (await untilReady(stack, 'shell')).status?.microservices?.[0]?.uuid ?? '';
+  const { status } = await untilReady(stack, 'plant-a');
+  reader = status?.microservices?.find(({ name }) => name === 'reader')?.uuid ?? '';
 }, 240_000);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+afterAll(() => started.disposeAsync(), 60_000);
 
 test('a report sent to the replica that does not lead reaches the status, and both show live values', async () => {
   expect(await get(`http://127.0.0.1:${port}/`)).toBe('r1\n');
   // Live values come from the leader, whichever replica is asked.
   for (const replica of Object.values(replicas)) {
-    const uuid = (await stack.node('gw-2'))?.status?.uuid;
+    const uuid = (await stack.node('gw-1'))?.status?.uuid;
     const { status, body } = await stack.rest(replica)('GET', `/node/${uuid}`);
     expect({ status, daemonStatus: body.daemonStatus }).toEqual({ status: 200, daemonStatus: 'RUNNING' });
   }
 }, 120_000);
 
 test('a terminal and a log at one replica reach a container whose agent is at the other, and leave an event', async () => {
-  const terminal = await socket(leader, `/microservices/exec/${shell}?command=sh&tty=false`);
+  const terminal = await socket(leader, `/microservices/exec/${reader}?command=sh&tty=false`);
   await terminal.until('STDERR Connected.', FRAME_MS);
   terminal.send(FRAME_TYPES.STDIN, 'echo $((6 * 7)); exit 3\n');
   await terminal.until('CONTROL {"exitCode":3}', FRAME_MS);
   expect(terminal.seen).toContain('STDOUT 42');
   expect((await terminal.closed).code).toBe(1000);
-  const log = await socket(leader, `/microservices/${shell}/logs?follow=false`);
+  const log = await socket(leader, `/microservices/${reader}/logs?follow=false`);
   await log.until('LOG_STOP', FRAME_MS);
   expect(log.seen).toContain('LOG_LINE begun');
   const viewer = await stack.tokenOf('viewer');
-  expect(await request(leader, `/microservices/exec/${shell}`, viewer)).toMatchObject({ status: 403 });
+  expect(await request(leader, `/microservices/exec/${reader}`, viewer)).toMatchObject({ status: 403 });
   await until('the event of the terminal', async () => {
     const path = `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`;
     const { items = [] } = (await stack.kube.get<{ items?: { reason: string; note: string }[] }>(path)) ?? {};
@@ -120,15 +133,87 @@ test('a terminal and a log at one replica reach a container whose agent is at th
   expect(metrics).toMatch(/skerry_sessions_ended_total\{kind="exec",code="1000"\} 1/);
 }, 240_000);
 
-test('after the leader is killed the other replica reconciles, and a terminal at it goes on', async () => {
+const page = shownCommands(readFileSync(join(ROOT, 'docs/kubectl-plugin.md'), 'utf8'), 'Exec and logs');
+const isInTerminal = ({ command }: (typeof page)[number]) => command.includes(' -it ');
+
+test('kubectl skerry: a terminal follows the size of the window and passes the exit code of the container on', async () => {
+  const command = page.find(isInTerminal)?.command ?? '';
+  const terminal = shell.startInTerminal(command, { cols: 91, rows: 37 });
+  const shows = (size: string) => untilShown(terminal, `\n${size}\r\n`, 'stty size\r');
+  await shows('37 91');
+  terminal.resize({ cols: 120, rows: 50 });
+  await shows('50 120');
+  terminal.type('exit 3\r');
+  expect(await terminal.ended).toBe(3);
+}, 240_000);
+
+test('kubectl skerry: every command of the page shows what the page shows', async () => {
+  const token = page.find(({ command }) => command.startsWith('export SKERRY_TOKEN='));
+  shell.env.SKERRY_TOKEN = (await shell.run(`${token?.command}; echo $SKERRY_TOKEN`)).out.trim();
+  writeFileSync(join(shell.folder, 'data'), 'of this machine\n');
+  const sessions = page.filter((shown) => shown.command.startsWith('kubectl skerry ') && !isInTerminal(shown));
+  expect(sessions).toHaveLength(8);
+  for (const { command, lines } of sessions) {
+    const isFollowed = lines.at(-1) === '^C';
+    const wanted = lines.filter((line) => line !== '^C').sort();
+    const typed = shell.start(`exec 2>&1; exec ${command}`);
+    const written = () => typed.out.split('\n').slice(0, -1).sort();
+    if (isFollowed) {
+      await until(`the lines of ${command}`, async () => written().length >= wanted.length);
+      typed.interrupt();
+    }
+    expect({ command, code: await typed.ended }).toEqual({ command, code: isFollowed ? 130 : 0 });
+    if (!wanted.includes('...')) expect({ command, lines: written() }).toEqual({ command, lines: wanted });
+  }
+}, 240_000);
+
+test('kubectl skerry: five megabytes of any bytes go through a program in the container', async () => {
+  const bytes = randomBytes(5 * 2 ** 20);
+  writeFileSync(join(shell.folder, 'in'), bytes);
+  const ran = await shell.run('kubectl skerry exec -i plant-a/reader -- cat < in > out');
+  expect(ran).toEqual({ code: 0, out: '', err: '' });
+  expect(bytes.equals(readFileSync(join(shell.folder, 'out')))).toBe(true);
+}, 240_000);
+
+test('kubectl skerry: a folder is the same after it was copied into the container and out of it', async () => {
+  const tree = join(shell.folder, 'tree');
+  mkdirSync(join(tree, 'a/b'), { recursive: true });
+  writeFileSync(join(tree, 'a/b/random'), randomBytes(2 ** 20 + 1));
+  writeFileSync(join(tree, `${'long'.repeat(40)}.txt`), 'text');
+  writeFileSync(join(tree, 'empty'), '');
+  writeFileSync(join(tree, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 });
+  const done = (err: string) => ({ code: 0, out: '', err });
+  expect(await shell.run('kubectl skerry cp tree plant-a/reader:/tmp/')).toEqual(done(''));
+  expect(await shell.run('kubectl skerry cp plant-a/reader:/tmp/tree back')).toEqual(done('4 files copied\n'));
+  expect(filesIn(join(shell.folder, 'back'))).toEqual(filesIn(tree));
+  for (const words of ['before/web:/etc/hosts .', 'tree before/web:/etc/'])
+    expect(await shell.run(`kubectl skerry cp ${words}`)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^error: the container of before\/web has no tar, which cp needs/),
+    });
+}, 240_000);
+
+/** Paths of files, with mode and content. */
+const filesIn = (folder: string) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => [name, statSync(join(folder, name))] as const)
+    .map(([name, stats]) =>
+      stats.isFile() ? [name, stats.mode & 0o777, readFileSync(join(folder, name), 'base64')] : [name],
+    );
+
+test('after the leader is killed the other replica reconciles, a terminal at it goes on, and so does a log', async () => {
   const open = () =>
-    Promise.all([leader, follower].map((at) => socket(at, `/microservices/exec/${shell}?command=cat`)));
+    Promise.all([leader, follower].map((at) => socket(at, `/microservices/exec/${reader}?command=cat`)));
   const [lost, kept] = (await open()) as [Client, Client];
   for (const terminal of [lost, kept]) await echo(terminal, 'before');
+  const log = shell.start('exec kubectl skerry logs -f plant-a/reader');
+  await untilShown(log, 'begun\n');
   await replicas[leader]?.kill();
+  answering = serving;
   expect((await lost.closed).code).toBe(1006);
   await echo(kept, 'without a leader');
-  await stack.apply(webApplication('before', 'gw-2', await stack.image('r2', { GREETING: 'r2' }), port));
+  await stack.apply(webApplication('before', 'gw-1', await stack.image('r2', { GREETING: 'r2' }), port));
   // The change is sent to agents at once: that needs no leader.
   await until(
     'the new image to answer while nobody leads',
@@ -136,17 +221,29 @@ test('after the leader is killed the other replica reconciles, and a terminal at
   );
   await until('the other replica to lead', async () => (await leaderName()) === follower);
   await untilReady(stack, 'before', 90_000);
-  expect(readyOf(await stack.node('gw-2'))?.status).toBe('True');
+  expect(readyOf(await stack.node('gw-1'))?.status).toBe('True');
   await echo(kept, 'with another leader');
+  // A leader that has just begun refuses sessions for a moment.
+  await until('a line of the container', async () => {
+    const { code } = await shell.run("kubectl skerry exec plant-a/reader -- sh -c 'echo later > /proc/1/fd/1'");
+    return code === 0;
+  });
+  await untilShown(log, 'later\n');
+  const last = await shell.run('kubectl skerry logs plant-a/reader --tail 1');
+  expect(last).toEqual({ code: 0, out: 'later\n', err: '' });
 
-  const container = (await stack.containers()).find(({ name }) => name.includes(shell));
+  const container = (await stack.containers()).find(({ name }) => name.includes(reader));
   await callEngine(inject('engineUrl'), 'POST', `/containers/${container?.id}/kill`);
   expect((await kept.closed).code).toBe(1000);
   expect(kept.seen.at(-1)).toMatch(/^CLOSE the program /);
+  await untilShown(log, /later\nbegun\n/);
+  log.interrupt();
+  expect(await log.ended).toBe(130);
+  expect(log.out).toBe('begun\nlater\nbegun\n');
 }, 240_000);
 
 test('a replica that stops sends its users away with 1001', async () => {
-  const log = await socket(follower, `/node/${(await stack.node('gw-2'))?.status?.uuid}/logs`);
+  const log = await socket(follower, `/node/${(await stack.node('gw-1'))?.status?.uuid}/logs`);
   await log.until('LOG_LINE connected', FRAME_MS);
   await serving.stop();
   expect((await log.closed).code).toBe(1001);

@@ -3,7 +3,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { buildImage, buildIndex, type Image, type ImageFile } from './image.ts';
 
 /** What an image with a shell has, from this machine: /bin/sh is the first. */
-const PROGRAMS = { sh: '/bin/sh', cat: '/bin/cat', stty: '/bin/stty', sleep: '/bin/sleep' };
+const PROGRAMS = { sh: '/bin/sh', cat: '/bin/cat', stty: '/bin/stty', sleep: '/bin/sleep', tar: '/bin/tar' };
 
 /** An image with the shell of this machine and a few programs, for tests that run commands in containers. It sleeps. */
 export function shellImage(): Image {
