@@ -79,14 +79,25 @@ test.each([
   expect(await copied).toMatchObject({ code: 0 });
 });
 
+test('of a link alone copies nothing, and says so', async () => {
+  const copied = plugin()('cp', 'shop/web:/etc/localtime', folder);
+  const reading = await program();
+  reading.print(makeTar([{ path: './localtime', type: 'symlink', target: 'x' }]));
+  reading.exit(0);
+  expect(await copied).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/symbolic link\nerror: nothing was copied/),
+  });
+});
+
 test('says that the container has no tar, and what tar says', async () => {
   const first = plugin()('cp', 'shop/web:/etc/app.conf', folder);
   (await program()).exit(127);
   expect(await first).toMatchObject({ code: 1, err: expect.stringMatching(/has no tar, which cp needs/) });
   const second = plugin()('cp', 'shop/web:/etc/none', folder);
   const failing = await until('tar', () => engine.programs[1]);
-  failing.print('tar: none: No such file', 'stderr');
+  failing.print('tar: none: \x1b[2JNo such file', 'stderr');
   failing.exit(2);
-  expect(await second).toMatchObject({ code: 1, err: expect.stringMatching(/ended with 2: tar: none: No such/) });
+  expect(await second).toMatchObject({ code: 1, err: expect.stringMatching(/ended with 2: tar: none: \[2JNo such/) });
   expect(await plugin()('cp', 'a', 'b')).toMatchObject({ code: 2 });
 });

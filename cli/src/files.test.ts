@@ -83,9 +83,15 @@ describe('a hostile archive', () => {
     mkdirSync(join(folder, 'secret'));
     const link: TarEntry = { path: 'top/link', type: 'symlink', target: '../secret' };
     const { leftOut } = await into(evil({ path: 'top', type: 'directory' }, link, file('top/link/evil')));
-    expect(leftOut).toEqual(['top/link: left out, since it is a symbolic link']);
+    expect(leftOut).toEqual(['"top/link": left out, since it is a symbolic link']);
     expect(existsSync(join(folder, 'secret/evil'))).toBe(false);
     expect(text('out/link/evil')).toBe('evil');
+  });
+
+  test('writes no escape sequence to the terminal', async () => {
+    const { leftOut } = await into(evil({ path: 'top/\x1b]0;evil\x07\x9b2J', type: 'symlink', target: 'x' }));
+    expect(leftOut).toEqual([expect.stringMatching(/^"top\/[^\p{Cc}]*": left out/u)]);
+    await expect(into(evil(file('\x1b[2Jevil')))).rejects.toThrow(/^[^\p{Cc}]*$/u);
   });
 
   test('writes through no link that was there before', async () => {

@@ -43,11 +43,11 @@ export async function extract(
   for await (const { path, type, mode, content } of readTar(source)) {
     const parts = path.split('/').filter((part) => part !== '' && part !== '.');
     if (parts.includes('..') || path.startsWith('/') || parts[0] !== root || path.includes('\0'))
-      throw new CommandError(`the archive has an entry outside of ${root}: ${JSON.stringify(path.slice(0, 200))}`);
+      throw new CommandError(`the archive has an entry outside of ${root}: ${quoted(path)}`);
     const below = parts.slice(1);
     if (type === 'symlink' || type === 'other') {
       leftOut(
-        `${path}: left out, since it is ${type === 'symlink' ? 'a symbolic link' : 'neither a file nor a folder'}`,
+        `${quoted(path)}: left out, since it is ${type === 'symlink' ? 'a symbolic link' : 'a hard link, or neither a file nor a folder'}`,
       );
       continue;
     }
@@ -58,6 +58,9 @@ export async function extract(
   }
   return files;
 }
+
+/** A name that a container has chosen, without what a terminal would obey. */
+const quoted = (path: string) => JSON.stringify(path.slice(0, 200)).replaceAll(/\p{Cc}/gu, '');
 
 /** Each folder on the way has to be one, and no link to one; `target` itself is the user's choice. */
 function makeFolders(target: string, parts: readonly string[], isFile: boolean): void {

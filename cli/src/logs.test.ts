@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -7,15 +8,22 @@ import type { KubeClient } from '../../src/kube/mod.ts';
 import { encodeFrame, FRAME_TYPES } from '../../src/wire/frames.ts';
 import { createPlugin } from './_plugin.ts';
 
-/** `logs` beside a controller that ends sessions as the test says, one connection after the other. */
-let server: WebSocketServer | undefined;
+/** `logs` beside a controller that ends sessions as the test says, one request after the other. */
+let server: Server | undefined;
 afterEach(() => server?.close());
 
-async function logs(args: readonly string[], ...connections: ((ws: WebSocket) => void)[]) {
-  const open = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+type Answer = ((ws: WebSocket) => void) | 'too many';
+
+async function logs(args: readonly string[], ...answers: Answer[]) {
+  const open = createServer().listen(0, '127.0.0.1');
   server = open;
   await once(open, 'listening');
-  open.on('connection', (ws) => connections.shift()?.(ws));
+  const sockets = new WebSocketServer({ noServer: true });
+  open.on('upgrade', (request, socket, head) => {
+    const answer = answers.shift();
+    if (answer === 'too many') socket.end(TOO_MANY);
+    else sockets.handleUpgrade(request, socket, head, (ws) => answer?.(ws));
+  });
   const shop = makeApplication('shop', [
     { name: 'web', uuid: '7faa827a-4355-4898-8705-10cb8a4c9efa', agent: { name: 'edge-1' }, images: { amd64: 'x' } },
   ]);
@@ -25,6 +33,7 @@ async function logs(args: readonly string[], ...connections: ((ws: WebSocket) =>
   })('logs', 'shop/web', ...args);
 }
 
+const TOO_MANY = 'HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n';
 const say = (ws: WebSocket, type: keyof typeof FRAME_TYPES, text = '', timestamp = 0) =>
   ws.send(encodeFrame({ type: FRAME_TYPES[type], data: Buffer.from(text), timestamp }));
 const drained = (ws: WebSocket) => {
@@ -53,4 +62,24 @@ test('a log that is followed ends with what the controller refuses', async () =>
     ws.close(1008, 'the microservice is gone');
   });
   expect(shown).toMatchObject({ code: 1, out: '', err: expect.stringContaining('the microservice is gone') });
+});
+
+test('a log that may not be opened yet is waited for, also when it is not followed', async () => {
+  const shown = await logs([], 'too many', (ws) => {
+    say(ws, 'LOG_LINE', 'one', 1_000);
+    say(ws, 'LOG_STOP');
+    ws.close(1000);
+  });
+  expect(shown).toMatchObject({ code: 0, out: 'one\n' });
+});
+
+test('a log out of which lines were left is a failure, though its last line came', async () => {
+  const shown = await logs([], (ws) => {
+    say(ws, 'LOG_LINE', 'one', 1_000);
+    say(ws, 'LOG_ERROR', 'lines are left out');
+    say(ws, 'LOG_LINE', 'nine', 9_000);
+    say(ws, 'LOG_STOP');
+    ws.close(1000);
+  });
+  expect(shown).toMatchObject({ code: 1, out: 'one\nnine\n', err: expect.stringContaining('lines are left out') });
 });

@@ -22,6 +22,8 @@ export interface LogEnd extends SocketEnd {
   isComplete: boolean;
   /** the last thing that came was a problem */
   isProblem: boolean;
+  /** problems came, each of which may be about lines that are missing */
+  hasGaps: boolean;
 }
 
 /** The server ends a session in which nothing was sent for hours; a log may be as quiet as that. */
@@ -34,6 +36,7 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
   const closed = Promise.withResolvers<SocketEnd>();
   let isComplete = false;
   let problem = '';
+  let hasGaps = false;
   let waiting = 0;
   const socket = openSocket(request, { frame: received, closed: closed.resolve });
 
@@ -43,6 +46,7 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
     if (type === T.LOG_STOP) isComplete = true;
     if (type === T.LOG_ERROR) {
       problem = text;
+      hasGaps = true;
       reader.problem(text);
     }
     if (notice || type !== T.LOG_LINE) return;
@@ -68,7 +72,7 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
   signal.addEventListener('abort', stop, { once: true });
   try {
     const end = await closed.promise;
-    return { ...end, reason: problem || end.reason, isComplete, isProblem: problem !== '' };
+    return { ...end, reason: problem || end.reason, isComplete, isProblem: problem !== '', hasGaps };
   } finally {
     signal.removeEventListener('abort', stop);
     clearInterval(keepalive);

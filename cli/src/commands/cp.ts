@@ -20,7 +20,7 @@ export const cp: Command = {
   about: 'Copy a file or a folder out of a microservice, or into it',
   details: [
     'Needs a tar in the container. A target that is a folder, or ends with a slash, gets the source by its own name; any other is its new name.',
-    'Out of a container, symbolic links are left out, and what is in the way is replaced only where it is a file.',
+    'Out of a container, links are left out, and what is in the way is replaced only where it is a file.',
     ...CONTROLLER_DETAILS,
   ],
   examples: [
@@ -59,18 +59,23 @@ async function copyOut(context: CommandContext, { microservice, path }: Remote, 
     throw new UsageError(`"${path}" must end with the name of a file or folder`);
   const isFolder = to.endsWith('/') || statSync(to, { throwIfNoEntry: false })?.isDirectory() === true;
   const output = new PassThrough();
+  let leftOut = 0;
   const folder = path.replace(/\/+$/, '').slice(0, -root.length) || '.';
   const [, files] = await Promise.all([
     tar(context, microservice, ['-cf', '-', '-C', folder, `./${root}`], { output }).finally(() => output.end()),
     extract(output as AsyncIterable<Buffer>, {
       root,
       target: isFolder ? join(to, root) : to,
-      leftOut: (text) => context.err(`warning: ${text}\n`),
+      leftOut(text) {
+        leftOut += 1;
+        context.err(`warning: ${text}\n`);
+      },
     }).catch((error: unknown) => {
       output.destroy();
       throw error;
     }),
   ]);
+  if (files === 0 && leftOut > 0) throw new CommandError('nothing was copied');
   context.err(`${files} ${files === 1 ? 'file' : 'files'} copied\n`);
 }
 
@@ -102,11 +107,16 @@ async function tar(
 ): Promise<void> {
   const { code, complaint } = await run(context, microservice, ['tar', ...args], streams);
   if (code === 0) return;
+  // What a container writes may have escape sequences for the terminal.
+  const words = complaint
+    .trim()
+    .replaceAll('\n', '; ')
+    .replaceAll(/\p{Cc}/gu, '');
   const isMissing = NOT_FOUND.has(code) && !complaint.startsWith('tar:');
   throw new CommandError(
     isMissing
       ? `the container of ${microservice} has no tar, which cp needs`
-      : `tar in the container of ${microservice} ended with ${code}: ${complaint.trim().replaceAll('\n', '; ')}`,
+      : `tar in the container of ${microservice} ended with ${code}: ${words}`,
   );
 }
 

@@ -146,6 +146,10 @@ function follower(
     return readLog(await controller.socket(path, asked), { line, problem, notice: notices.show }, signal);
   }
 
+  const isWhole = (end: LogEnd) => end.isComplete && !(flags.follow ? end.isProblem : end.hasGaps);
+  /** What is not followed is not shown twice, but may wait for its turn. */
+  const mayRepeat = (end: LogEnd) => (flags.follow ? isTransient(end) : end.status === 429);
+
   return async () => {
     let pause = FIRST_PAUSE;
     let lostAt: number | undefined;
@@ -155,10 +159,10 @@ function follower(
         const end = await once();
         if (signal.aborted) return true;
         // What is said of a replica that ends is no reason to stop.
-        if (end.isComplete || (end.isProblem && !isTransient(end))) return end.isComplete && !end.isProblem;
+        if (end.isComplete || (end.isProblem && !isTransient(end))) return isWhole(end);
         if (position !== before) [pause, lostAt] = [FIRST_PAUSE, undefined];
         lostAt ??= now();
-        if (!flags.follow || !isTransient(end) || now() - lostAt > PATIENCE) return fail(refusalOf(end));
+        if (!mayRepeat(end) || now() - lostAt > PATIENCE) return fail(refusalOf(end));
         if (pause === FIRST_PAUSE) err(`${prefix}${refusalOf(end)}; it is opened again\n`);
         await delay((end.retryAfter ?? 0) * 1000 || pause * (0.75 + Math.random() / 2), undefined, { signal });
         pause = Math.min(pause * 2, LONGEST_PAUSE);
