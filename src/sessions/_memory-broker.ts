@@ -39,6 +39,7 @@ export function createMemoryBrokers(): Brokers {
                 for (const one of [...all]) if (one.name === name && one.isUp) one.listener.message(message);
               });
             },
+            forget() {},
             close: () => void (all.delete(bound) && own.delete(bound)),
           };
         },

@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import rhea, { type EventContext } from 'rhea';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createVirtualClock, until } from '../kube/_util.ts';
@@ -20,8 +20,10 @@ async function startRouter(on: Record<string, (context: EventContext) => void> =
     container.on(event, () => {});
   for (const [event, listener] of Object.entries(on)) container.on(event, listener);
   const server = container.listen({ port: 0, host: '127.0.0.1' });
-  server.on('connection', () => {
+  const sockets: Socket[] = [];
+  server.on('connection', (socket) => {
     connections++;
+    sockets.push(socket);
   });
   await until('the router to listen', () => server.listening);
   const clock = createVirtualClock();
@@ -54,7 +56,11 @@ async function startRouter(on: Record<string, (context: EventContext) => void> =
       },
       down: () => void seen.push('down'),
     });
-  return { clock, lines, open, seen, count: () => connections };
+  /** The connections stay, as those to a machine without power, and nothing is read from them any more. */
+  const goSilent = () => {
+    for (const socket of sockets) socket.pause();
+  };
+  return { clock, lines, open, seen, goSilent, count: () => connections };
 }
 
 const warnings = (lines: string[]) => lines.filter((line) => line.startsWith('warn'));
@@ -140,4 +146,70 @@ test('what is on its way to a listener that is gone goes back to the router, wha
   await until('all three', () => states.length === 3);
   expect(states).toEqual(['accepted', 'released', 'released']);
   expect(router.seen).toEqual(['up', 'first']);
+});
+
+test('a connection over which an address is not answered within 5 s is given up for another one', async () => {
+  const router = await startRouter();
+  router.open();
+  await until('the address', () => router.seen.includes('up'));
+  router.goSilent();
+  router.open();
+  await router.clock.advance(4_999);
+  expect(router.lines).toEqual([]);
+  await router.clock.advance(1);
+  expect(warnings(router.lines)).toEqual([expect.stringContaining('the router does not answer')]);
+  await router.clock.advance(200);
+  await until('both addresses', () => router.seen.length === 4);
+  expect(router.seen).toEqual(['up', 'down', 'up', 'up']);
+  expect(router.count()).toBe(2);
+});
+
+describe('an address to which nothing more is sent', () => {
+  const at = (link: string): Address => ({ kind: 'exec', id: 's', end: 'agent', link });
+  const said = (op: string): BrokerMessage => ({ properties: { op }, body: Buffer.from('x') });
+
+  test('has its link closed once what was sent is on its way, and the others stay', async () => {
+    const log: string[] = [];
+    const router = await startRouter({
+      receiver_open: ({ receiver }) => void log.push(`open ${receiver?.target?.address}`),
+      receiver_close: ({ receiver }) => void log.push(`close ${receiver?.target?.address}`),
+      message: ({ message }) => void log.push(`message ${message?.application_properties?.op}`),
+    });
+    const channel = router.open();
+    await until('the address', () => router.seen.includes('up'));
+    channel.send(at('a'), said('a1'));
+    channel.send(at('b'), said('b1'));
+    // Before there is credit for it.
+    channel.send(at('a'), said('a2'));
+    channel.forget(at('a'));
+    channel.forget(at('unknown'));
+    await until('the end of a', () => log.includes('close agent-s.a'));
+    channel.send(at('b'), said('b2'));
+    await until('b2', () => log.includes('message b2'));
+    expect(log.filter((one) => one.startsWith('close'))).toEqual(['close agent-s.a']);
+    expect(log.indexOf('message a2')).toBeLessThan(log.indexOf('close agent-s.a'));
+    expect(router.seen).toEqual(['up']);
+  });
+
+  test('has it closed after 5 s when there is no credit for what was sent, and that is the end of nothing else', async () => {
+    const log: string[] = [];
+    const router = await startRouter({
+      receiver_open({ receiver }) {
+        receiver?.set_credit_window(0);
+        log.push('open');
+      },
+      receiver_close: () => void log.push('close'),
+    });
+    const channel = router.open();
+    await until('the address', () => router.seen.includes('up'));
+    channel.send(at('a'), said('a'));
+    await until('its link', () => log.length === 1);
+    channel.forget(at('a'));
+    await router.clock.advance(4_999);
+    expect(log).toEqual(['open']);
+    await router.clock.advance(1);
+    await until('its end', () => log.length === 2);
+    expect(router.seen).toEqual(['up']);
+    expect(router.lines).toEqual([]);
+  });
 });

@@ -92,7 +92,16 @@ interface Bound {
   listener: ChannelListener;
   isUp: boolean;
   receiver?: Receiver;
-  senders: Map<string, { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined }>;
+  senders: Map<string, Outgoing>;
+}
+
+/** A link of the protocol to one address, and what waits for its credit. */
+interface Outgoing {
+  sender: Sender;
+  queue: BrokerMessage[];
+  cancel?: (() => void) | undefined;
+  /** Nothing more is sent: it is closed once nothing waits. */
+  isForgotten?: boolean;
 }
 
 interface Slot extends Disposable {
@@ -133,14 +142,6 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
       return retry(String(error));
     }
     connection = made;
-    const lost = (why: string) => {
-      if (connection !== made) return;
-      connection = undefined;
-      isOpen = false;
-      hangUp(made);
-      for (const bound of [...bounds]) drop(bound, why);
-      retry(why);
-    };
     made.on('connection_open', () => {
       if (connection !== made) return;
       cancel();
@@ -151,8 +152,17 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
       });
       for (const bound of bounds) bind(made, bound);
     });
-    for (const event of LOST_EVENTS) made.on(event, (context) => lost(whyOf(event, context)));
-    cancel = clock.after(REACH_MS, () => !isOpen && lost('it does not answer'));
+    for (const event of LOST_EVENTS) made.on(event, (context) => lost(made, whyOf(event, context)));
+    cancel = clock.after(REACH_MS, () => !isOpen && lost(made, 'it does not answer'));
+  }
+
+  function lost(made: Connection, why: string) {
+    if (connection !== made) return;
+    connection = undefined;
+    isOpen = false;
+    hangUp(made);
+    for (const bound of [...bounds]) drop(bound, why);
+    retry(why);
   }
 
   function retry(why: string) {
@@ -176,6 +186,8 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     const receiver = to.open_receiver({ source, credit_window: CREDIT, autoaccept: false });
     bound.receiver = receiver;
     const isCurrent = () => bound.receiver === receiver;
+    // The connection may be to a machine that is gone without a word, which the protocol notices after twice its idle time.
+    clock.after(REACH_MS, () => isCurrent() && !bound.isUp && lost(to, 'the router does not answer'));
     receiver.on('receiver_open', () => {
       if (!isCurrent() || bound.isUp) return;
       bound.isUp = true;
@@ -200,7 +212,7 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     const known = from.senders.get(address);
     if (known) return known;
     const sender = to.open_sender({ target: terminus(address) });
-    const made: { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined } = { sender, queue: [] };
+    const made: Outgoing = { sender, queue: [] };
     from.senders.set(address, made);
     sender.on('sendable', () => flush(from, made));
     for (const event of ['sender_close', 'sender_error'])
@@ -212,7 +224,7 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     return made;
   }
 
-  function flush(from: Bound, to: { sender: Sender; queue: BrokerMessage[]; cancel?: (() => void) | undefined }) {
+  function flush(from: Bound, to: Outgoing) {
     while (to.queue.length > 0 && to.sender.sendable()) {
       const next = to.queue.shift() as BrokerMessage;
       to.sender.send({
@@ -223,7 +235,25 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
       to.cancel?.();
       to.cancel = undefined;
     }
-    if (to.queue.length > 0) to.cancel ??= clock.after(REACH_MS, () => restart(from, 'nothing can be sent'));
+    if (to.queue.length > 0)
+      to.cancel ??= clock.after(REACH_MS, () => (to.isForgotten ? leave(to) : restart(from, 'nothing can be sent')));
+    else if (to.isForgotten) leave(to);
+  }
+
+  /** Its other side may be gone: that it takes nothing is the end of nothing else. */
+  function forget(from: Bound, address: string) {
+    const known = from.senders.get(address);
+    if (!known) return;
+    from.senders.delete(address);
+    known.cancel?.();
+    known.cancel = undefined;
+    known.isForgotten = true;
+    flush(from, known);
+  }
+
+  function leave({ sender, cancel }: Outgoing) {
+    cancel?.();
+    sender.close();
   }
 
   /** Messages to the other side are lost; what listens here is not. */
@@ -252,13 +282,11 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
           made.queue.push(said);
           flush(bound, made);
         },
+        forget: (to) => forget(bound, nameOf(to)),
         close() {
           if (!bounds.delete(bound)) return;
           // What was sent last is on its way before its link is closed.
-          for (const { sender, cancel } of bound.senders.values()) {
-            cancel?.();
-            sender.close();
-          }
+          for (const sender of bound.senders.values()) leave(sender);
           bound.receiver?.close();
           delete bound.receiver;
         },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
 import { silentLog } from '../kube/mod.ts';
-import { FRAME_TYPES as T } from '../wire/frames.ts';
+import { encodeFrame, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
 import { createFakeSocket } from './_fake-socket.ts';
 import { type Address, type ChannelListener, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';
 import { createBrokerRelay } from './broker-relay.ts';
@@ -12,6 +12,7 @@ function createReplica() {
   const clock = createVirtualClock();
   const channels: { address: Address; listener: ChannelListener; said: Envelope[]; isOpen: boolean }[] = [];
   const joined: string[] = [];
+  const forgotten: string[] = [];
   const relay = createBrokerRelay({
     broker: {
       maxBytes: 2 ** 21,
@@ -20,6 +21,7 @@ function createReplica() {
         channels.push(channel);
         return {
           send: (_, message) => void channel.said.push(readEnvelope(message) as Envelope),
+          forget: (to) => void (to.end === 'agent' && forgotten.push(to.link)),
           close() {
             channel.isOpen = false;
           },
@@ -46,7 +48,7 @@ function createReplica() {
     if (!channel) throw new Error('nothing listens');
     return channel;
   };
-  return { clock, relay, channels, last, joined };
+  return { clock, relay, channels, last, joined, forgotten };
 }
 
 /** An agent whose link the other replica has answered. */
@@ -87,6 +89,22 @@ describe('the agent of a log that the other replica takes too slowly', () => {
     expect(agent.seen).toEqual(['pause', 'resume']);
   });
 
+  test('has everything left out that is not its end, of whatever type, with that one LOG_ERROR', () => {
+    const { agent, frames, sum, typed } = createConnected('log');
+    for (let i = 0; i < 1_000; i++) {
+      agent.frame(T.LOG_LINE, 'x'.repeat(1_000));
+      agent.frame(T.STDOUT, 'x'.repeat(1_000));
+      agent.frame(99 as FrameType, 'x'.repeat(1_000));
+      agent.listener.message(Buffer.alloc(1_000, 0xc1), true);
+    }
+    expect(sum()).toBeLessThan(300 * 1024);
+    expect(typed(T.LOG_ERROR)).toHaveLength(1);
+    const before = frames().length;
+    agent.frame(T.CLOSE, 'done');
+    agent.frame(T.LOG_STOP);
+    expect(frames()).toHaveLength(before + 2);
+  });
+
   test('is stopped instead when it is a terminal, and nothing of that is left out', () => {
     const { agent, taken, typed, sum } = createConnected('exec');
     const isPaused = () => agent.seen.at(-1) === 'pause';
@@ -96,6 +114,30 @@ describe('the agent of a log that the other replica takes too slowly', () => {
     expect(typed(T.LOG_ERROR)).toEqual([]);
     taken(sum());
     expect(agent.seen.at(-1)).toBe('resume');
+  });
+});
+
+describe('an agent that takes no more', () => {
+  test('stops the sender also over a link that is made again meanwhile, until it takes more', async () => {
+    const replica = createConnected('exec');
+    const { agent, clock, channels } = replica;
+    agent.listener.full();
+    replica.last().listener.down('the broker is away');
+    await clock.advance(1_000);
+    expect(channels).toHaveLength(2);
+    const { listener, said } = replica.last();
+    listener.up();
+    const link = said[0]?.link ?? '';
+    const body = encodeFrame({ type: T.STDIN, data: Buffer.alloc(1_024, 'x') });
+    for (let seq = 0; seq < 300; seq++)
+      listener.message(writeEnvelope({ link, op: 'frame', messageType: T.STDIN, seq, hasMore: false, body }));
+    const taken = () => said.reduce((most, one) => (one.op === 'taken' ? Math.max(most, one.taken) : most), 0);
+    await clock.advance(LINK_TIMES.sign);
+    expect(taken()).toBe(0);
+    expect(agent.seen.filter((one) => one.startsWith('STDIN'))).toEqual([]);
+    agent.listener.drained();
+    expect(taken()).toBeGreaterThan(256 * 1024);
+    expect(agent.seen.filter((one) => one.startsWith('STDIN'))).toHaveLength(300);
   });
 });
 
@@ -169,6 +211,21 @@ describe('the end of the user', () => {
     expect(said).toMatchObject([{ link: 'lost', op: 'close', code: 1013, closeAck: true }]);
     listener.message(writeEnvelope({ ...unknown, op: 'close', closeAck: true, code: 1013, reason: '' }));
     expect(said).toHaveLength(1);
+  });
+
+  test('forgets at the broker each link that is over', () => {
+    const { relay, last, forgotten } = createReplica();
+    relay.expect('s', 'exec');
+    const { listener } = last();
+    listener.up();
+    for (const link of ['a', 'b']) listener.message(join(link));
+    expect(forgotten).toEqual([]);
+    for (const link of ['a', 'b', 'unknown'])
+      listener.message(writeEnvelope({ link, op: 'close', seq: 0, closeAck: false, code: 1000, reason: '' }));
+    expect(forgotten).toEqual(['a', 'b']);
+    // One that it does not know gets an answer, and is forgotten with that.
+    listener.message(writeEnvelope({ link: 'lost', op: 'taken', seq: 3, taken: 0 }));
+    expect(forgotten).toEqual(['a', 'b', 'lost']);
   });
 
   test('listens until the session and its links are over', async () => {

@@ -29,7 +29,8 @@ const TIMES = {
   join: 1_000,
 } as const;
 
-const LEFT_OUT_TYPES: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_LINE, FRAME_TYPES.LOG_ERROR]);
+/** Of a log that the other replica takes too slowly, nothing else is sent. */
+const ENDS: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_STOP, FRAME_TYPES.CLOSE]);
 const LEFT_OUT = 'lines are left out, since the replicas of the controller exchange them too slowly';
 
 /** One factory of more than a hundred lines, since both ends of a link share their broker. */
@@ -53,6 +54,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
 
     function end(link: string) {
       links.delete(link);
+      channel.forget({ kind, id, end: 'agent', link });
       if (isStopped && links.size === 0) channel.close();
     }
 
@@ -83,17 +85,12 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
           if (!said) return;
           if (said.op === 'join') join(said.link, askedOf(said.asked));
           const link = links.get(said.link);
+          if (link) return link.receive(said);
+          if (said.op === 'close') return;
           // It was lost here: its other side is to connect again.
-          if (link) link.receive(said);
-          else if (said.op !== 'close')
-            send({
-              link: said.link,
-              op: 'close',
-              seq: 0,
-              closeAck: true,
-              code: CLOSE_CODES.tryAgainLater,
-              reason: AWAY,
-            });
+          const code = CLOSE_CODES.tryAgainLater;
+          send({ link: said.link, op: 'close', seq: 0, closeAck: true, code, reason: AWAY });
+          end(said.link);
         },
         down(reason) {
           log.debug({ session: id, reason }, 'The relay of a session is away');
@@ -118,6 +115,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
     let link: Link | undefined;
     let isOver = false;
     let isFull = false;
+    let isAgentFull = false;
     let isDropping = false;
     /** links in a row that nothing was heard of */
     let failures = 0;
@@ -127,15 +125,21 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
       message(data, isBinary) {
         if (!isBinary || !link) return;
         // Reading goes on: lines are left out, as they are for a user who reads slowly.
-        if (kind === 'log' && isFull && LEFT_OUT_TYPES.has(typeOf(data))) {
+        if (kind === 'log' && isFull && !ENDS.has(typeOf(data))) {
           if (!isDropping) link.socket.send(encodeFrame({ type: FRAME_TYPES.LOG_ERROR, data: Buffer.from(LEFT_OUT) }));
           isDropping = true;
           return;
         }
         link.socket.send(data);
       },
-      full: () => link?.socket.pause(),
-      drained: () => link?.socket.resume(),
+      full() {
+        isAgentFull = true;
+        link?.socket.pause();
+      },
+      drained() {
+        isAgentFull = false;
+        link?.socket.resume();
+      },
       closed() {
         over();
         link?.socket.close(CLOSE_CODES.ended, 'the agent left');
@@ -165,6 +169,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
       const send = (said: Envelope) => channel.send({ kind, id, end: 'user' }, writeEnvelope(said));
       const current = linkTo(name, send);
       link = current;
+      if (isAgentFull) current.socket.pause();
 
       function join() {
         if (current.isHeard) return;

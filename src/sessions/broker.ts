@@ -14,6 +14,8 @@ export interface Broker extends Disposable {
 interface Channel {
   /** Does nothing while the channel is down: what is sent then is lost. */
   send(to: Address, message: BrokerMessage): void;
+  /** Nothing more is sent to this address; what was sent is still on its way. */
+  forget(to: Address): void;
   close(): void;
 }
 

@@ -186,6 +186,7 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
       });
       return {
         send: (to, said) => publish(bound, subjectOf(to), said),
+        forget() {},
         close() {
           if (bounds.delete(bound)) bound.subscription?.unsubscribe();
         },

@@ -1,15 +1,56 @@
-import { describe, expect, test } from 'vitest';
-import { FRAME_TYPES as T } from '../wire/frames.ts';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { silentLog, systemClock } from '../kube/mod.ts';
+import { encodeFrame, FRAME_TYPES as T } from '../wire/frames.ts';
 
 import { type Client, type Opened, socketOf } from './_client.ts';
+import { createFakeSocket } from './_fake-socket.ts';
 import { createMemoryBrokers } from './_memory-broker.ts';
 import { admin, exec, execOfAgent, leave, listAt, relayContract, terminal, waits } from './_relay-contract.ts';
 import { startStack } from './_stack.ts';
+import { createRelay } from './relay.ts';
 
 relayContract();
 
 describe('over a broker in memory', () => {
   relayContract(createMemoryBrokers());
+});
+
+test('an agent that takes nothing before the other replica has answered is sent nothing until it takes more', async () => {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  const none = {
+    ...{ clock: systemClock, log: silentLog },
+    token: async () => 'replica',
+    authenticate: async () => {},
+  };
+  const relay = createRelay({ ...none, sessions: { join: () => undefined } });
+  onTestFinished(() => {
+    relay[Symbol.dispose]();
+    server.close();
+  });
+  await once(server, 'listening');
+  const agent = createFakeSocket();
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  relay.connect(agent, address, { node: 'n', id: 's', kind: 'exec', microservice: undefined });
+  agent.listener.full();
+  const [ws] = (await once(server, 'connection')) as [WebSocket];
+  // It is read on, once it can be reached.
+  await expect.poll(() => agent.seen).toContain('resume');
+  const message = encodeFrame({ type: T.STDIN, data: Buffer.from('x') });
+  for (let i = 0; i < 10; i++) ws.send(message);
+  // What was sent has arrived there by then.
+  await new Promise<void>((resolve) => {
+    const other = new WebSocket(`ws://${address}`);
+    other.once('open', () => {
+      other.terminate();
+      resolve();
+    });
+  });
+  expect(agent.seen).toEqual(['pause', 'resume']);
+  agent.listener.drained();
+  await expect.poll(() => agent.seen).toHaveLength(12);
 });
 
 describe('of several replicas', () => {

@@ -85,13 +85,20 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
     connect(agent, address, asked) {
       let other: Socket | undefined;
       let isOver = false;
+      let isFull = false;
       agents.add(agent);
       // Until there is someone to pass its messages on to.
       agent.pause();
       agent.listen({
         message: (data, isBinary) => isBinary && other?.send(data),
-        full: () => other?.pause(),
-        drained: () => other?.resume(),
+        full() {
+          isFull = true;
+          other?.pause();
+        },
+        drained() {
+          isFull = false;
+          other?.resume();
+        },
         closed() {
           isOver = true;
           agents.delete(agent);
@@ -104,7 +111,11 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
       };
       dial(address, asked).then((ws) => {
         other = keep(ws);
-        ws.once('open', () => !isOver && agent.resume());
+        ws.once('open', () => {
+          // Before that, reading cannot be stopped.
+          if (isFull) other?.pause();
+          if (!isOver) agent.resume();
+        });
         ws.once('error', lost);
         other.listen({
           message: (data) => agent.send(data),

@@ -121,3 +121,16 @@ test('a socket is full when more waits than its bound, and drained once half of 
   await until('drained');
   expect(seen).toEqual(['full', 'drained']);
 });
+
+test('a listener that takes the place of another one hears that the socket is full', async () => {
+  const { client, socket, seen } = await connect();
+  client.pause();
+  for (let bytes = 0; !seen.includes('full') && bytes < 256 * 2 ** 20; bytes += 16 * 1024)
+    socket.send(Buffer.alloc(16 * 1024));
+  const later: string[] = [];
+  const note = (what: string) => () => void later.push(what);
+  socket.listen({ message() {}, full: note('full'), drained: note('drained'), closed() {} });
+  expect(later).toEqual(['full']);
+  client.resume();
+  await expect.poll(() => later).toEqual(['full', 'drained']);
+});

@@ -9,7 +9,7 @@ export interface Socket {
   close(code: number, reason: string): void;
   pause(): void;
   resume(): void;
-  /** Called once, before anything can arrive. */
+  /** Called before anything can arrive; again, the listener takes the place of the former one. */
   listen(listener: SocketListener): void;
 }
 
@@ -105,6 +105,7 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
     resume: () => ws.resume(),
     listen(given) {
       listener = given;
+      if (isFull) given.full();
     },
   };
 }
