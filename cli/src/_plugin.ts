@@ -1,6 +1,7 @@
 import { Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import type { KubeClient } from '../../src/kube/mod.ts';
+import type { ClusterFlags } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
 
 export interface Ran {
@@ -13,7 +14,13 @@ export interface Ran {
 export function createPlugin(
   client: KubeClient,
   namespace: string,
-  { colours = false, now = Date.now, signal = new AbortController().signal, env = {} as NodeJS.ProcessEnv } = {},
+  {
+    colours = false,
+    now = Date.now,
+    signal = new AbortController().signal,
+    env = {} as NodeJS.ProcessEnv,
+    connected = (_: ClusterFlags) => {},
+  } = {},
 ) {
   return async (...args: string[]): Promise<Ran> => {
     let [out, err] = ['', ''];
@@ -35,7 +42,10 @@ export function createPlugin(
       },
       colours,
       env,
-      connect: () => ({ client, namespace, [Symbol.asyncDispose]: async () => {} }),
+      connect(flags) {
+        connected(flags);
+        return { client, namespace, [Symbol.asyncDispose]: async () => {} };
+      },
       now,
       signal,
     });

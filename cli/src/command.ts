@@ -57,6 +57,8 @@ export interface Command {
   /** lines of the help after the flags */
   details?: readonly string[];
   examples: readonly string[];
+  /** what a person may have meant who is told that there is no such flag */
+  hint?: string;
   flags?: Readonly<Record<string, Flag>>;
   words: { min: number; max: number };
   /** candidates for the word at this place */

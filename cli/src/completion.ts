@@ -1,4 +1,6 @@
+import { parseArgs } from 'node:util';
 import { type CommandContext, FORMATS, type PluginDependencies } from './command.ts';
+import { plainFlags, splitLine, takesValue } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { GLOBAL_FLAGS } from './help.ts';
 
@@ -14,13 +16,12 @@ const FILES = 0;
 type MakeContext = (words: readonly string[], flags: CommandContext['flags']) => CommandContext;
 
 export async function complete(
-  args: readonly string[],
+  line: readonly string[],
   makeContext: MakeContext,
   { out }: PluginDependencies,
 ): Promise<number> {
-  const [name, ...rest] = args;
-  const unfinished = args.at(-1) ?? '';
-  const { candidates, files } = await candidatesOf(name, rest, unfinished, makeContext);
+  const unfinished = line.at(-1) ?? '';
+  const { candidates, files } = await candidatesOf(splitLine(line.slice(0, -1), GLOBAL_FLAGS), unfinished, makeContext);
   const matching = candidates.filter((candidate) => candidate.startsWith(unfinished));
   out(`${[...matching, `:${files ? FILES : NO_FILES}`].join('\n')}\n`);
   return 0;
@@ -31,33 +32,37 @@ interface Candidates {
   files?: boolean;
 }
 
+/** The parts of the line are those before the unfinished word. */
 async function candidatesOf(
-  name: string | undefined,
-  rest: readonly string[],
+  { before, name, after }: ReturnType<typeof splitLine>,
   unfinished: string,
   makeContext: MakeContext,
 ): Promise<Candidates> {
-  if (rest.length === 0) return { candidates: [...COMMANDS.map((command) => command.name), 'help'] };
+  const line = [...before, ...after];
   const command = COMMANDS.find((one) => one.name === name);
-  if (!command) return { candidates: name === 'help' ? COMMANDS.map((one) => one.name) : [] };
-  const flags = { ...GLOBAL_FLAGS, ...command.flags };
-  const before = rest.at(-2) ?? '';
-  if (before === '-o' || before === '--output') return { candidates: FORMATS.slice(1) };
-  if (['-f', '--filename', '--ca', '--kubeconfig'].includes(before)) return { candidates: [], files: true };
+  const flags = { ...GLOBAL_FLAGS, ...command?.flags };
+  const last = line.at(-1) ?? '';
+  if (takesValue(flags, last)) return valuesOf(last);
+  if (name === undefined || name === 'help') return { candidates: COMMANDS.map((one) => one.name).concat('help') };
+  if (!command) return { candidates: [] };
   if (unfinished.startsWith('-')) return { candidates: Object.keys(flags).map((flag) => `--${flag}`) };
-  const words = rest.slice(0, -1).filter((word, index) => !word.startsWith('-') && !takesValue(flags, rest[index - 1]));
+  const options = Object.fromEntries(
+    Object.entries(flags).map(([flag, { type, short }]) => [flag, short ? { type, short } : { type }]),
+  );
+  const { values, positionals: words } = parseArgs({ args: plainFlags(line, flags), options, strict: false });
   if (!command.complete || words.length >= command.words.max) return { candidates: [] };
-  const context = makeContext(words, {});
-  await using _ = context.cluster;
+  const { namespace, context: chosen, kubeconfig } = values as CommandContext['flags'];
   try {
+    const context = makeContext(words, { namespace, context: chosen, kubeconfig });
+    await using _ = context.cluster;
     return { candidates: await command.complete(context, words) };
   } catch {
     return { candidates: [] };
   }
 }
 
-/** Whether the word before is a flag whose value follows it. */
-function takesValue(flags: typeof GLOBAL_FLAGS, before = ''): boolean {
-  const flag = Object.entries(flags).find(([name, { short }]) => before === `--${name}` || before === `-${short}`);
-  return flag?.[1].type === 'string';
+/** Candidates for the value of a flag. */
+function valuesOf(flag: string): Candidates {
+  if (flag === '-o' || flag === '--output') return { candidates: FORMATS.slice(1) };
+  return { candidates: [], files: ['-f', '--filename', '--ca', '--kubeconfig'].includes(flag) };
 }

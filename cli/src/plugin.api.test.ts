@@ -634,6 +634,9 @@ describe('describe, doctor and completion', () => {
     expect((await skerry('__complete', 'get', 'n')).out).toBe('nodes\n:4\n');
     expect((await skerry('__complete', 'get', 'nodes', '-o', 'y')).out).toBe('yaml\n:4\n');
     expect((await skerry('__complete', 'apply', '-f', '')).out).toBe(':0\n');
+    expect((await skerry('__complete', 'logs', '-f', `${name}/r`)).out).toBe(`${name}/reader\n:4\n`);
+    expect((await skerry('__complete', '-n', 'x', 'exec', '-it', `${name}/r`)).out).toBe(`${name}/reader\n:4\n`);
+    expect((await skerry('__complete', '--context=x', 'sto')).out).toBe('stop\n:4\n');
   });
 });
 
@@ -642,7 +645,11 @@ describe('a command line', () => {
     [['sail'], /there is no command "sail"; it must be one of get, /],
     [['get', 'boats'], /"boats" must be one of nodes, apps, ms/],
     [['get', 'nodes', '-o', 'xml'], /--output "xml" must be one of wide, json, yaml/],
+    [['--fleet', 'get', 'nodes'], /the command goes before "--fleet"/],
     [['get', 'nodes', '--fleet'], /Unknown option '--fleet'/],
+    [['exec', 'a/b', 'ls', '-l'], /Unknown option '-l'; flags of the program go behind --/],
+    [['exec', 'a/b', '-c', 'c'], /"a\/b" and --container "c" name two microservices/],
+    [['logs', 'a', '--since', '1h', '--since-time', '2026-05-01'], /one of --since and --since-time/],
     [['stop'], /usage: kubectl skerry stop APP\[\/MS\]/],
     [['stop', 'a/b/c'], /"a\/b\/c" must be <application> or/],
     [['apply'], /apply needs -f FILE/],
@@ -654,6 +661,17 @@ describe('a command line', () => {
     const { code, err } = await skerry(...args);
     expect(err).toMatch(message);
     expect(code).toBe(2);
+  });
+
+  test('takes the flags of every command before the command too', async () => {
+    const { client, namespace } = { client: cluster.kube, namespace: cluster.namespace };
+    const asked: unknown[] = [];
+    const elsewhere = createPlugin(client, namespace, { connected: (flags) => void asked.push(flags) });
+    expect(await elsewhere('-n', 'plant', '--context=factory', 'get', '--kubeconfig', 'file', 'apps')).toMatchObject({
+      code: 0,
+    });
+    expect(asked).toEqual([{ namespace: 'plant', context: 'factory', kubeconfig: 'file' }]);
+    expect((await elsewhere('-n', 'plant')).out).toContain('kubectl skerry COMMAND --help');
   });
 
   test('with --help explains the command', async () => {

@@ -9,6 +9,7 @@ import {
   type PluginDependencies,
   UsageError,
 } from './command.ts';
+import { plainFlags, splitLine } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { complete } from './completion.ts';
 import { commandHelp, GLOBAL_FLAGS, overview } from './help.ts';
@@ -24,16 +25,17 @@ export async function runPlugin(args: readonly string[], deps: PluginDependencie
   }
 }
 
-async function run([name, ...args]: readonly string[], deps: PluginDependencies): Promise<number> {
+async function run(line: readonly string[], deps: PluginDependencies): Promise<number> {
+  const { before, name, after } = splitLine(line, GLOBAL_FLAGS);
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
-    const [about] = args;
+    const [about] = after;
     const command = about === undefined ? undefined : commandNamed(about);
     deps.out(command ? commandHelp(command) : overview(COMMANDS));
     return 0;
   }
-  if (name === '__complete') return complete(args, (words, flags) => contextOf(deps, words, flags), deps);
+  if (name === '__complete') return complete(after, (words, flags) => contextOf(deps, words, flags), deps);
   const command = commandNamed(name);
-  const { words, flags } = parse(command, args);
+  const { words, flags } = parse(command, [...before, ...after]);
   if (flags.help) {
     deps.out(commandHelp(command));
     return 0;
@@ -52,25 +54,24 @@ async function run([name, ...args]: readonly string[], deps: PluginDependencies)
 function commandNamed(name: string): Command {
   const command = COMMANDS.find((one) => one.name === name);
   if (command) return command;
+  if (name.startsWith('-')) throw new UsageError(`the command goes before "${name}"; see kubectl skerry --help`);
   throw new UsageError(
     `there is no command "${name}"; it must be one of ${COMMANDS.map((one) => one.name).join(', ')}`,
   );
 }
 
 /** Words and flags of a command line. */
-function parse({ flags: own = {}, name }: Command, args: readonly string[]) {
+function parse({ flags: own = {}, name, hint }: Command, args: readonly string[]) {
+  const flags = { ...GLOBAL_FLAGS, ...own };
   const options = Object.fromEntries(
-    Object.entries({ ...GLOBAL_FLAGS, ...own }).map(([flag, { about: _about, value: _value, ...option }]) => [
-      flag,
-      option,
-    ]),
+    Object.entries(flags).map(([flag, { about: _about, value: _value, ...option }]) => [flag, option]),
   );
   try {
-    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true });
+    const { values, positionals } = parseArgs({ args: plainFlags(args, flags), options, allowPositionals: true });
     return { words: positionals, flags: values as CommandContext['flags'] };
   } catch (error) {
     throw new UsageError(
-      `${(error as Error).message.replace(/\. To specify.*$/s, '')}; see kubectl skerry ${name} --help`,
+      `${(error as Error).message.replace(/\. To specify.*$/s, '')}; ${hint ? `${hint}; ` : ''}see kubectl skerry ${name} --help`,
     );
   }
 }

@@ -189,6 +189,9 @@ describe('logs', () => {
   test('have the last lines, with times and of a part when asked for', async () => {
     for (const line of ['one', 'two', 'three']) engine.logOf(container).print(line, '2026-05-01T10:00:00.000Z');
     expect(await plugin()('logs', 'shop/web', '--tail', '2')).toEqual({ code: 0, out: 'two\nthree\n', err: '' });
+    expect((await plugin()('logs', 'shop', '-c', 'web', '--tail', '1', '--prefix')).out).toBe('[shop/web] three\n');
+    const flags = ['--tail', '-1', '--follow=false', '--timestamps=true'];
+    expect((await plugin()('logs', 'shop/web', ...flags)).out).toMatch(/^2026\S+ one\n.* two\n.* three\n$/);
     const timed = await plugin()('logs', 'shop/web', '--tail', '1', '--timestamps');
     expect(timed.out).toBe('2026-05-01T10:00:00.000Z three\n');
     expect((await plugin()('logs', 'shop/web', '--since-time', '2026-05-02T00:00:00Z')).out).toBe('');

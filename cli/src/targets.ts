@@ -19,6 +19,19 @@ export interface SessionTarget {
   exec?: string;
 }
 
+/** A pod has containers, an application has microservices: who knows the one finds the other. */
+export const CONTAINER_FLAG = {
+  container: { type: 'string', short: 'c', value: 'MS', about: 'the microservice, where APP alone was named' },
+} as const;
+
+/** `APP/MS` from `APP --container MS` too. */
+export function withContainer(word: string, { container }: CommandContext['flags']): string {
+  if (typeof container !== 'string') return word;
+  const { application, microservice = container } = target(word);
+  if (microservice === container) return `${application}/${container}`;
+  throw new UsageError(`"${word}" and --container "${container}" name two microservices`);
+}
+
 /** The microservice that `APP/MS` names. */
 export async function microserviceTarget(context: CommandContext, word: string): Promise<SessionTarget> {
   const { application: name, microservice } = target(word);

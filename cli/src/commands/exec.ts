@@ -4,7 +4,7 @@ import type { Command } from '../command.ts';
 import { CommandError } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
 import { createNotices } from '../notices.ts';
-import { completeTargets, microserviceTarget } from '../targets.ts';
+import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../targets.ts';
 
 export const exec: Command = {
   name: 'exec',
@@ -20,16 +20,19 @@ export const exec: Command = {
     'exec plant-a/reader -- cat /etc/os-release',
     "exec -i plant-a/reader -- sh -c 'cat > /tmp/data' < data",
   ],
+  hint: 'flags of the program go behind --, as in: exec plant-a/reader -- ls -l',
   flags: {
     stdin: { type: 'boolean', short: 'i', about: 'pass the standard input on' },
     tty: { type: 'boolean', short: 't', about: 'with a terminal, which has the size of this one' },
+    ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },
   words: { min: 1, max: Number.POSITIVE_INFINITY },
   complete: (context, words) => (words.length === 0 ? completeTargets(context, false) : []),
   async run(context) {
     const { words, flags, streams, err } = context;
-    const [word = '', ...command] = words;
+    const [given = '', ...command] = words;
+    const word = withContainer(given, flags);
     const controller = controllerOf(context);
     const { exec: path = '' } = await microserviceTarget(context, word);
     const { takesInput, isTerminal, note } = programStreams({

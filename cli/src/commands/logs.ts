@@ -8,7 +8,14 @@ import type { Command, CommandContext } from '../command.ts';
 import { CommandError, UsageError } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
 import { createNotices } from '../notices.ts';
-import { completeTargets, logTargets, type SessionTarget, selectedTargets } from '../targets.ts';
+import {
+  CONTAINER_FLAG,
+  completeTargets,
+  logTargets,
+  type SessionTarget,
+  selectedTargets,
+  withContainer,
+} from '../targets.ts';
 
 /** Logs that are followed at once: an address may open so many sockets in a minute. */
 const FOLLOWED = 50;
@@ -37,13 +44,14 @@ export const logs: Command = {
     since: {
       type: 'string',
       value: 'TIME',
-      about: 'not before this long ago, such as 90s, 10m, 2h, 1d, or a date and time',
+      about: 'not before this long ago, such as 90s, 10m, 1h30m, 1d, or a date and time',
     },
     'since-time': {
       type: 'string',
       value: 'TIME',
       about: 'not before this date and time, such as 2026-05-01T10:00:00Z',
     },
+    prefix: { type: 'boolean', about: 'begin each line with the name of its microservice, also of one alone' },
     timestamps: { type: 'boolean', about: 'begin each line with its time' },
     selector: {
       type: 'string',
@@ -52,6 +60,7 @@ export const logs: Command = {
       about: 'all microservices of applications with these labels',
     },
     previous: { type: 'boolean', short: 'p', about: 'not available: see above' },
+    ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },
   words: { min: 0, max: Number.POSITIVE_INFINITY },
@@ -62,13 +71,22 @@ export const logs: Command = {
     if ((words.length === 0) === (selector === undefined))
       throw new UsageError('logs needs either names (APP, APP/MS or node/NAME) or --selector LABELS');
     if (flags.previous) throw new CommandError(NO_PREVIOUS);
+    if (flags.since !== undefined && flags['since-time'] !== undefined)
+      throw new UsageError('logs needs one of --since and --since-time, not both');
     const query = logQuery(context);
     const controller = controllerOf(context);
     const targets =
-      selector === undefined ? await logTargets(context, words) : await selectedTargets(context, selector);
+      selector === undefined
+        ? await logTargets(
+            context,
+            words.map((word) => withContainer(word, flags)),
+          )
+        : await selectedTargets(context, selector);
     if (flags.follow && targets.length > FOLLOWED)
       throw new UsageError(`${targets.length} logs are more than the ${FOLLOWED} that can be followed at once`);
-    const shown = targets.map((one) => follower(context, controller, one, query, targets.length > 1));
+    const shown = targets.map((one) =>
+      follower(context, controller, one, query, flags.prefix === true || targets.length > 1),
+    );
     const ended = flags.follow ? await Promise.all(shown.map((show) => show())) : await inTurn(shown);
     if (signal.aborted) return context.exitWith(130);
     if (ended.includes(false)) context.exitWith(1);
@@ -93,7 +111,7 @@ function logQuery({ flags, now }: CommandContext): URLSearchParams {
   const at = momentOf(String(since), now());
   if (at === undefined)
     throw new UsageError(
-      `--${named} "${String(since)}" must be a date and time such as 2026-05-01T10:00:00Z, or a duration such as 90s, 10m, 2h, 1d`,
+      `--${named} "${String(since)}" must be a date and time such as 2026-05-01T10:00:00Z, or a duration such as 90s, 10m, 1h30m, 1d`,
     );
   query.set('since', at);
   return query;
