@@ -56,6 +56,8 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
           timeout: FLUSH_MS,
           reconnectTimeWait: RECONNECT_MS,
           maxReconnectAttempts: -1,
+          // The library knows no schemes: without this, it takes TLS only where the server offers it.
+          ...(servers.some((one) => one.startsWith('tls://')) && { tls: {} }),
           ...(credentials && {
             authenticator: (nonce?: string) => credsAuthenticator(readFileSync(credentials))(nonce),
           }),
@@ -117,7 +119,8 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
         },
       });
     const isFlushed = await flushed(made);
-    if (!isFlushed || connection !== made || !isConnected || !bounds.has(bound) || bound.isUp) return;
+    if (connection !== made || !isConnected || !bounds.has(bound) || bound.isUp) return;
+    if (!isFlushed) return void clock.after(RECONNECT_MS, () => connection === made && void bind(made, bound));
     // The server has refused it.
     if (bound.subscription.isClosed()) return;
     bound.isUp = true;

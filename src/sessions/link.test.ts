@@ -198,6 +198,39 @@ describe('the end of a link', () => {
     expect(end.said).toEqual([]);
   });
 
+  test('does not come by silence or loss of the broker before what was said last is taken', async () => {
+    const { clock, here, there, pass } = createEnds();
+    there.socket.pause();
+    for (let i = 0; i < 200; i++) here.socket.send(text(MAX_BYTES));
+    here.socket.close(1000, 'done');
+    pass();
+    // The other side waits for an answer no longer than this, and says nothing after it.
+    await clock.advance(SESSION_TIMES.close);
+    expect(here.heard).toEqual(['closed 1000 done']);
+    const said = there.said.length;
+    await clock.advance(LINK_TIMES.silent + LINK_TIMES.sign - 1);
+    there.lost();
+    there.socket.send(text(1));
+    expect(there.heard).toEqual([]);
+    there.socket.resume();
+    expect(there.heard).toHaveLength(201);
+    expect(there.heard.at(-1)).toBe('closed 1000 done');
+    // Nothing takes what would be said to a side that has left, besides the answer.
+    expect(there.said.slice(said).map(({ op }) => op)).toEqual(['close']);
+  });
+
+  test('comes when what was said last is not taken for too long', async () => {
+    const { clock, here, there, pass } = createEnds();
+    there.socket.pause();
+    here.socket.send(text(3));
+    here.socket.close(1000, 'done');
+    pass();
+    await clock.advance(SESSION_TIMES.linger - 1);
+    expect(there.heard).toEqual([]);
+    await clock.advance(LINK_TIMES.sign);
+    expect(there.heard).toEqual([OVER]);
+  });
+
   test('comes after 15 s in which the other side is silent', async () => {
     const end = createEnd();
     await end.clock.advance(LINK_TIMES.silent - 1);

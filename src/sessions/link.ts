@@ -14,7 +14,7 @@ export interface Link {
   /** whether the other side has been heard */
   readonly isHeard: boolean;
   receive(said: Envelope): void;
-  /** The broker has lost messages, or may have. */
+  /** The broker has lost messages, or may have: the end, unless everything has arrived. */
   lost(): void;
 }
 
@@ -74,13 +74,16 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
     listener?.closed(code, reason);
   }
 
+  /** The other side has said everything, hears nothing any more, and is no longer needed for what is held. */
+  const hasAll = () => held.at(-1)?.op === 'close';
+
   function sayTaken() {
     said = taken;
-    send({ link, op: 'taken', seq, taken });
+    if (!hasAll()) send({ link, op: 'taken', seq, taken });
   }
 
   function sign() {
-    if (clock.now() - heardAt >= LINK_TIMES.silent) return over();
+    if (clock.now() - heardAt >= (hasAll() ? SESSION_TIMES.linger : LINK_TIMES.silent)) return over();
     sayTaken();
     cancelSign = clock.after(LINK_TIMES.sign, sign);
   }
@@ -122,7 +125,7 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   return {
     socket: {
       send(message) {
-        if (isOver || isClosing) return;
+        if (isOver || isClosing || hasAll()) return;
         const messageType = typeOf(message);
         for (let at = 0; at === 0 || at < message.length; at += maxBytes) {
           const body = message.subarray(at, at + maxBytes);
@@ -172,7 +175,7 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
       if (said.op === 'close' && said.closeAck) return over(said.code, said.reason);
       receiveOrdered(said);
     },
-    lost: () => over(),
+    lost: () => hasAll() || over(),
   };
 }
 

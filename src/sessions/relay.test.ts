@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { silentLog, systemClock } from '../kube/mod.ts';
+import { createVirtualClock } from '../kube/_util.ts';
+import { type Clock, silentLog, systemClock } from '../kube/mod.ts';
 import { encodeFrame, FRAME_TYPES as T } from '../wire/frames.ts';
+import { SESSION_TIMES } from '../wire/sessions.ts';
 
 import { type Client, type Opened, socketOf } from './_client.ts';
 import { createFakeSocket } from './_fake-socket.ts';
@@ -18,13 +20,10 @@ describe('over a broker in memory', () => {
   relayContract(createMemoryBrokers());
 });
 
-test('an agent that takes nothing before the other replica has answered is sent nothing until it takes more', async () => {
+/** An agent that is passed on to another replica over a real WebSocket, whose other end is in the hand of the test. */
+async function passOn(clock: Clock = systemClock) {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
-  const none = {
-    ...{ clock: systemClock, log: silentLog },
-    token: async () => 'replica',
-    authenticate: async () => {},
-  };
+  const none = { ...{ clock, log: silentLog }, token: async () => 'replica', authenticate: async () => {} };
   const relay = createRelay({ ...none, sessions: { join: () => undefined } });
   onTestFinished(() => {
     relay[Symbol.dispose]();
@@ -34,23 +33,49 @@ test('an agent that takes nothing before the other replica has answered is sent 
   const agent = createFakeSocket();
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   relay.connect(agent, address, { node: 'n', id: 's', kind: 'exec', microservice: undefined });
+  const reached = async () => {
+    const [ws] = (await once(server, 'connection')) as [WebSocket];
+    await expect.poll(() => agent.seen).toContain('resume');
+    return ws;
+  };
+  return { agent, address, reached };
+}
+
+test('an agent that takes nothing before the other replica has answered is sent nothing until it takes more', async () => {
+  const { agent, address, reached } = await passOn();
   agent.listener.full();
-  const [ws] = (await once(server, 'connection')) as [WebSocket];
-  // It is read on, once it can be reached.
-  await expect.poll(() => agent.seen).toContain('resume');
+  const ws = await reached();
   const message = encodeFrame({ type: T.STDIN, data: Buffer.from('x') });
   for (let i = 0; i < 10; i++) ws.send(message);
   // What was sent has arrived there by then.
-  await new Promise<void>((resolve) => {
-    const other = new WebSocket(`ws://${address}`);
-    other.once('open', () => {
-      other.terminate();
-      resolve();
-    });
-  });
+  const later = new WebSocket(`ws://${address}`);
+  await once(later, 'open');
+  later.terminate();
   expect(agent.seen).toEqual(['pause', 'resume']);
   agent.listener.drained();
   await expect.poll(() => agent.seen).toHaveLength(12);
+});
+
+test('an agent that leaves loses nothing that the other replica has not read yet', async () => {
+  const clock = createVirtualClock();
+  const { agent, reached } = await passOn(clock);
+  const ws = await reached();
+  ws.pause();
+  const data = Buffer.alloc(2 ** 20 - 4_096);
+  agent.listener.message(Buffer.from(encodeFrame({ type: T.STDOUT, data })), true);
+  agent.listener.closed(1000, '');
+  await clock.advance(SESSION_TIMES.close);
+  await clock.advance(SESSION_TIMES.close);
+  // As it does while its user reads nothing.
+  await new Promise((resolve) => ws.ping('', true, resolve));
+  let bytes = 0;
+  ws.on('message', (message: Buffer) => {
+    bytes += message.length;
+  });
+  const closed = once(ws, 'close');
+  ws.resume();
+  expect((await closed)[0]).toBe(1000);
+  expect(bytes).toBeGreaterThan(data.length);
 });
 
 describe('of several replicas', () => {

@@ -4,7 +4,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { HttpError } from '../http/http-error.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { FRAME_LIMITS } from '../wire/frames.ts';
-import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
+import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import { respond, unavailable } from './respond.ts';
 import type { Joining, Sessions } from './sessions.ts';
 import { createSocket, type Socket } from './socket.ts';
@@ -64,7 +64,8 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
   function keep(ws: WebSocket) {
     between.add(ws);
     ws.once('close', () => between.delete(ws));
-    return createSocket(ws, { clock, fullBytes: FULL_BYTES });
+    // The other replica reads an end only once its user has taken what comes before.
+    return createSocket(ws, { clock, fullBytes: FULL_BYTES, answerMs: SESSION_TIMES.linger });
   }
 
   async function dial(address: string, asked: Joining): Promise<WebSocket> {

@@ -101,6 +101,32 @@ test('a client that takes nothing after a close frame is disconnected', async ()
   await both.until('closed');
 });
 
+test('a client that has stopped reading, and says that it lives, gets what the system holds for it', async () => {
+  const { clock, client, ws, socket, seen } = await connect();
+  client.pause();
+  const pong = async () => {
+    const came = once(ws, 'pong', { signal: AbortSignal.timeout(20_000) });
+    client.pong();
+    await came;
+  };
+  await pong();
+  socket.send(Buffer.alloc(1_024 * 1_024));
+  await expect.poll(() => ws.bufferedAmount).toBe(0);
+  socket.close(1000, 'over');
+  await clock.advance(2 * SESSION_TIMES.close);
+  await pong();
+  await clock.advance(SESSION_TIMES.close);
+  expect(seen).toEqual([]);
+  let read = 0;
+  client.on('message', (data: Buffer) => {
+    read += data.length;
+  });
+  const closed = once(client, 'close');
+  client.resume();
+  expect((await closed)[0]).toBe(1000);
+  expect(read).toBe(1_024 * 1_024);
+});
+
 test('a long reason is cut to what a close frame has room for, between two characters', async () => {
   const { client, socket } = await connect();
   const closed = once(client, 'close');

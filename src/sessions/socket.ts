@@ -26,13 +26,19 @@ export interface SocketOptions {
   clock: Clock;
   /** bytes that may wait to be sent before the socket counts as full */
   fullBytes: number;
+  /** until the other side has answered a close frame; 5 s when absent */
+  answerMs?: number;
 }
 
 /** Wraps an open WebSocket. Pings find a connection whose other side is gone without a word. */
-export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions): Socket {
+export function createSocket(
+  ws: WebSocket,
+  { clock, fullBytes, answerMs = SESSION_TIMES.close }: SocketOptions,
+): Socket {
   let listener: SocketListener | undefined;
   let isFull = false;
   let isAlive = true;
+  let pongAt = Number.NEGATIVE_INFINITY;
   let isOver = false;
   let cancelPing = clock.after(SESSION_TIMES.ping, ping);
   let cancelClose = () => {};
@@ -52,12 +58,17 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
     listener?.closed(code, reason);
   }
 
-  /** What was sent before the close frame waits for a client that reads slowly, until a time. */
+  /**
+   * What was sent before the close frame waits for a client that reads slowly, until a time. Also what waits in the system: a
+   * client that has stopped reading says from time to time that it lives, and would lose it if that were refused.
+   */
   function terminateLater(until: number) {
     cancelClose();
-    cancelClose = clock.after(SESSION_TIMES.close, () =>
-      ws.bufferedAmount > 0 && clock.now() < until ? terminateLater(until) : ws.terminate(),
-    );
+    cancelClose = clock.after(answerMs, () => {
+      const isSlow = ws.bufferedAmount > 0 || clock.now() - pongAt < SESSION_TIMES.ping;
+      if (isSlow && clock.now() < until) terminateLater(until);
+      else ws.terminate();
+    });
   }
 
   function sent() {
@@ -72,6 +83,7 @@ export function createSocket(ws: WebSocket, { clock, fullBytes }: SocketOptions)
   });
   ws.on('pong', () => {
     isAlive = true;
+    pongAt = clock.now();
   });
   // A message that is no WebSocket frame, or too long: ws has sent the right code and reads nothing any more, so that it would
   // not see the answer of the client.
