@@ -1,10 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { connect, createServer, type Socket } from 'node:net';
+import { carry, type SlowLink } from './slow-link.ts';
 
 /** A proxy between an agent and the controller that counts bytes. */
 export interface ByteCounter extends AsyncDisposable {
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
+  /** Passes bytes as over this link from now on; those that are connected have to connect again. */
+  change(link: SlowLink | undefined): void;
   /** Begins to count; the result returns what has passed since. */
   watch(): () => Traffic;
 }
@@ -23,6 +26,7 @@ export async function countBytes(target: string): Promise<ByteCounter> {
   const sockets = new Set<Socket>();
   let up = 0;
   let down = 0;
+  let slow: SlowLink | undefined;
 
   const server = createServer({ noDelay: true }, (near) => {
     const far = connect({ host: hostname, port: Number(port), noDelay: true });
@@ -43,14 +47,23 @@ export async function countBytes(target: string): Promise<ByteCounter> {
     far.on('data', (piece) => {
       down += piece.length;
     });
-    near.pipe(far);
-    far.pipe(near);
+    if (slow) {
+      carry(near, far, slow, { connects: true });
+      carry(far, near, slow, { connects: false });
+    } else {
+      near.pipe(far);
+      far.pipe(near);
+    }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const own = (server.address() as { port: number }).port;
 
   return {
     url: `http://127.0.0.1:${own}`,
+    change(link) {
+      slow = link;
+      for (const socket of [...sockets]) socket.destroy();
+    },
     watch() {
       const before = { up, down, at: performance.now(), segments: segmentsTo(own) };
       const latest = new Map(before.segments);

@@ -204,6 +204,7 @@ export async function createApp(
   const sockets = building.use(
     openSockets({
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
+      mostUsers: config.mostSockets,
       isAlone: () => sharedPlaces?.isAlone ?? true,
       ...{ ...auditing, events: building.use(createEventRecorder(recorder)) },
     }),
@@ -254,7 +255,7 @@ function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
   };
 }
 
-interface SocketsOptions extends Pick<UpgradesOptions, 'lookups' | 'addressOf' | 'audit' | 'events'> {
+interface SocketsOptions extends Pick<UpgradesOptions, 'mostUsers' | 'lookups' | 'addressOf' | 'audit' | 'events'> {
   config: Pick<Config, 'relay' | 'identity'>;
   places: Places;
   isAlone(): boolean;

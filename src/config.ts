@@ -117,6 +117,13 @@ const environment = z.object({
       'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
     ),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
+  WS_REPLICA_MAX_CONCURRENT_WS: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(50_000)
+    .default(500)
+    .describe('Sockets of exec and log sessions that users can have open at this replica.'),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
@@ -178,6 +185,8 @@ export interface Config {
   };
   metricsPort: number;
   internal: { port: number; address?: string };
+  /** sockets that users can have open at this replica */
+  mostSockets: number;
   audit: { isEnabled: boolean; recordsAddresses: boolean };
   logLevel: string;
   tokenAudience?: string;
@@ -225,6 +234,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     metricsPort: e.METRICS_PORT,
     internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
+    mostSockets: e.WS_REPLICA_MAX_CONCURRENT_WS,
     audit: { isEnabled: e.EVENT_AUDIT_ENABLED, recordsAddresses: e.EVENT_CAPTURE_IP_ADDRESS },
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),

@@ -17,6 +17,7 @@ import { replay } from './replay.ts';
 import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
 import { secrets } from './secrets.ts';
+import { sessions } from './sessions.ts';
 import { templates } from './templates.ts';
 
 /**
@@ -42,5 +43,6 @@ export const BENCHMARKS: readonly Benchmark[] = [
   idle,
   memory,
   reconnect,
+  sessions,
   scale,
 ];

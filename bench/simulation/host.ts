@@ -1,4 +1,5 @@
 import { systemClock } from '../../agent/src/system/clock.ts';
+import { serveCalls } from '../child.ts';
 import { closedLoop } from '../load.ts';
 import type { Calls } from './calls.ts';
 import { type LinkQuality, through } from './link.ts';
@@ -66,10 +67,4 @@ async function persistently(act: () => Promise<unknown>): Promise<void> {
   }
 }
 
-process.on('message', ({ id, name, args }: { id: number; name: keyof Calls; args: never }) => {
-  calls[name](args).then(
-    (value) => process.send?.({ id, value }),
-    (error) => process.send?.({ id, error: (error as Error).message }),
-  );
-});
-process.on('disconnect', () => process.exit());
+serveCalls(calls);

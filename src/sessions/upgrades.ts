@@ -21,8 +21,7 @@ import { createSocket, refuse } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
 const SOCKET_LIMITS = {
-  /** open sockets of users, and of one address */
-  users: 500,
+  /** open sockets of users of one address */
   address: 100,
   /** upgrades of one address in a minute: of users, and of agents, of which many can be behind one address */
   upgradesPerMinute: { user: 60, agent: 600 },
@@ -33,6 +32,8 @@ const SOCKET_LIMITS = {
 } as const;
 
 export interface UpgradesOptions extends RecordsOptions {
+  /** sockets of users that are open at once */
+  mostUsers?: number;
   sessions: Sessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
@@ -68,6 +69,7 @@ export interface Upgrades extends Disposable {
 const GROUND_MS = 10_000;
 /** for close frames and their answers, once the replica is to end */
 const DRAIN_MS = 2 * SESSION_TIMES.close;
+const MOST_USERS = 500;
 
 type AgentPath = SocketPath & { by: 'agent' };
 
@@ -79,7 +81,8 @@ type Place = { refused: string } | { id: string; target: SessionTarget };
  * of more than a hundred lines, since the two kinds of callers share their bounds and the server.
  */
 export function createUpgrades(options: UpgradesOptions): Upgrades {
-  const { sessions, places, relay, lookups, groundMs = GROUND_MS, metrics = {}, clock, log } = options;
+  const { sessions, places, relay, lookups, clock, log } = options;
+  const { groundMs = GROUND_MS, mostUsers = MOST_USERS, metrics = {} } = options;
   const records = createRecords(options);
   const limit = (by: 'user' | 'agent') =>
     createRateLimit({
@@ -104,7 +107,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   function take(address: string): () => void {
     const ofAddress = open.get(address) ?? 0;
     if (ofAddress >= SOCKET_LIMITS.address) throw tooMany('too many sockets of this address are open', 60);
-    if (users >= SOCKET_LIMITS.users) throw unavailable('too many sockets are open at this replica');
+    if (users >= mostUsers) throw unavailable('too many sockets are open at this replica');
     users++;
     open.set(address, ofAddress + 1);
     let isTaken = true;
