@@ -3,10 +3,20 @@
  * another process, which outlives it. `agents.ts` starts it and exchanges messages with it.
  */
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createAgent } from '../../agent/src/app.ts';
 import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
-import { type Engine, EngineError, type EngineErrorCode, type EngineEvent } from '../../agent/src/domain/engine.ts';
+import type { Container } from '../../agent/src/domain/container.ts';
+import {
+  type Engine,
+  EngineError,
+  type EngineErrorCode,
+  type EngineEvent,
+  type ExecOptions,
+  type LogOptions,
+} from '../../agent/src/domain/engine.ts';
+import { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../../agent/src/system/clock.ts';
@@ -55,7 +65,12 @@ function remoteEngine(instance: string): Engine {
   return {
     url: 'history:',
     connect: (signal) => call('connect', [instance], signal),
-    containers: simple('containers', 0),
+    async containers(signal) {
+      const found = await call<Container[]>('containers', [], signal);
+      running.clear();
+      for (const { id, state } of found) if (state === 'running') running.add(id);
+      return found;
+    },
     foreignContainers: simple('foreignContainers', 0),
     containersOfOtherAgents: simple('containersOfOtherAgents', 0),
     become: () => {},
@@ -69,15 +84,25 @@ function remoteEngine(instance: string): Engine {
     imageNames: simple('imageNames', 0),
     resume: simple('resume', 1),
     create: simple('create', 1),
-    start: simple('start', 1),
+    async start(id, signal) {
+      if (!startedAt.has(id)) startedAt.set(id, Date.now());
+      await call('start', [id], signal);
+      running.add(id);
+    },
     processOf: simple('processOf', 1),
-    stop: simple('stop', 2),
-    kill: simple('kill', 2),
+    async stop(id, grace, signal) {
+      running.delete(id);
+      await call('stop', [id, grace], signal);
+    },
+    async kill(id, posixSignal, signal) {
+      running.delete(id);
+      await call('kill', [id, posixSignal], signal);
+    },
     rename: simple('rename', 2),
     remove: simple('remove', 1),
     checkHealth: simple('checkHealth', 2),
-    async *logs() {},
-    exec: () => Promise.reject(new EngineError('Failed', 'this engine runs no programs')),
+    logs: numbers,
+    exec: async (id, options) => echo(id, options),
     async *events(signal) {
       const id = ++last;
       const waiting: (EngineEvent | Error)[] = [];
@@ -104,6 +129,34 @@ function remoteEngine(instance: string): Engine {
       }
     },
   };
+}
+
+/** Time between two lines of a log. */
+const LINE_MS = 100;
+const lineAt = (time: number) => Math.floor(time / LINE_MS);
+const agentBegan = Date.now();
+/** containers that run as far as is known here, and when each was started */
+const running = new Set<string>();
+const startedAt = new Map<string, number>();
+
+/** The log of a container has a line at each moment that it runs, and that is the number of the moment. */
+async function* numbers(id: string, { tail, since = 0, until = Infinity, follow }: LogOptions, signal?: AbortSignal) {
+  const first = lineAt(startedAt.get(id) ?? agentBegan) + 1;
+  let next = Math.max(first, lineAt(Date.now()) - tail, Math.ceil(since / LINE_MS));
+  while (!signal?.aborted && next * LINE_MS <= until) {
+    if (next <= lineAt(Date.now()))
+      yield { ts: new Date(next * LINE_MS).toISOString(), stream: 'stdout' as const, line: String(next++) };
+    else if (follow && running.has(id)) await sleep(LINE_MS);
+    else return;
+  }
+}
+
+/** A program that writes what it is given. */
+function echo(id: string, options: ExecOptions): MemoryProgram {
+  const program = new MemoryProgram(id, options);
+  program.write = async (data) => program.print(Buffer.from(data));
+  program.closeStdin = () => program.exit(0);
+  return program;
 }
 
 const errorOf = ({ code, message }: { code: string; message: string }) =>

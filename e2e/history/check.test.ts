@@ -67,6 +67,14 @@ class Scribe {
     return this;
   }
 
+  /** A terminal that showed these numbers, of which so many were typed; or a log, when none was. */
+  watches(typed: number, ...shown: number[]): this {
+    const what = typed > 0 ? 'exec' : 'log';
+    this.asks({ kind: 'session', entry: 'web', what, forMs: 900, leaves: 'cut' });
+    Object.assign(this.operations.at(-1) as Operation, { typed, shown });
+    return this;
+  }
+
   /** `asks` and `stored`. */
   does(action: Action): this {
     return this.asks(action).stored(action);
@@ -137,6 +145,8 @@ test('no checker finds a violation in a correct history', () => {
   const scribe = good()
     .engineDid('exit', { because: 'fault' })
     .engineDid('start', { reason: 'Crashed' })
+    .watches(9, 1, 2, 5, 9)
+    .watches(0, 700, 701, 708)
     .does({ kind: 'rebuild', entry: 'web' })
     .makes('v2', 1)
     .box(2)
@@ -204,6 +214,30 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
     'a read that shows the state before an acknowledged write',
     (s) => s.asks({ kind: 'read' }, 'done', { web: 'v1' }),
     /showed \[web=v1\].*\[web=v2\]/,
+  ],
+  [
+    'a session shows what there is, once and in its order',
+    'a terminal that shows something twice',
+    (s) => s.watches(9, 1, 2, 2),
+    /showed 1, 2, 2 after 9 numbers were typed/,
+  ],
+  [
+    'a session shows what there is, once and in its order',
+    'a terminal that shows what was not typed',
+    (s) => s.watches(3, 1, 4),
+    /showed 1, 4 after 3/,
+  ],
+  [
+    'a session shows what there is, once and in its order',
+    'a log whose lines come again',
+    (s) => s.watches(0, 700, 701, 700),
+    /showed 700, 701, 700/,
+  ],
+  [
+    'no container is started twice or restarted without a listed reason',
+    'a container that is stopped because a user opens a terminal',
+    (s) => s.watches(2, 1, 2).engineDid('stop'),
+    /stopped v2 .* which was wanted all the time/,
   ],
   [
     'the newest revision wins',

@@ -12,6 +12,7 @@ export const CHECKERS = {
   'the newest revision wins': revisions,
   'no container is started twice or restarted without a listed reason': starts,
   'the status never claims what was not observed': status,
+  'a session shows what there is, once and in its order': sessions,
   'a deletion ends, and not before the machine has stopped the containers': deletions,
   'everything settles': settles,
 } as const satisfies Record<string, (history: History) => Finding[]>;
@@ -37,6 +38,8 @@ function writes(history: History): Finding[] {
   return [...applications(history)].flatMap(([app, versions]) => explain(history, app, versions).findings);
 }
 
+const CHANGES_NOTHING: ReadonlySet<Operation['action']['kind']> = new Set(['read', 'session']);
+
 interface Explained {
   findings: Finding[];
   /** version index by operation */
@@ -44,7 +47,7 @@ interface Explained {
 }
 
 function explain({ operations }: History, app: string, versions: readonly Version[]): Explained {
-  const mutating = operations.filter((one) => one.app === app && one.action.kind !== 'read');
+  const mutating = operations.filter((one) => one.app === app && !CHANGES_NOTHING.has(one.action.kind));
   const at = new Map<Operation, number>();
   const findings: Finding[] = [];
   let state: Version['state'];
@@ -326,6 +329,20 @@ const claimKey = (
   uuid: string,
   { value, image, rebuild }: { value: string; image: string; rebuild: number },
 ) => `${node}/${uuid}/${value}/${image}/${rebuild}`;
+
+/** A terminal echoes what was typed, a log has lines with numbers: some may be lost with a connection, none comes twice. */
+function sessions({ operations }: History): Finding[] {
+  return operations.flatMap((one) => {
+    const { action, app, shown = [], typed = 0, invoked, answered = invoked } = one;
+    if (action.kind !== 'session') return [];
+    const wrong = shown.findIndex(
+      (number, i) => number <= (shown[i - 1] ?? 0) || (action.what === 'exec' && number > typed),
+    );
+    if (wrong < 0) return [];
+    const around = shown.slice(Math.max(0, wrong - 2), wrong + 1).join(', ');
+    return [{ app, at: answered, text: `${describe(one)} showed ${around} after ${typed} numbers were typed` }];
+  });
+}
 
 /** An application disappears only when no live machine runs it any more; `settles` checks that deletions end. */
 function deletions(history: History): Finding[] {

@@ -138,7 +138,10 @@ export function generate(seed: number): Story {
     engine: profile === 'docker' ? 'docker' : 'memory',
     nodes,
     apps,
-    users,
+    users: [
+      ...users,
+      { name: 'ida', steps: sessions(chance(seed ^ SESSIONS), { seed, name: 'ida', apps, nodes, lasts }) },
+    ],
     faults: [...faults, ...troubles(chances, KINDS[profile], replicas, nodes.length)].sort((a, b) => a.at - b.at),
     lasts,
   };
@@ -193,6 +196,24 @@ function steps(chances: Chance, { seed, name, apps, nodes, lasts }: Scene): User
             [4, () => ({ kind: 'read' })],
           ])();
     list.push({ id, pause, door: doorFor(chances, action), app: chances.pick(apps), action });
+  }
+}
+
+/** Sessions have chances of their own, so that they change no other part of a story. */
+const SESSIONS = 0x5e5510;
+
+function sessions(chances: Chance, { apps, lasts }: Scene): UserStep[] {
+  const list: UserStep[] = [];
+  for (let time = 0; ; ) {
+    const pause = list.length === 0 ? chances.between(1_500, 3_000) : chances.between(100, 800);
+    const forMs = chances.between(300, 3_500);
+    time += pause + forMs;
+    if (time > lasts) return list;
+    const entry = chances.pick(ENTRIES);
+    const what = chances.pick(['exec', 'log'] as const);
+    const leaves = chances.pick(['closed', 'cut'] as const);
+    const action: Action = { kind: 'session', entry, what, forMs, leaves };
+    list.push({ id: `i${list.length + 1}`, pause, door: 'rest', app: chances.pick(apps), action });
   }
 }
 

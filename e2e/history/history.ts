@@ -42,6 +42,10 @@ export interface Operation {
   said?: string;
   /** what a read showed: values by entry; undefined when the application did not exist */
   read?: Readonly<Record<string, string>>;
+  /** the last of the numbers 1, 2, ... that a session was given as input */
+  typed?: number;
+  /** the numbers that a session showed, in their order */
+  shown?: readonly number[];
 }
 
 /** One version of an application. */

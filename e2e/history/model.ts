@@ -38,7 +38,18 @@ export type Action =
   | { kind: 'start' | 'stop' | 'rebuild'; entry: string }
   | { kind: 'activate'; active: boolean }
   | { kind: 'delete' }
-  | { kind: 'read' };
+  | { kind: 'read' }
+  | SessionAction;
+
+/** A terminal or a log that a user has open for a while; it changes nothing. */
+export interface SessionAction {
+  kind: 'session';
+  entry: string;
+  what: 'exec' | 'log';
+  forMs: number;
+  /** whether the user closes the socket, or is gone */
+  leaves: 'closed' | 'cut';
+}
 
 /** The state after an action; undefined when the action is refused or has no meaning in that state. */
 export function apply(action: Action, state: AppState | undefined): AppState | undefined {
@@ -80,6 +91,7 @@ export function apply(action: Action, state: AppState | undefined): AppState | u
     case 'delete':
       return state && { ...state, deleting: true };
     case 'read':
+    case 'session':
       return undefined;
   }
 }

@@ -6,6 +6,7 @@ import type { Application, MicroserviceEntry } from '../../src/api/v3/index.ts';
 import type { UserStep } from './generate.ts';
 import type { Operation } from './history.ts';
 import type { Wanted } from './model.ts';
+import { holdSession } from './sessions.ts';
 
 /** What users need to reach each API surface. */
 export interface Doors {
@@ -21,7 +22,7 @@ export interface Doors {
   image(colour: string): string;
 }
 
-type Result = Pick<Operation, 'outcome' | 'said' | 'read'>;
+type Result = Pick<Operation, 'outcome' | 'said' | 'read' | 'typed' | 'shown'>;
 
 /** Timeout of users; a request that timed out may still be carried out. */
 const PATIENCE = 10_000;
@@ -41,6 +42,8 @@ export async function perform(step: UserStep, doors: Doors): Promise<Result> {
     return outcomeOf(error);
   }
 }
+
+const isResult = (value: unknown): value is Result => typeof value === 'object' && value !== null && 'outcome' in value;
 
 const DONE: Result = { outcome: 'done' };
 const SKIPPED: Result = { outcome: 'skipped' };
@@ -178,7 +181,7 @@ async function overRest({ app, action, door }: UserStep, doors: Doors): Promise<
     return form;
   };
   /** Finds the microservice first, as a user who selects it from a list. */
-  const onEntry = async (name: string, then: (path: string) => Promise<unknown>): Promise<Result> => {
+  const onEntry = async (name: string, then: (path: string, uuid: string) => Promise<unknown>): Promise<Result> => {
     let found: Flat | undefined;
     try {
       const list = await call<{ microservices: Flat[] }>('GET', `/microservices?application=${app}`);
@@ -187,8 +190,8 @@ async function overRest({ app, action, door }: UserStep, doors: Doors): Promise<
       return { outcome: 'skipped', said: (error as Error).message.slice(0, 300) };
     }
     if (!found) return SKIPPED;
-    await then(`/microservices/${found.uuid}`);
-    return DONE;
+    const result = await then(`/microservices/${found.uuid}`, found.uuid);
+    return isResult(result) ? result : DONE;
   };
 
   switch (action.kind) {
@@ -224,6 +227,8 @@ async function overRest({ app, action, door }: UserStep, doors: Doors): Promise<
     case 'stop':
     case 'rebuild':
       return onEntry(action.entry, (path) => call('PATCH', `${path}/${action.kind}`));
+    case 'session':
+      return onEntry(action.entry, (_, uuid) => holdSession({ origin, token: doors.token, uuid }, action));
     case 'activate':
       await call('PATCH', `/application/${app}`, { isActivated: action.active });
       return DONE;
