@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Benchmark, by, type Context } from '../benchmark.ts';
 import { spread } from '../percentile.ts';
 import { measureLogs, measurePolls } from '../sessions/crowd.ts';
@@ -78,6 +79,7 @@ async function measureNear(context: Context, stack: Stack) {
   const { log } = context;
   await using shell = await startShell(stack);
   const edge = await stack.edge();
+  await waitForAgent(stack, shell.uuid);
   log('Echo and output of a container');
   const echo = await timeEchoes(stack, shell, by(context, { short: 50, usual: 1_000, long: 5_000 }));
   const output = await timeOutput(stack, shell, by(context, { short: 64, usual: 1_024, long: 4_096 }) * 2 ** 20);
@@ -117,7 +119,7 @@ async function measureNear(context: Context, stack: Stack) {
   };
 }
 
-/** Until a terminal can be opened: the agent has connected again. */
+/** Until a terminal can be opened: the replica has led long enough, and the agent has connected again. */
 async function waitForAgent(stack: Stack, uuid: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -125,6 +127,7 @@ async function waitForAgent(stack: Stack, uuid: string): Promise<void> {
       return;
     } catch (error) {
       if (attempt === 10) throw error;
+      await sleep(1_000);
     }
   }
 }
