@@ -12,6 +12,7 @@ import { startRegistry } from '../hack/registry.ts';
 import { sampleImage } from '../hack/sample.ts';
 import {
   endContainers,
+  moveAgent,
   NODE,
   nodeUuid,
   provisionAgent,
@@ -30,6 +31,8 @@ export interface Edge extends AsyncDisposable {
   /** Counts the bytes between agent and controller. */
   readonly traffic: ByteCounter;
   agentPid(): number;
+  /** Works while the agent is connected to the controller without the proxy that counts. */
+  direct<T>(work: () => Promise<T>): Promise<T>;
   /** Restarts the agent in this form and returns when the controller has contact with it. */
   restartAs(form: AgentForm): Promise<void>;
 }
@@ -72,6 +75,15 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
     image: pushed.reference,
     traffic,
     agentPid: () => agent.pid,
+    async direct(work) {
+      const moveTo = (url: string) => moveAgent({ dir, rest: { ...rest, url }, uuid, agent });
+      await moveTo(rest.url);
+      try {
+        return await work();
+      } finally {
+        await moveTo(traffic.url);
+      }
+    },
     async restartAs(form) {
       const program = form === 'sources' ? join(ROOT, 'agent/src/main.ts') : (await bundle('skerry-agent', dir)).path;
       const [command = '', ...args] = form === 'bundle' ? [program] : [process.execPath, program];

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './wire/masks.ts';
 import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';

@@ -1,5 +1,5 @@
-#!/usr/bin/env -S node --max-semi-space-size=1 --optimize-for-size
-// The flags save a fifth of the memory for time that an agent has plenty of: docs/performance.md.
+#!/usr/bin/env -S node --max-semi-space-size=1
+// Memory of what passes through, such as the output of a session, is freed at once instead of by a full collection: docs/performance.md.
 import { runCli } from './cli/cli.ts';
 import { restartProcess } from './restart.ts';
 

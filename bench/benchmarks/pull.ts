@@ -13,7 +13,7 @@ const SIZE = 1024 * MIB;
 const COMMIT = 'c'.repeat(40);
 const CHILD = join(import.meta.dirname, '../pull-model.ts');
 /** Those of an installed agent. */
-const FLAGS = ['--max-semi-space-size=1', '--optimize-for-size'];
+const FLAGS = ['--max-semi-space-size=1'];
 
 /** A model of one large file: how fast the agent pulls it, and what memory that takes. */
 export const pull: Benchmark = {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { WebSocket } from 'ws';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../../src/wire/frames.ts';
+import { WebSocket } from '../../src/wire/web-socket.ts';
 
 /** One end of a session: the socket of a user or of an agent. */
 export interface End {

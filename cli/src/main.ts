@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import '../../src/wire/masks.ts';
 import { loadCluster } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
 import { rawInput } from './raw-input.ts';

@@ -40,7 +40,7 @@ test('a package has the program directory that updates of the agent go on with',
   const program = new Program(join(tree, 'opt/skerry-agent'));
   expect(program.current).toBe('1.2.3-rc.1');
   expect(program.versions()).toEqual(['1.2.3-rc.1']);
-  expect(program.read('1.2.3-rc.1').nodeFlags).toContain('--optimize-for-size');
+  expect(program.read('1.2.3-rc.1').nodeFlags).toContain('--max-semi-space-size=1');
   // One Node under two names.
   const node = (path: string) => statSync(join(tree, 'opt/skerry-agent', path)).ino;
   expect(node('node')).toBe(node('releases/1.2.3-rc.1/node'));

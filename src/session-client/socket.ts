@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { WebSocket, WebSocketServer } from 'ws';
 import { decodeFrame, encodeFrame, FRAME_LIMITS, type Frame } from '../wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES } from '../wire/sessions.ts';
+import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 
 /** One WebSocket of a session: of an agent or a user to the controller, or between a command line and its agent. */
 export interface Socket {

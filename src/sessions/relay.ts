@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { WebSocket, WebSocketServer } from 'ws';
 import { HttpError } from '../http/http-error.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { FRAME_LIMITS } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
+import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 import { respond, unavailable } from './respond.ts';
 import type { Joining, Sessions } from './sessions.ts';
 import { createSocket, type Socket } from './socket.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type WebSocket, WebSocketServer } from 'ws';
 import { DomainError } from '../domain/errors.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
@@ -10,6 +9,7 @@ import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../kube/mod.ts';
 import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
+import { type WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';

@@ -8,7 +8,10 @@ const nullable = fc.option(id, { nil: null });
 const anyFrame: fc.Arbitrary<Frame> = fc.record(
   {
     type: fc.constantFrom(...Object.values(FRAME_TYPES)),
-    data: fc.uint8Array({ maxLength: 200 }),
+    data: fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.uint8Array({ minLength: 1_000, maxLength: 1_100, size: 'max' }),
+    ),
     sessionId: id,
     execId: id,
     microserviceUuid: nullable,

@@ -1,4 +1,4 @@
-import { Decoder, encode } from '@msgpack/msgpack';
+import { Decoder, Encoder } from '@msgpack/msgpack';
 
 /**
  * The frames of exec and log sessions: one MessagePack map in each binary WebSocket message
@@ -117,4 +117,25 @@ function idOf(member: string, value: unknown): string {
 }
 
 /** The message of a frame; absent members are left out. */
-export const encodeFrame = (frame: Frame): Uint8Array => encode(frame, { ignoreUndefined: true });
+export function encodeFrame(frame: Frame): Uint8Array {
+  return frame.data.length < LARGE ? encoder.encode(frame) : encodeLarge(frame);
+}
+
+/** With the data as its last member, they are copied once; the encoder would copy them three times. */
+function encodeLarge({ data, ...rest }: Frame): Uint8Array {
+  const head = encoder.encodeSharedRef({ ...rest, data: NOTHING });
+  const at = head.length - NO_BYTES;
+  const message = Buffer.allocUnsafe(at + BIN_32 + data.length);
+  message.set(head.subarray(0, at));
+  message[at] = 0xc6;
+  message.writeUInt32BE(data.length, at + 1);
+  message.set(data, at + BIN_32);
+  return message;
+}
+
+const encoder = new Encoder({ ignoreUndefined: true });
+/** bytes of data */
+const LARGE = 1024;
+/** bytes of an empty value of bytes, and those in front of one whose length is a number of 32 bits */
+const NO_BYTES = 2;
+const BIN_32 = 5;

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EngineError, type ExecOptions, type ExecProcess, type LogLine } from '../../domain/engine.ts';
+import { EngineError, type ExecOptions, type ExecProcess } from '../../domain/engine.ts';
 import { endProgram } from '../../system/process-session.ts';
 import type { InspectAnswer } from './answers.ts';
 import type { DockerApi } from './api.ts';
+import { readExecFrames, type Written } from './exec-frames.ts';
 
 interface ExecAnswer {
   Running: boolean;
@@ -13,7 +14,6 @@ interface ExecAnswer {
   Pid: number;
 }
 
-const HEADER = 8;
 /** How long the engine may take to notice that a program has ended, after its output has. */
 const NOTICED = 10_000;
 /** How long a program may take to start, after its connection was made. */
@@ -36,7 +36,7 @@ export async function startExec(
   if (head.length > 0) socket.unshift(head);
   const inspect = () => api.call<ExecAnswer | undefined>('GET', `/exec/${id}/json`, { tolerate: [404] });
   return {
-    output: () => (tty ? terminalOutput(socket) : pipedOutput(socket)),
+    output: () => (tty ? terminalOutput(socket) : readExecFrames(piecesOf(socket))),
     async write(data) {
       if (!socket.writable || socket.write(data)) return;
       const stop = new AbortController();
@@ -82,33 +82,8 @@ export async function startExec(
 const isEarly = (error: unknown) =>
   error instanceof EngineError && error.code !== 'Unavailable' && error.code !== 'NotFound';
 
-type Output = AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }>;
-
-async function* terminalOutput(socket: Duplex): Output {
+async function* terminalOutput(socket: Duplex): AsyncGenerator<Written> {
   for await (const data of piecesOf(socket)) yield { stream: 'stdout', data };
-}
-
-/** Frames as in the log: one byte for the stream, three zeros, the length, and that many bytes, which are passed on as they come. */
-async function* pipedOutput(socket: Duplex): Output {
-  let rest: Buffer = Buffer.alloc(0);
-  let stream: LogLine['stream'] = 'stdout';
-  let left = 0;
-  for await (const piece of piecesOf(socket)) {
-    rest = rest.length > 0 ? Buffer.concat([rest, piece]) : piece;
-    while (rest.length > 0) {
-      if (left === 0) {
-        if (rest.length < HEADER) break;
-        stream = rest[0] === 2 ? 'stderr' : 'stdout';
-        left = rest.readUInt32BE(4);
-        rest = rest.subarray(HEADER);
-        continue;
-      }
-      const data = rest.subarray(0, left);
-      left -= data.length;
-      rest = rest.subarray(data.length);
-      yield { stream, data };
-    }
-  }
 }
 
 /** A connection that breaks is the end of the output: the exit code says whether the program has ended. */
