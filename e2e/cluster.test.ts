@@ -20,6 +20,7 @@ import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
 import { BASE } from '../src/rest/base.ts';
+import { expectImage, removeInstallation } from './_given-cluster.ts';
 import { until } from './_stack.ts';
 import { installOn } from './machines/_install.ts';
 import { makeReleases, type Releases } from './machines/_releases.ts';
@@ -81,7 +82,6 @@ beforeAll(async () => {
 
   const hosts = cluster.nodes?.map(({ address }) => address) ?? [new URL(url).hostname];
   const certificate = makeCertificate(join(dir, 'tls'), hosts);
-  await cluster.kubectl('create', 'namespace', NAMESPACE);
   // Machines know the authority by its digest alone, so it comes along.
   const chain = join(dir, 'tls/chain.pem');
   writeFileSync(chain, `${readFileSync(certificate.cert, 'utf8')}${certificate.ca}`);
@@ -92,7 +92,7 @@ beforeAll(async () => {
   await cluster.helm('install', 'skerry', join(ROOT, 'charts/skerry'), ...args).catch(explain);
   log('The chart is installed');
 }, 900_000);
-afterAll(() => started.disposeAsync(), 180_000);
+afterAll(() => started.disposeAsync(), 600_000);
 
 /** Starts a cluster with our image; returns the values by which machines reach it. */
 async function startOwn(log: Log): Promise<object> {
@@ -100,6 +100,7 @@ async function startOwn(log: Log): Promise<object> {
   const mine = started.use(await startCluster({ dir, nodes: 2, log }));
   cluster = mine;
   const [image, { folder, key }] = await made;
+  await cluster.kubectl('create', 'namespace', NAMESPACE);
   await mine.load(image);
   url = `https://${mine.nodes[0]?.address}:${NODE_PORT}`;
   return {
@@ -123,11 +124,11 @@ async function useGiven(kubeconfig: string, log: Log): Promise<object> {
   if (!repository)
     throw new Error(`IMAGE="${process.env.SKERRY_IMAGE ?? ''}": name the image of the controller with its tag`);
   url = 'https://skerry.example:51121';
-  started.defer(async () => {
-    await cluster.helm('uninstall', 'skerry', '--namespace', NAMESPACE, '--ignore-not-found', '--wait');
-    await cluster.kubectl('delete', 'namespace', NAMESPACE, '--ignore-not-found');
-    cluster.kube.close();
-  });
+  const place = { cluster, namespace: NAMESPACE, image: `${repository}:${tag}` };
+  started.defer(() => cluster.kube.close());
+  started.defer(() => removeInstallation(place));
+  await cluster.kubectl('create', 'namespace', NAMESPACE);
+  await expectImage(place);
   return { image: { repository, tag } };
 }
 
