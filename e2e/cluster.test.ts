@@ -21,20 +21,24 @@ import { API_VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
 import { BASE } from '../src/rest/base.ts';
 import { expectImage, removeInstallation } from './_given-cluster.ts';
+import { type PodName, reached, startPeer } from './_reach.ts';
 import { until } from './_stack.ts';
 import { installOn } from './machines/_install.ts';
 import { makeReleases, type Releases } from './machines/_releases.ts';
 
 /**
  * The chart on a whole cluster of two nodes: the image as a release has it, with the service accounts of its pods, behind a NodePort
- * with TLS. There is no name service, and nothing enforces NetworkPolicies. The machine outside takes minutes, and so comes with
- * `make nightly` only. `make e2e` runs the rest on a cluster that is given, except for what needs its nodes.
+ * with TLS. There is no name service. With `make nightly` only, Calico enforces NetworkPolicies, which takes minutes to build, and
+ * a machine outside joins, which takes minutes too. `make e2e` runs the rest on a cluster that is given, except for what needs its nodes.
  */
 const GIVEN = process.env.SKERRY_CLUSTER;
 const NAMESPACE = GIVEN ? `skerry-e2e-${randomUUID().slice(0, 8)}` : 'skerry';
 const NODE_PORT = 30_121;
 const SAMPLE = 'skerry.local/sample:1';
 const CURL_TIMEOUT = 28;
+/** Whose pods may scrape. */
+const MONITORING = 'monitoring';
+const PORTS = { rest: 51_121, metrics: 51_122, internal: 51_123 };
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined && !GIVEN;
 /** Containers start at once here; a slow machine takes longer to see it. */
 const PATIENT = { timeoutMs: 180_000 };
@@ -46,8 +50,9 @@ let url: string;
 
 interface Pod {
   metadata: { name: string; uid: string; deletionTimestamp?: string };
-  spec: { nodeName: string };
+  spec: { nodeName: string; containers: { image: string }[] };
   status: {
+    podIP: string;
     conditions?: { type: string; status: string }[];
     containerStatuses?: { restartCount: number; ready: boolean; containerID: string }[];
   };
@@ -97,7 +102,7 @@ afterAll(() => started.disposeAsync(), 600_000);
 /** Starts a cluster with our image; returns the values by which machines reach it. */
 async function startOwn(log: Log): Promise<object> {
   const made = Promise.all([controllerImage(), isNightly ? makeReleases(dir, [AGENT_VERSION]) : noReleases()]);
-  const mine = started.use(await startCluster({ dir, nodes: 2, log }));
+  const mine = started.use(await startCluster({ dir, nodes: 2, policies: isNightly, log }));
   cluster = mine;
   const [image, { folder, key }] = await made;
   await cluster.kubectl('create', 'namespace', NAMESPACE);
@@ -108,6 +113,9 @@ async function startOwn(log: Log): Promise<object> {
     service: { type: 'NodePort', nodePort: NODE_PORT },
     releasesVolume: { hostPath: { path: folder } },
     releasesKey: key,
+    networkPolicy: {
+      metricsFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': MONITORING } } }],
+    },
   };
 }
 
@@ -239,6 +247,64 @@ describe('the chart on a cluster', () => {
     },
     240_000,
   );
+});
+
+describe.runIf(isNightly)('the NetworkPolicy of the chart', () => {
+  const peers: readonly PodName[] = [
+    { namespace: 'elsewhere', name: 'stranger' },
+    { namespace: NAMESPACE, name: 'neighbour' },
+    { namespace: MONITORING, name: 'prometheus' },
+  ];
+
+  /** Which ports of both replicas each pod reaches; one of them is on another node. */
+  async function reachable(): Promise<Record<string, string[]>> {
+    const [first, second] = (await untilBothReady()) as [Pod, Pod];
+    const ports = async (from: PodName, ...to: Pod[]) => {
+      const each = await Promise.all(to.map(({ status }) => reached(cluster, from, status.podIP, PORTS)));
+      return Object.keys(PORTS).flatMap((port) => {
+        const count = each.filter((names) => names.includes(port)).length;
+        return count === 0 ? [] : [count === to.length ? port : `${port} of one replica`];
+      });
+    };
+    const own = { namespace: NAMESPACE, name: first.metadata.name };
+    const rows = await Promise.all([
+      ports(own, second).then((names) => ['replica', names]),
+      ...peers.map(async (peer) => [peer.name, await ports(peer, first, second)]),
+    ]);
+    return Object.fromEntries(rows);
+  }
+
+  const setPolicy = (create: boolean) =>
+    cluster.helm(
+      ...['upgrade', 'skerry', join(ROOT, 'charts/skerry'), '--namespace', NAMESPACE, '--reuse-values'],
+      ...['--set', `networkPolicy.create=${create}`, '--wait', '--timeout', '5m'],
+    );
+  const ENFORCED = {
+    replica: ['rest', 'internal'],
+    stranger: ['rest'],
+    neighbour: ['rest'],
+    prometheus: ['rest', 'metrics'],
+  };
+  const LONG = { timeout: 180_000, interval: 1_000 };
+
+  beforeAll(async () => {
+    const [pod] = (await untilBothReady()) as [Pod];
+    const image = pod.spec.containers[0]?.image ?? '';
+    await Promise.all(peers.map((peer) => startPeer(cluster, image, peer)));
+  }, 240_000);
+
+  // The kubelets reach the port of metrics: the replicas are ready, after some were replaced.
+  test('is in force: metrics are for the namespace of the values, the internal port for replicas, REST for all', async () => {
+    await expect.poll(reachable, LONG).toEqual(ENFORCED);
+  }, 240_000);
+
+  test('is what refuses: without it every pod reaches every port, and with it again none does', async () => {
+    const all = Object.keys(PORTS);
+    await setPolicy(false);
+    await expect.poll(reachable, LONG).toEqual({ replica: all, stranger: all, neighbour: all, prometheus: all });
+    await setPolicy(true);
+    await expect.poll(reachable, LONG).toEqual(ENFORCED);
+  }, 900_000);
 });
 
 // Last: replicas that begin while others end may come to be on one node.

@@ -42,7 +42,7 @@ export async function installPackages(options: PackagesOptions): Promise<void> {
   }
 }
 
-function isThere(program: string): boolean {
+export function isThere(program: string): boolean {
   try {
     accessSync(program, constants.X_OK);
     return true;

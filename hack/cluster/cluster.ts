@@ -14,14 +14,17 @@ import { cacheFolder, shortHash } from '../paths.ts';
 import { startDaemon, tail } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { waitFor } from '../wait.ts';
+import { findCalico, prepareCalico } from './calico.ts';
 import { type ClusterNetwork, createClusterNetwork } from './network.ts';
-import { type Node, startNode } from './node.ts';
+import { type Node, PODS, startNode } from './node.ts';
 
 export interface ClusterOptions {
   /** Folder of all data and logs; not below /var/lib or /var/log, which nodes have of their own. */
   dir: string;
   /** 1 when absent */
   nodes?: number;
+  /** Whether NetworkPolicies are enforced: by Calico, which takes minutes to build once. */
+  policies?: boolean;
   log?: Log;
 }
 
@@ -71,10 +74,11 @@ export async function accessTo(kubeconfig: string, dir: string, log?: Log): Prom
 }
 
 /**
- * Starts a control plane, and nodes in namespaces of their own: no registry, no DNS, no enforcement of NetworkPolicies. It needs
+ * Starts a control plane, and nodes in namespaces of their own: no registry, no DNS. It needs
  * root on linux, and ends with this process. Images are loaded (`load`), and pods name them with `imagePullPolicy: IfNotPresent`.
  */
-export async function startCluster({ dir, nodes: count = 1, log = () => {} }: ClusterOptions): Promise<Cluster> {
+export async function startCluster(options: ClusterOptions): Promise<Cluster> {
+  const { dir, nodes: count = 1, policies = false, log = () => {} } = options;
   if (process.getuid?.() !== 0) throw new Error('a cluster with nodes needs namespaces: run this as root');
   // A containerd of another origin may be here already, with which Debian's cannot be installed.
   const missing = () => Object.keys(PARTS).filter((path) => !existsSync(path));
@@ -87,6 +91,7 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
   });
   const programs = await findTools(['kube-scheduler', 'kubelet', 'kube-proxy'], { log });
   const pause = await pauseImage(log);
+  const calico = policies ? await findCalico(log) : undefined;
 
   await using started = new AsyncDisposableStack();
   mkdirSync(dir, { recursive: true });
@@ -102,6 +107,7 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
         users: {
           'system:kube-scheduler': [],
           'system:kube-proxy': [],
+          ...(calico && { calico: ['system:masters'] }),
           ...Object.fromEntries(names.map((name) => [`system:node:${name}`, ['system:nodes']])),
         },
       },
@@ -110,6 +116,8 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
   const access = await accessTo(control.kubeconfig, dir, log);
   const { kube } = access;
   started.defer(() => kube.close());
+
+  if (calico) await prepareCalico(calico, kube, access.kubectl, PODS);
 
   const scheduler = control.kubeconfigOf('system:kube-scheduler');
   const scheduling = await startDaemon({
@@ -128,8 +136,16 @@ export async function startCluster({ dir, nodes: count = 1, log = () => {} }: Cl
       const kubeconfigs = {
         kubelet: control.kubeconfigOf(`system:node:${name}`),
         proxy: control.kubeconfigOf('system:kube-proxy'),
+        calico: calico ? control.kubeconfigOf('calico') : '',
       };
-      const own = { name, index, dir: join(dir, name), kubeconfigs, pause: { archive: pause, reference: PAUSE } };
+      const own = {
+        name,
+        index,
+        dir: join(dir, name),
+        kubeconfigs,
+        calico,
+        pause: { archive: pause, reference: PAUSE },
+      };
       return started.use(await startNode({ ...own, nodes: count, network, programs }));
     }),
   );

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { shortHash } from '../paths.ts';
 import { type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
+import { type Calico, calicoPlugin, felixSettings, isFelixReady, pluginsWith } from './calico.ts';
 import { cgroupsOf } from './cgroups.ts';
 import type { ClusterNetwork } from './network.ts';
 
@@ -32,13 +33,16 @@ export interface NodeOptions {
   /** of all nodes */
   nodes: number;
   programs: { kubelet: string; 'kube-proxy': string };
-  kubeconfigs: { kubelet: string; proxy: string };
+  kubeconfigs: { kubelet: string; proxy: string; calico: string };
   /** archive of the image that holds the namespaces of pods, and its name */
   pause: { archive: Buffer; reference: string };
+  /** enforces NetworkPolicies; without it, nothing does */
+  calico?: Calico | undefined;
 }
 
 const execute = promisify(execFile);
-/** The pods of a node. */
+/** The pods of all nodes, and of one. */
+export const PODS = '10.245.0.0/16';
 const podSubnet = (index: number) => `10.245.${index}.0/24`;
 const hostNumber = (index: number) => 11 + index;
 
@@ -72,7 +76,7 @@ function initScript(dir: string): string {
 }
 
 export async function startNode(options: NodeOptions): Promise<Node> {
-  const { name, dir, network, index, nodes, programs, kubeconfigs, pause } = options;
+  const { name, dir, network, index, nodes, programs, kubeconfigs, pause, calico } = options;
   await using started = new AsyncDisposableStack();
   for (const folder of ['lib', 'log', 'cni', 'logs']) mkdirSync(join(dir, folder), { recursive: true });
   for (const [setting, value] of Object.entries(SETTINGS)) {
@@ -122,8 +126,10 @@ export async function startNode(options: NodeOptions): Promise<Node> {
     return join(dir, path);
   };
 
-  file('cni/10-bridge.conflist', cniConfig(podSubnet(index)));
-  writeFileSync(join(dir, 'containerd.toml'), containerdConfig(join(dir, 'cni'), pause.reference));
+  const subnet = podSubnet(index);
+  file('cni/10-pods.conflist', cniConfig(calico ? calicoPlugin(name, subnet, kubeconfigs.calico) : bridge(subnet)));
+  const plugins = calico ? pluginsWith(calico, join(dir, 'plugins')) : '/usr/lib/cni';
+  writeFileSync(join(dir, 'containerd.toml'), containerdConfig(plugins, join(dir, 'cni'), pause.reference));
   const containerd = await daemon('containerd', 'containerd', '--config', join(dir, 'containerd.toml'));
   await waitFor(
     async () => {
@@ -163,30 +169,40 @@ export async function startNode(options: NodeOptions): Promise<Node> {
     file('proxy.yaml', proxyConfig(name, kubeconfigs.proxy)),
   );
 
+  if (calico) {
+    const settings = Object.entries(felixSettings(name, address, kubeconfigs.calico)).map((pair) => pair.join('='));
+    // Without a file of settings, those of its environment are all.
+    const felix = await daemon('calico-felix', 'env', ...settings, calico.felix, '--config-file', '/dev/null');
+    const isReady = () => {
+      felix.assertRunning();
+      return isFelixReady(address);
+    };
+    await waitFor(isReady, { what: `Calico on ${name} to be ready`, timeoutMs: 120_000 });
+  }
+
   const owned = started.move();
   return { name, address, pid, run, load, signal, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-const cniConfig = (subnet: string) => ({
+const cniConfig = (network: object) => ({
   cniVersion: '1.0.0',
   name: 'pods',
-  plugins: [
-    {
-      ...{ type: 'bridge', bridge: 'pods', isDefaultGateway: true, ipMasq: true, hairpinMode: true },
-      ipam: { type: 'host-local', ranges: [[{ subnet }]] },
-    },
-    { type: 'portmap', capabilities: { portMappings: true }, snat: true },
-  ],
+  plugins: [network, { type: 'portmap', capabilities: { portMappings: true }, snat: true }],
+});
+
+const bridge = (subnet: string) => ({
+  ...{ type: 'bridge', bridge: 'pods', isDefaultGateway: true, ipMasq: true, hairpinMode: true },
+  ipam: { type: 'host-local', ranges: [[{ subnet }]] },
 });
 
 /** Where this machine is itself a container, a score of the OOM killer cannot be lowered. */
-const containerdConfig = (cni: string, pause: string) => `version = 2
+const containerdConfig = (plugins: string, cni: string, pause: string) => `version = 2
 [plugins.'io.containerd.grpc.v1.cri']
   sandbox_image = '${pause}'
   restrict_oom_score_adj = true
   disable_apparmor = true
   [plugins.'io.containerd.grpc.v1.cri'.cni]
-    bin_dir = '/usr/lib/cni'
+    bin_dir = '${plugins}'
     conf_dir = '${cni}'
 `;
 
@@ -208,7 +224,7 @@ const kubeletConfig = (cgroupRoot: string, resolvConf: string) => ({
 const proxyConfig = (name: string, kubeconfig: string) => ({
   apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
   kind: 'KubeProxyConfiguration',
-  ...{ mode: 'iptables', hostnameOverride: name, clusterCIDR: '10.245.0.0/16', clientConnection: { kubeconfig } },
+  ...{ mode: 'iptables', hostnameOverride: name, clusterCIDR: PODS, clientConnection: { kubeconfig } },
   // The table of connections belongs to all of this machine.
   conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
 });
