@@ -106,7 +106,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
     // The end may take a while, and a second signal end this process at once.
     restore();
     void socket.send(frameOf(T.CLOSE, Buffer.from('interrupted')));
-    socket.close();
+    socket.leave();
   }
 
   signal.addEventListener('abort', interrupt, { once: true });

@@ -67,7 +67,7 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
   keepalive.unref();
   const stop = () => {
     void socket.send({ type: T.LOG_STOP, data: new Uint8Array(0) });
-    socket.close();
+    socket.leave();
   };
   signal.addEventListener('abort', stop, { once: true });
   try {

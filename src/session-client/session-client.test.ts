@@ -181,6 +181,28 @@ describe('raw mode of a terminal', () => {
   });
 });
 
+test('an interrupted command whose input is not taken ends within seconds', async () => {
+  const stop = new AbortController();
+  let taken = 0;
+  const input = Readable.from(
+    (async function* () {
+      for (; taken < 240; taken++) yield Buffer.alloc(256 * 1024, 1);
+    })(),
+    { objectMode: false },
+  );
+  const { end } = start({ input, signal: stop.signal });
+  const started = await program();
+  started.readsStdin = false;
+  let before = -1;
+  while (taken !== before) {
+    before = taken;
+    await delay(300);
+  }
+  expect(taken).toBeLessThan(240);
+  stop.abort();
+  expect(await end).toEqual({ interrupted: true });
+}, 30_000);
+
 test('a refusal has the status and the words of the controller', async () => {
   const viewer = request(`/microservices/exec/${stack.web}`, 'viewer');
   expect(await start({}, viewer).end).toMatchObject({ failed: { status: 403, reason: expect.stringMatching(/exec/) } });

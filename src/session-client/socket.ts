@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { decodeFrame, encodeFrame, FRAME_LIMITS, type Frame } from '../wire/frames.ts';
-import { CLOSE_CODES, SESSION_TIMES } from '../wire/sessions.ts';
+import { CLOSE_CODES, CLOSE_TIMEOUT, SESSION_TIMES } from '../wire/sessions.ts';
 import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 
 /** One WebSocket of a session: of an agent or a user to the controller, or between a command line and its agent. */
@@ -11,7 +11,10 @@ export interface Socket {
   /** Stops reading: the other side stops sending in turn. */
   pause(): void;
   resume(): void;
+  /** What was sent before is still passed on, also to another side that reads slowly. */
   close(): void;
+  /** Closes it, and passes on only what the other side takes at once. */
+  leave(): void;
   /** Ends it without a word, since the other side is gone. */
   drop(): void;
 }
@@ -55,6 +58,7 @@ export function openSocket(
 ): Socket {
   const ws = new WebSocket(url, {
     ...{ headers, handshakeTimeout: HANDSHAKE, maxPayload: FRAME_LIMITS.bytes, perMessageDeflate: false },
+    ...CLOSE_TIMEOUT,
     ...(ca !== undefined && { ca }),
     ...(insecure && { rejectUnauthorized: false }),
     ...(through && { createConnection: () => through as never }),
@@ -98,7 +102,7 @@ export function acceptSocket({
 }: UpgradeRequest): ((listener: SocketListener) => Socket) | undefined {
   let accepted: WebSocket | undefined;
   const options = { noServer: true, clientTracking: false, maxPayload: FRAME_LIMITS.bytes, perMessageDeflate: false };
-  new WebSocketServer(options).handleUpgrade(incoming, socket, head, (ws) => {
+  new WebSocketServer({ ...options, ...CLOSE_TIMEOUT }).handleUpgrade(incoming, socket, head, (ws) => {
     accepted = ws;
   });
   const ws = accepted as WebSocket | undefined;
@@ -156,6 +160,8 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   };
   // A connection over which nothing has come for long is dead, though nothing says so.
   const watch = setInterval(() => {
+    // It was closed by the other side, or because of what came from it.
+    if (ws.readyState === ws.CLOSING && !closing) terminateLater(SESSION_TIMES.linger);
     if (ws.readyState !== ws.OPEN) return;
     // While reading is stopped, pings arrive unread, and the other side would take this one for dead.
     if (isPaused) return ws.pong();
@@ -166,11 +172,19 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   watch.unref();
 
   /** What was sent before the close frame waits for another side that reads slowly, until a time. */
-  function terminateLater(until: number) {
-    closing = setTimeout(() => {
-      if (ws.bufferedAmount > 0 && performance.now() < until) terminateLater(until);
-      else ws.terminate();
+  function terminateLater(linger: number) {
+    clearInterval(closing);
+    const until = performance.now() + linger;
+    closing = setInterval(() => {
+      if (ws.bufferedAmount === 0 || performance.now() >= until) ws.terminate();
     }, SESSION_TIMES.close);
+  }
+
+  function close(linger: number) {
+    // One that is not read would never get the answer.
+    ws.resume();
+    ws.close(CLOSE_CODES.ended);
+    terminateLater(linger);
   }
 
   ws.on('ping', alive);
@@ -192,7 +206,7 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   });
   ws.on('close', (code, reason) => {
     clearInterval(watch);
-    clearTimeout(closing);
+    clearInterval(closing);
     wake();
     listener.closed({ code, reason: String(reason) || problem });
   });
@@ -215,12 +229,8 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
       silent = 0;
       ws.resume();
     },
-    close() {
-      // One that is not read would never get the answer.
-      ws.resume();
-      ws.close(CLOSE_CODES.ended);
-      if (closing === undefined) terminateLater(performance.now() + SESSION_TIMES.linger);
-    },
+    close: () => close(SESSION_TIMES.linger),
+    leave: () => close(0),
     drop: () => ws.terminate(),
   };
 }

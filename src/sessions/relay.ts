@@ -3,11 +3,11 @@ import type { Duplex } from 'node:stream';
 import { HttpError } from '../http/http-error.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { FRAME_LIMITS } from '../wire/frames.ts';
-import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
-import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
+import { CLOSE_CODES, CLOSE_TIMEOUT, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
+import { WebSocket } from '../wire/web-socket.ts';
 import { respond, unavailable } from './respond.ts';
 import type { Joining, Sessions } from './sessions.ts';
-import { createSocket, type Socket } from './socket.ts';
+import { createSocket, createSocketServer, type Socket } from './socket.ts';
 
 /**
  * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it:
@@ -50,12 +50,7 @@ const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CLOSE_CODES));
 export const isCloseCode = (code: number): code is CloseCode => KNOWN_CODES.has(code);
 
 export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): InternalRelay {
-  const server = new WebSocketServer({
-    noServer: true,
-    maxPayload: FRAME_LIMITS.bytes,
-    perMessageDeflate: false,
-    clientTracking: false,
-  });
+  const server = createSocketServer();
   /** agents that are passed on to other replicas, and the connections to other replicas in both directions */
   const agents = new Set<Socket>();
   const between = new Set<WebSocket>();
@@ -77,6 +72,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
       maxPayload: FRAME_LIMITS.bytes,
       perMessageDeflate: false,
       followRedirects: false,
+      ...CLOSE_TIMEOUT,
     });
   }
 

@@ -1,17 +1,20 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
-import { WebSocket, WebSocketServer } from 'ws';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import { createVirtualClock } from '../kube/_util.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
-import { createSocket } from './socket.ts';
+import { createSocket, createSocketServer } from './socket.ts';
 
 /** Both ends of a real connection; the clock of the server's end is in the hand of the test. */
 async function connect(options: { autoPong?: boolean } = {}) {
   const clock = createVirtualClock();
   const http = createServer();
-  const server = new WebSocketServer({ server: http });
+  const server = createSocketServer();
+  http.on('upgrade', (request, stream, head) =>
+    server.handleUpgrade(request, stream, head, (ws) => server.emit('connection', ws)),
+  );
   await once(http.listen(0, '127.0.0.1'), 'listening');
   const client = new WebSocket(`ws://127.0.0.1:${(http.address() as AddressInfo).port}`, options);
   const [[ws]] = (await Promise.all([once(server, 'connection'), once(client, 'open')])) as [[WebSocket], unknown];
@@ -74,6 +77,9 @@ async function closeUnread({ client, socket, seen }: Awaited<ReturnType<typeof c
   client.pause();
   let bytes = 0;
   for (; !seen.includes('full') && bytes < 256 * 2 ** 20; bytes += 16 * 1024) socket.send(Buffer.alloc(16 * 1024));
+  // ws has a timer of its own, which is none of the clock's.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
   socket.close(1000, 'over');
   return bytes;
 }
@@ -83,6 +89,7 @@ test('a client that reads slowly gets what was sent before the close frame', asy
   const { client, clock } = both;
   await clock.advance(SESSION_TIMES.ping - SESSION_TIMES.close);
   const bytes = await closeUnread(both);
+  vi.advanceTimersByTime(SESSION_TIMES.linger - 1);
   await clock.advance(SESSION_TIMES.linger - 1);
   let read = 0;
   client.on('message', (data: Buffer) => {

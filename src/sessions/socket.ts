@@ -1,6 +1,7 @@
-import type { WebSocket } from 'ws';
 import type { Clock } from '../kube/mod.ts';
-import { CLOSE_CODES, CLOSE_REASON_BYTES, SESSION_TIMES } from '../wire/sessions.ts';
+import { FRAME_LIMITS } from '../wire/frames.ts';
+import { CLOSE_CODES, CLOSE_REASON_BYTES, CLOSE_TIMEOUT, SESSION_TIMES } from '../wire/sessions.ts';
+import { type WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 
 /** One end of a session: an open WebSocket that says when it takes no more, and ends when its other side is gone. */
 export interface Socket {
@@ -28,6 +29,17 @@ export interface SocketOptions {
   fullBytes: number;
   /** until the other side has answered a close frame; 5 s when absent */
   answerMs?: number;
+}
+
+/** Ends the handshakes of WebSockets. */
+export function createSocketServer(): WebSocketServer {
+  return new WebSocketServer({
+    noServer: true,
+    maxPayload: FRAME_LIMITS.bytes,
+    perMessageDeflate: false,
+    clientTracking: false,
+    ...CLOSE_TIMEOUT,
+  });
 }
 
 /** Wraps an open WebSocket. Pings find a connection whose other side is gone without a word. */

@@ -7,9 +7,9 @@ import { groundLost, placeSession } from '../domain/session/target.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../kube/mod.ts';
-import { encodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
+import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
-import { type WebSocket, WebSocketServer } from '../wire/web-socket.ts';
+import type { WebSocket } from '../wire/web-socket.ts';
 import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
@@ -17,7 +17,7 @@ import { createRecords, type RecordsOptions, type Requester, type UserPath } fro
 import type { Relay } from './relay.ts';
 import { respond, tooMany, unavailable } from './respond.ts';
 import type { Sessions } from './sessions.ts';
-import { createSocket, refuse } from './socket.ts';
+import { createSocket, createSocketServer, refuse } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
 const SOCKET_LIMITS = {
@@ -92,12 +92,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       refuse: (seconds) => tooMany('too many sockets are opened from this address', seconds),
     });
   const rates = { user: limit('user'), agent: limit('agent') };
-  const server = new WebSocketServer({
-    noServer: true,
-    maxPayload: FRAME_LIMITS.bytes,
-    perMessageDeflate: false,
-    clientTracking: false,
-  });
+  const server = createSocketServer();
   /** open sockets of users, those that are being opened included, by address */
   const open = new Map<string, number>();
   const connections = new Set<Duplex>();

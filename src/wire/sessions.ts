@@ -40,9 +40,12 @@ export const SESSION_TIMES = {
   ping: 30_000,
   /** until the other side has answered a close frame */
   close: 5_000,
-  /** until the other side has taken what was sent before a close frame; less than the 30 s after which ws ends it */
-  linger: 25_000,
+  /** until the other side has taken what was sent before a close frame */
+  linger: 600_000,
 } as const;
+
+/** Options of a WebSocket of `ws`, which would cut one 30 s after its close frame; its types do not know this one. */
+export const CLOSE_TIMEOUT = { closeTimeout: SESSION_TIMES.linger + SESSION_TIMES.close };
 
 export const LOG_TAIL = { least: 1, most: 5_000, usual: 100 } as const;
 

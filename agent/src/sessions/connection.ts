@@ -110,6 +110,12 @@ export class SessionConnection {
     this.#notify();
   }
 
+  /** Ends it at once: what still waits to be sent is lost. */
+  drop(): void {
+    this.end();
+    this.#socket?.drop();
+  }
+
   async #connect(): Promise<{ isFinal: boolean; wasReady: boolean }> {
     const closed = Promise.withResolvers<{ code: number; status?: number }>();
     try {

@@ -4,6 +4,7 @@ import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/engine.ts';
 import type { MemoryProgram } from '../engines/memory/program.ts';
+import { systemClock } from '../system/clock.ts';
 import { runContainer, startSessions } from './_agent.ts';
 
 /** Sessions from a user's socket through the controller's sockets to a program, which is in memory. */
@@ -146,6 +147,26 @@ describe('an exec session', () => {
     await using _agent = await startSessions(stack, { ...options(), container: () => undefined });
     const user = await exec();
     await user.until('CLOSE the program could not be started: the microservice does not run');
+  });
+
+  test('of a user that does not read does not keep the agent from its end', async () => {
+    const clock = {
+      ...systemClock(),
+      sleep: (ms: number, signal?: AbortSignal) => systemClock().sleep(ms / 20, signal),
+    };
+    const agent = await startSessions(stack, { ...options(), clock });
+    const user = await exec();
+    const started = await program();
+    user.ws.pause();
+    for (let i = 0; i < 240; i++) started.print(Buffer.alloc(256 * 1024, 'x'));
+    let before = -1;
+    while (started.pieces !== before) {
+      before = started.pieces;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    await agent[Symbol.asyncDispose]();
+    expect(started.hasEnded).toBe(true);
+    user.ws.terminate();
   });
 
   test('ends with the agent, and says so', async () => {

@@ -16,7 +16,7 @@ const SECOND = 1000;
 const UNSERVED = 600 * SECOND;
 /** While there are sessions, the list is read now and then, in case that a change was missed. */
 const LOOK_EVERY = 60 * SECOND;
-/** How long sessions may take to say why they end when the agent stops. */
+/** How long sessions may take to say why they end when the agent stops, and then until what they have sent is taken. */
 const FAREWELL = 2 * SECOND;
 const STOPPING = 'the agent of the node stops';
 
@@ -110,6 +110,8 @@ export class Sessions {
     for (const run of left) run.refuse(STOPPING);
     await Promise.race([done, clock.sleep(FAREWELL)]);
     for (const run of left) run.connection.end();
+    await Promise.race([done, clock.sleep(FAREWELL)]);
+    for (const run of left) run.connection.drop();
     await done;
   }
 
