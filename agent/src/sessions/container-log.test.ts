@@ -58,6 +58,20 @@ test('lines with one time are each shown once, also those before the first that 
   expect(await reader.settle()).toEqual(['2', '3', '4', '5', '6']);
 });
 
+test('long lines of a log that is followed count against four million characters, of which the last ones are shown', async () => {
+  const id = await makeContainer('one');
+  const log = engine.logOf(id);
+  const line = 'x'.repeat(60_000);
+  for (let i = 0; i < 200; i++) log.print(line, SECOND);
+  log.print('last', SECOND);
+  await using reader = follow(5_000);
+  const seen = await reader.settle();
+  expect(seen).toHaveLength(Math.floor((4 * 1024 * 1024) / line.length) + 1);
+  expect(seen.at(-1)).toBe('last');
+  log.print('new', '2026-01-01T00:00:02Z');
+  expect((await reader.settle()).at(-1)).toBe('new');
+});
+
 test('the log of a container that replaces the former one is shown from its beginning', async () => {
   const first = await makeContainer('one');
   engine.logOf(first).print('old', SECOND);

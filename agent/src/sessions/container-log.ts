@@ -1,6 +1,7 @@
 import { type Clock, pause } from '../domain/clock.ts';
 import { type Container, hasRun, isRunning, runKey } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
+import { lastLines } from '../domain/last-lines.ts';
 
 const LOOK_EVERY = 1_000;
 /** Lines before those that are asked for, to count how many have the time of the last one. */
@@ -48,7 +49,7 @@ export async function* containerLog(
           return;
         }
         if (!hasBegun) {
-          const last = await lastLines(engine, id, options, signal);
+          const last = await begin(engine, id, options, signal);
           hasBegun = true;
           position = last.position;
           yield* last.lines;
@@ -71,14 +72,17 @@ export async function* containerLog(
 
 type Source = Pick<Engine, 'logs'>;
 
-async function lastLines(engine: Source, id: string, { tail, since, until }: LogOptions, signal: AbortSignal) {
-  const lines: LogLine[] = [];
+/** The last lines until now, and where they end. */
+async function begin(engine: Source, id: string, { tail, since, until }: LogOptions, signal: AbortSignal) {
   let position: Position | undefined;
-  for await (const line of engine.logs(id, { tail: tail + BEFORE, since, until }, signal)) {
-    position = moved(position, id, line);
-    lines.push(line);
+  async function* read(): AsyncGenerator<LogLine> {
+    for await (const line of engine.logs(id, { tail: tail + BEFORE, since, until }, signal)) {
+      position = moved(position, id, line);
+      yield line;
+    }
   }
-  return { lines: lines.slice(-tail), position };
+  const lines = await lastLines(read(), tail);
+  return { lines, position };
 }
 
 /** The lines after a position, or all lines of a container in which there is none, and those that come. */

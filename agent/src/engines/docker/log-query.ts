@@ -1,7 +1,5 @@
 import type { LogLine, LogOptions } from '../../domain/engine.ts';
-
-/** Characters of lines that are kept until it is known which are the last. */
-const KEPT = 16 * 1024 * 1024;
+import { lastLines } from '../../domain/last-lines.ts';
 
 /**
  * What an engine is asked for, and how the lines are chosen from its answer. Times count to the millisecond here; some
@@ -29,7 +27,7 @@ export function logQuery(options: LogOptions, { now, losesLines }: { now: number
   return {
     query,
     choose: (lines: AsyncIterable<LogLine>) =>
-      isWhole && tail !== Infinity ? lastOf(chosen(lines, isAsked), tail) : chosen(lines, isAsked),
+      isWhole ? lastOf(chosen(lines, isAsked), tail) : chosen(lines, isAsked),
   };
 }
 
@@ -39,14 +37,8 @@ async function* chosen(lines: AsyncIterable<LogLine>, isAsked: Test): AsyncGener
   for await (const line of lines) if (isAsked(line)) yield line;
 }
 
-/** The last lines of a log, once it has ended. */
+/** The last lines of a log that ends. */
 export async function* lastOf(lines: AsyncIterable<LogLine>, tail: number): AsyncGenerator<LogLine> {
-  const kept: LogLine[] = [];
-  let size = 0;
-  for await (const line of lines) {
-    kept.push(line);
-    size += line.line.length;
-    while (kept.length > tail || size > KEPT) size -= kept.shift()?.line.length ?? 0;
-  }
-  yield* kept;
+  if (tail === Infinity) yield* lines;
+  else yield* await lastLines(lines, tail);
 }
