@@ -50,9 +50,9 @@ function clientOf(ws: WebSocket): Client {
   };
 }
 
-/** Opens a socket; or the response that refused it. */
-export async function openClient(url: string, headers: Record<string, string>): Promise<Opened> {
-  const ws = new WebSocket(url, { headers });
+/** Opens a socket; or the response that refused it. Without `autoPong` it answers no ping, as one that is gone. */
+export async function openClient(url: string, headers: Record<string, string>, autoPong = true): Promise<Opened> {
+  const ws = new WebSocket(url, { headers, autoPong });
   const client = clientOf(ws);
   return new Promise((resolve, reject) => {
     ws.once('open', () => resolve(client));

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { FRAME_TYPES as T } from '../wire/frames.ts';
 import type { Client } from './_client.ts';
 import { startStack } from './_stack.ts';
@@ -47,16 +47,21 @@ export async function terminal(stack: Stack, at: { user: number; agent: number }
 export interface Brokers {
   makeBroker(): Broker;
   stop(): Promise<void>;
+  /** Does nothing when it is on. */
   start(): Promise<void>;
 }
 
-/** What users see of sessions is the same wherever their ends are, and whatever is between the replicas. */
-export function relayContract(over?: Brokers) {
+/**
+ * What users see of sessions is the same wherever their ends are, and whatever is between the replicas. `brief` leaves out
+ * what takes seconds: many bytes, and a broker that goes away.
+ */
+export function relayContract(over?: Brokers, { brief = false } = {}) {
   const PLACES = [
     { name: 'one replica', replicas: 1, user: 0, agent: 0 },
     { name: 'two replicas, the user at the leader', replicas: 2, user: 0, agent: 1 },
     { name: 'two replicas, the agent at the leader', replicas: 2, user: 1, agent: 0 },
   ];
+  const long = test.skipIf(brief);
   // Of one replica, no session is passed on.
   describe.each(over ? PLACES.slice(1) : PLACES)('$name', ({ replicas, user: u, agent: a }) => {
     let stack: Stack;
@@ -71,10 +76,18 @@ export function relayContract(over?: Brokers) {
       const user = await stack.user(`${exec(stack)}?command=cat&tty=false`, 'admin', u);
       const id = idOf(await user.until('ACTIVATION'));
       expect((await poll).body).toMatchObject({ execSessions: true });
-      expect(await listAt(stack, a)).toMatchObject([{ sessionId: id, status: 'PENDING', agentConnected: false }]);
+      const list = await stack.asAgent('/exec/sessions', a);
+      expect(list.body.execSessions).toEqual([
+        {
+          ...{ sessionId: id, microserviceUuid: stack.web, status: 'PENDING', agentConnected: false },
+          ...{ command: ['cat'], tty: false },
+        },
+      ]);
+      expect(String(list.headers.etag)).toMatch(/^"execSessions:[0-9a-f]{16}"$/);
 
       const agent = await stack.agent(execOfAgent(stack, id), a);
-      await agent.until('ACTIVATION');
+      const activation = String(Buffer.from((await agent.until('ACTIVATION')).data));
+      expect(JSON.parse(activation)).toMatchObject({ sessionId: id, execId: id });
       await user.until('STDERR Connected.');
       for (let at = 0; at < replicas; at++)
         await expect
@@ -91,6 +104,7 @@ export function relayContract(over?: Brokers) {
       expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":3}', 'CLOSE exited with 3']);
       expect((await agent.closed).code).toBe(1000);
       for (let at = 0; at < replicas; at++) await expect.poll(() => listAt(stack, at), waits).toEqual([]);
+      expect((await stack.asAgent('/changes', a)).body.due).toBe(due);
     });
 
     test('a log passes, and ends when the user leaves', async () => {
@@ -131,10 +145,13 @@ export function relayContract(over?: Brokers) {
       const second = await stack.agent(execOfAgent(stack, id), a);
       expect(String(Buffer.from((await second.until('ACTIVATION')).data))).toContain('"resumed":true');
       await second.until('STDIN typed meanwhile');
-      await leave(user, second);
+      user.ws.terminate();
+      await second.until('CLOSE the user left');
+      expect((await second.closed).code).toBe(1000);
+      for (let at = 0; at < replicas; at++) await expect.poll(() => listAt(stack, at), waits).toEqual([]);
     });
 
-    test('a user that reads nothing stops the agent, not the memory of a replica', MANY_BYTES, async () => {
+    long('a user that reads nothing stops the agent, not the memory of a replica', MANY_BYTES, async () => {
       const user = await stack.user(exec(stack), 'admin', u);
       const id = idOf(await user.until('ACTIVATION'));
       await expect.poll(() => listAt(stack, a), waits).toHaveLength(1);
@@ -153,7 +170,7 @@ export function relayContract(over?: Brokers) {
       expect(bytes).toBe(32 * 2 ** 20);
     });
 
-    test('an agent that reads nothing stops the user, not the memory of a replica', MANY_BYTES, async () => {
+    long('an agent that reads nothing stops the user, not the memory of a replica', MANY_BYTES, async () => {
       const user = await stack.user(exec(stack), 'admin', u);
       const id = idOf(await user.until('ACTIVATION'));
       await expect.poll(() => listAt(stack, a), waits).toHaveLength(1);
@@ -172,7 +189,13 @@ export function relayContract(over?: Brokers) {
       await leave(user);
     });
   });
-  if (over) brokerContract(over);
+  if (over && !brief) brokerContract(over);
+}
+
+/** Until the end of the test at the latest, also when that fails. */
+async function off(over: Brokers) {
+  onTestFinished(() => over.start());
+  await over.stop();
 }
 
 function brokerContract(over: Brokers) {
@@ -180,7 +203,7 @@ function brokerContract(over: Brokers) {
     test('for a moment: the terminal continues on the same sockets, and what is written then arrives in order', async () => {
       await using stack = await startStack({ replicas: 2, makeBroker: over.makeBroker });
       const { user, agent } = await terminal(stack, { user: 0, agent: 1 });
-      await over.stop();
+      await off(over);
       await user.until('STDERR \r\nThe connection to the node is lost.');
       user.send(T.STDIN, 'typed meanwhile');
       await over.start();
@@ -197,7 +220,7 @@ function brokerContract(over: Brokers) {
     test('for longer: the agent is sent away with 1013, a new terminal ends with 1013, and later both go on', async () => {
       await using stack = await startStack({ replicas: 2, makeBroker: over.makeBroker });
       const { user, agent, id } = await terminal(stack, { user: 0, agent: 1 });
-      await over.stop();
+      await off(over);
       expect((await stack.skipUntil(agent.closed)).code).toBe(1013);
       const other = await stack.user(exec(stack), 'admin', 0);
       expect((await stack.skipUntil(other.closed)).code).toBe(1013);
@@ -217,17 +240,16 @@ function brokerContract(over: Brokers) {
     });
 
     test('one replica needs none: a terminal goes on', async () => {
-      await over.stop();
+      await off(over);
       await using stack = await startStack({ makeBroker: over.makeBroker });
       const { user, agent } = await terminal(stack, { user: 0, agent: 0 });
       agent.send(T.STDOUT, 'hello');
       await user.until('STDOUT hello');
       await leave(user);
-      await over.start();
     });
 
     test('sessions go over the internal channel where that is allowed', async () => {
-      await over.stop();
+      await off(over);
       await using stack = await startStack({ replicas: 2, makeBroker: over.makeBroker, isDirectToo: true });
       const user = await stack.user(`/node/${stack.nodeUuid}/logs`, 'admin', 0);
       const id = idOf(await user.until('LOG_START'));
@@ -236,7 +258,6 @@ function brokerContract(over: Brokers) {
       await stack.skipUntil(agent.until('LOG_START'));
       agent.send(T.LOG_LINE, 'hello');
       await user.until('LOG_LINE hello');
-      await over.start();
     });
   });
 

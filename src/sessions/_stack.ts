@@ -100,7 +100,14 @@ async function startOne(
     broker,
     isDirectToo,
     relayClock,
-  }: { isAlone: boolean; broker?: Broker | undefined; isDirectToo?: boolean | undefined; relayClock: Clock },
+    clock,
+  }: {
+    isAlone: boolean;
+    broker?: Broker | undefined;
+    isDirectToo?: boolean | undefined;
+    relayClock: Clock;
+    clock: Clock;
+  },
 ) {
   const log = new Proxy(silentLog, {
     get:
@@ -119,7 +126,7 @@ async function startOne(
       (...labels: unknown[]) =>
         void measured.push([name, ...labels].join(' ')),
   });
-  const sessions = createSessions({ places, metrics, clock: systemClock, log });
+  const sessions = createSessions({ places, metrics, clock, log });
   const replica = await startReplica({
     sessions: places,
     leadership,
@@ -161,7 +168,7 @@ async function startOne(
     },
     metrics,
     groundMs: 200,
-    clock: systemClock,
+    clock,
     log,
   });
   rest.http.on('upgrade', upgrades.handle);
@@ -204,6 +211,8 @@ interface StackOptions {
   makeBroker?: (() => Broker) | undefined;
   /** whether sessions go over the internal channel when the broker is away */
   isDirectToo?: boolean;
+  /** of the sockets of users and agents, and of sessions */
+  clock?: Clock;
 }
 
 /**
@@ -211,13 +220,20 @@ interface StackOptions {
  * the sockets, over objects in memory. Of several replicas, the first leads.
  */
 export async function startStack(options: StackOptions = {}) {
-  const { replicas: count = 1, isLed = true, microservices = 0, makeBroker, isDirectToo } = options;
+  const {
+    replicas: count = 1,
+    isLed = true,
+    microservices = 0,
+    makeBroker,
+    isDirectToo,
+    clock = systemClock,
+  } = options;
   const seen: Seen = { logged: [], events: [], recorded: [], measured: [] };
   const objects = makeObjects(microservices);
   const relayClock = createSkippingClock();
   const replicas = await Promise.all(
     Array.from({ length: count }, () =>
-      startOne(objects, seen, { isAlone: count === 1, broker: makeBroker?.(), isDirectToo, relayClock }),
+      startOne(objects, seen, { isAlone: count === 1, broker: makeBroker?.(), isDirectToo, relayClock, clock }),
     ),
   );
   const [first] = replicas as [(typeof replicas)[number]];
@@ -235,13 +251,13 @@ export async function startStack(options: StackOptions = {}) {
   // The second before that in which the process began would be refused.
   const token = () => makeToken(nodeUuid, key, Date.now() + 1_000);
   const opened: Opened[] = [];
-  const openAt = async (url: string, headers: Record<string, string>) => {
-    const client = await openClient(url, headers);
+  const openAt = async (url: string, headers: Record<string, string>, autoPong?: boolean) => {
+    const client = await openClient(url, headers, autoPong);
     opened.push(client);
     return client;
   };
-  const connect = (path: string, headers: Record<string, string>, at = 0) =>
-    openAt(`${replicas[at]?.url}${path}`, headers);
+  const connect = (path: string, headers: Record<string, string>, at = 0, autoPong?: boolean) =>
+    openAt(`${replicas[at]?.url}${path}`, headers, autoPong);
   return {
     ...{
       uuidOf,
@@ -258,12 +274,12 @@ export async function startStack(options: StackOptions = {}) {
       lead,
     },
     /** A socket that has to open, of a user. */
-    async user(path: string, role = 'admin', at = 0): Promise<Client> {
-      return socketOf(await connect(path, { authorization: `Bearer ${role}` }, at));
+    async user(path: string, role = 'admin', at = 0, autoPong?: boolean): Promise<Client> {
+      return socketOf(await connect(path, { authorization: `Bearer ${role}` }, at, autoPong));
     },
     /** A socket that has to open, of the agent. */
-    async agent(path: string, at = 0): Promise<Client> {
-      return socketOf(await connect(`/agent${path}`, { authorization: `Bearer ${token()}` }, at));
+    async agent(path: string, at = 0, autoPong?: boolean): Promise<Client> {
+      return socketOf(await connect(`/agent${path}`, { authorization: `Bearer ${token()}` }, at, autoPong));
     },
     /** Waits for what comes by itself, and skips the time that the relay over a broker would let pass until then. */
     async skipUntil<T>(what: Promise<T>): Promise<T> {

@@ -14,7 +14,10 @@ import { createAmqpBroker } from './amqp-broker.ts';
 import type { Broker } from './broker.ts';
 import { createBusBroker } from './bus-broker.ts';
 
-/** Real brokers take longer to install than a change may wait: `make nightly` runs these; a broker in memory is in `make test`. */
+/**
+ * A real router takes longer to install than a change may wait: `make nightly` runs it, and all of the contract over the bus,
+ * of which a change runs the brief form. All of it over a broker in memory is in relay.test.ts.
+ */
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
 const COMMON_NAME = 'server of a test';
 const given = { clock: systemClock, log: silentLog };
@@ -25,6 +28,7 @@ async function createGate(upstream: number) {
   const open = new Set<Socket>();
   let server: Server | undefined;
   const start = async () => {
+    if (server?.listening) return;
     server = createServer({ noDelay: true }, (socket) => {
       const other = connect({ port: upstream, host: '127.0.0.1', noDelay: true });
       for (const one of [socket, other]) {
@@ -56,7 +60,7 @@ interface Started extends AsyncDisposable {
   makeBroker(port: number): Broker;
 }
 
-function overReal(startBroker: (dir: string) => Promise<Started>) {
+function overReal(startBroker: (dir: string) => Promise<Started>, brief = false) {
   const dir = mkdtempSync(join(tmpdir(), 'skerry-relay-'));
   let broker: Started | undefined;
   let gate: Awaited<ReturnType<typeof createGate>> | undefined;
@@ -74,7 +78,7 @@ function overReal(startBroker: (dir: string) => Promise<Started>) {
     stop: async () => gate?.stop(),
     start: async () => gate?.start(),
   };
-  relayContract(brokers);
+  relayContract(brokers, { brief });
 }
 
 describe.skipIf(!isNightly)('AMQP 1.0 over TLS with a client certificate', () => {
@@ -97,7 +101,7 @@ describe.skipIf(!isNightly)('AMQP 1.0 over TLS with a client certificate', () =>
   });
 });
 
-describe.skipIf(!isNightly)('the message bus with the credentials of the account controller', () => {
+describe('the message bus with the credentials of the account controller', () => {
   overReal(async (dir) => {
     const nats = await startNats({ dir, subjects: ['controller.relay.v1.>'] });
     const { port, credentials } = nats;
@@ -106,7 +110,7 @@ describe.skipIf(!isNightly)('the message bus with the credentials of the account
       makeBroker: (port) => createBusBroker({ ...given, servers: [`nats://127.0.0.1:${port}`], credentials }),
       [Symbol.asyncDispose]: () => nats[Symbol.asyncDispose](),
     };
-  });
+  }, !isNightly);
 });
 
 describe.skipIf(!isNightly)('credentials of the bus without the permission for sessions', () => {

@@ -1,7 +1,11 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { FRAME_LIMITS, FRAME_TYPES as T } from '../wire/frames.ts';
-import { socketOf } from './_client.ts';
+import type { Duplex } from 'node:stream';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createVirtualClock } from '../kube/_util.ts';
+import { FRAME_LIMITS, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
+import { SESSION_TIMES } from '../wire/sessions.ts';
+import { type Client, socketOf } from './_client.ts';
 import { startStack } from './_stack.ts';
 
 let stack: Awaited<ReturnType<typeof startStack>>;
@@ -13,47 +17,6 @@ beforeAll(async () => {
 const exec = () => `/microservices/exec/${stack.web}`;
 const execOfAgent = (id: string) => `/exec/microservice/${stack.web}/${id}`;
 const idOf = (frame: { sessionId?: string }) => frame.sessionId ?? '';
-
-test('a user and an agent get one terminal: poll, list, connection, bytes, exit code, end', async () => {
-  const have = async () => (await stack.asAgent('/changes')).body.due as string;
-  const before = await have();
-  const poll = stack.asAgent(`/changes?wait=60&have=${before}`);
-  const user = await stack.user(`${exec()}?command=sh&command=-c&command=cat&tty=false`);
-  const id = idOf(await user.until('ACTIVATION'));
-  // The long poll ends with the session, not with its time.
-  expect((await poll).body).toMatchObject({ execSessions: true });
-  const list = await stack.asAgent('/exec/sessions');
-  expect(list.body.execSessions).toEqual([
-    {
-      sessionId: id,
-      microserviceUuid: stack.web,
-      status: 'PENDING',
-      agentConnected: false,
-      command: ['sh', '-c', 'cat'],
-      tty: false,
-    },
-  ]);
-  expect(String(list.headers.etag)).toMatch(/^"execSessions:[0-9a-f]{16}"$/);
-
-  const agent = await stack.agent(execOfAgent(id));
-  expect(JSON.parse(String(Buffer.from((await agent.until('ACTIVATION')).data)))).toMatchObject({
-    sessionId: id,
-    execId: id,
-  });
-  await user.until('STDERR Connected.');
-  const all = Uint8Array.from({ length: 256 }, (_, i) => i);
-  user.send(T.STDIN, all);
-  expect(Buffer.from((await agent.until('STDIN')).data)).toEqual(Buffer.from(all));
-  agent.send(T.STDOUT, all);
-  expect(Buffer.from((await user.until('STDOUT')).data)).toEqual(Buffer.from(all));
-  agent.send(T.CONTROL, '{"exitCode":3}');
-  agent.send(T.CLOSE, 'exited with 3');
-  expect(await user.closed).toEqual({ code: 1000, reason: 'the agent ended the session' });
-  expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":3}', 'CLOSE exited with 3']);
-  expect((await agent.closed).code).toBe(1000);
-  expect((await stack.asAgent('/exec/sessions')).body).toEqual({ execSessions: [] });
-  expect(await have()).toBe(before);
-});
 
 test('audit log and events have who opened what, and how it ended, and nothing that was typed', async () => {
   stack.events.length = 0;
@@ -247,15 +210,6 @@ test('a session ends with 1008 when its application is deleted', async () => {
   expect((await agent.closed).code).toBe(1000);
 });
 
-test('of six users who race for five places, one gets 1008', async () => {
-  const users = await Promise.all(Array.from({ length: 6 }, () => stack.user(`/node/${stack.nodeUuid}/logs`)));
-  const refused = await Promise.any(users.map(async (user) => (await user.closed).code));
-  expect(refused).toBe(1008);
-  expect(stack.places.lists(stack.nodeUuid).logs).toHaveLength(5);
-  for (const user of users) user.ws.close();
-  await Promise.all(users.map(({ closed }) => closed));
-});
-
 describe('an agent', () => {
   test('without a token of a node gets 401 before the upgrade', async () => {
     expect(await stack.connect(`/agent${execOfAgent('x')}`, { authorization: 'Bearer admin' })).toMatchObject({
@@ -276,26 +230,6 @@ describe('an agent', () => {
     });
     const other = await stack.agent('/logs/node/99999999-9999-4999-8999-999999999999/x');
     expect(await other.closed).toEqual({ code: 1008, reason: 'the path names another node than the token' });
-  });
-
-  test('that is lost may return, and the terminal continues', async () => {
-    const user = await stack.user(exec());
-    const id = idOf(await user.until('ACTIVATION'));
-    const first = await stack.agent(execOfAgent(id));
-    await user.until('STDERR Connected.');
-    const due = (await stack.asAgent('/changes')).body.due;
-    first.ws.terminate();
-    await user.until('STDERR \r\nThe connection to the node is lost.');
-    expect((await stack.asAgent(`/changes?have=${due}`)).body).toMatchObject({ execSessions: true });
-    user.send(T.STDIN, 'typed meanwhile');
-    const second = await stack.agent(execOfAgent(id));
-    expect(String(Buffer.from((await second.until('ACTIVATION')).data))).toContain('"resumed":true');
-    await second.until('STDIN typed meanwhile');
-    second.send(T.STDOUT, 'still here');
-    await user.until('STDOUT still here');
-    user.ws.terminate();
-    await second.until('CLOSE the user left');
-    expect((await second.closed).code).toBe(1000);
   });
 
   test.each<[string, () => string, (id: string) => string]>([
@@ -335,6 +269,74 @@ test('a message that is no frame ends the session with 1002', async () => {
   expect(closed.reason).toMatch(/^the user sent a message that is no frame/);
 });
 
+test('frames of unknown types pass by, and no MessagePack fills the memory: it ends its session alone', async () => {
+  const [user, ...hostile] = await Promise.all(
+    [exec(), exec(), exec(), exec(), exec()].map((path) => stack.user(path)),
+  );
+  const agents = await Promise.all(
+    [user, ...hostile].map(async (one) => stack.agent(execOfAgent(idOf(await (one as Client).until('ACTIVATION'))))),
+  );
+  await Promise.all([user, ...hostile].map((one) => one?.until('STDERR Connected.')));
+  for (const one of [user as Client, agents[0] as Client]) one.send(99 as FrameType, 'x');
+  const bombs = [
+    // maps within maps, a map of 2^32 - 1 members, a text and bytes of 4 GiB
+    Buffer.concat([Buffer.alloc(2 ** 20 - 1, 0x81), Buffer.from([0xc0])]),
+    Buffer.from([0xdf, 0xff, 0xff, 0xff, 0xff]),
+    Buffer.from([0x81, 0xdb, 0xff, 0xff, 0xff, 0xff]),
+    Buffer.from([0x81, 0xa4, ...Buffer.from('data'), 0xc6, 0xff, 0xff, 0xff, 0xff]),
+  ];
+  const before = process.memoryUsage().rss;
+  for (const [i, bomb] of bombs.entries()) (i % 2 === 0 ? hostile : agents.slice(1))[i]?.ws.send(bomb);
+  expect((await Promise.all(hostile.map(({ closed }) => closed))).map(({ code }) => code)).toEqual([
+    1002, 1008, 1002, 1008,
+  ]);
+  expect(process.memoryUsage().rss - before).toBeLessThan(256 * 2 ** 20);
+  user?.send(T.STDIN, 'still here');
+  await agents[0]?.until('STDIN still here');
+  expect(user?.seen.filter((one) => !/^(ACTIVATION|STDERR)/.test(one))).toEqual([]);
+  expect(agents[0]?.seen.filter((one) => !/^(ACTIVATION|STDIN)/.test(one))).toEqual([]);
+  user?.ws.close();
+  await user?.closed;
+});
+
+describe('who is gone without a word, and answers no ping, is given up at the second one', () => {
+  const connected = async (gone: 'user' | 'agent') => {
+    const clock = createVirtualClock();
+    const stack = await startStack({ clock });
+    onTestFinished(() => stack[Symbol.asyncDispose]());
+    const user = await stack.user(`/microservices/exec/${stack.web}`, 'admin', 0, gone !== 'user');
+    const path = `/exec/microservice/${stack.web}/${idOf(await user.until('ACTIVATION'))}`;
+    const agent = await stack.agent(path, 0, gone !== 'agent');
+    await user.until('STDERR Connected.');
+    // Pings of either side have arrived before the next one is due.
+    const ping = async () => {
+      const pings = [user, agent].map(({ ws }) => once(ws, 'ping'));
+      await clock.advance(SESSION_TIMES.ping);
+      await Promise.all(pings);
+    };
+    await ping();
+    return { stack, user, agent, path, clock };
+  };
+
+  test('an agent: its terminal waits for it', async () => {
+    const { stack, user, path, clock } = await connected('agent');
+    await expect.poll(() => stack.sessions.count).toBe(1);
+    await clock.advance(SESSION_TIMES.ping);
+    await user.until('STDERR \r\nThe connection to the node is lost.');
+    const agent = await stack.agent(path);
+    await agent.until('ACTIVATION');
+    await user.until('STDERR Connected again.');
+  });
+
+  test('a user: the terminal ends, and its place is free', async () => {
+    const { stack, agent, clock } = await connected('user');
+    await clock.advance(SESSION_TIMES.ping);
+    await agent.until('CLOSE the user left');
+    expect((await agent.closed).code).toBe(1000);
+    await expect.poll(() => stack.places.lists(stack.nodeUuid).exec).toEqual([]);
+  });
+});
+
 test('100 upgrades of one address at once: 60 are looked at, the others get 429 and when to come back', async () => {
   const all = await Promise.all(
     Array.from({ length: 100 }, () => stack.connect('/microservices/exec/x', { 'x-address': '192.0.2.1' })),
@@ -359,6 +361,7 @@ test('500 users who read nothing take the places of sockets and nothing else, an
       ...[`Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
       ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Authorization: Bearer admin', `X-Address: ${i % 10}`],
     ];
+    socket.on('error', () => {});
     socket.write(`${lines.join('\r\n')}\r\n\r\n`);
     return socket;
   });
@@ -396,29 +399,6 @@ test('a client that keeps its connection open after a refusal is disconnected', 
   expect(await refused('192.0.2.3')).toMatch(/^HTTP\/1\.1 401 /);
 });
 
-test('a user that reads nothing stops the agent, not the memory of the controller', async () => {
-  const user = await stack.user(exec());
-  const id = idOf(await user.until('ACTIVATION'));
-  const agent = await stack.agent(execOfAgent(id));
-  await user.until('STDERR Connected.');
-  user.ws.pause();
-  const chunk = Buffer.alloc(32 * 1024, 'x');
-  // 32 MiB, far more than what the sockets of the system hold.
-  for (let i = 0; i < 1_024; i++) agent.send(T.STDOUT, chunk);
-  const waiting = () => agent.ws.bufferedAmount;
-  let last = -1;
-  while (waiting() !== last) {
-    last = waiting();
-    await new Promise((resolve) => setTimeout(resolve, 300));
-  }
-  expect(waiting()).toBeGreaterThan(16 * 2 ** 20);
-  user.ws.resume();
-  agent.send(T.CLOSE, 'done');
-  await user.closed;
-  const bytes = user.frames.filter(({ type }) => type === T.STDOUT).reduce((sum, { data }) => sum + data.length, 0);
-  expect(bytes).toBe(32 * 2 ** 20);
-});
-
 test('a replica that shuts down closes every socket with 1001 and refuses new ones with 503', async () => {
   await using other = await startStack();
   const path = `/microservices/exec/${other.web}`;
@@ -427,6 +407,30 @@ test('a replica that shuts down closes every socket with 1001 and refuses new on
   other.upgrades.drain();
   expect((await user.closed).code).toBe(1001);
   expect(await other.connect(path, { authorization: 'Bearer admin' })).toMatchObject({ status: 503 });
+});
+
+test('a replica that shuts down cuts what waits for users who read nothing after 10 s, not before', async () => {
+  const clock = createVirtualClock();
+  await using stack = await startStack({ clock });
+  const upgraded: Duplex[] = [];
+  stack.rest.http.on('upgrade', (_, socket) => upgraded.push(socket));
+  const user = await stack.user(`/microservices/exec/${stack.web}`);
+  const agent = await stack.agent(`/exec/microservice/${stack.web}/${idOf(await user.until('ACTIVATION'))}`);
+  await user.until('STDERR Connected.');
+  user.ws.pause();
+  const chunk = Buffer.alloc(32 * 1024, 'x');
+  for (let i = 0; i < 1_024; i++) agent.send(T.STDOUT, chunk);
+  await expect.poll(() => upgraded.some((socket) => socket.writableLength > 64 * 1024)).toBe(true);
+  stack.upgrades.drain();
+  const done = vi.fn();
+  const drained = stack.rest.drain(60_000).then(done);
+  await agent.until('CLOSE the controller shuts down');
+  const connections = () => new Promise<number>((resolve) => stack.rest.http.getConnections((_, n) => resolve(n)));
+  await clock.advance(2 * SESSION_TIMES.close - 1);
+  await expect.poll(connections).toBe(1);
+  expect(done).not.toHaveBeenCalled();
+  await clock.advance(1);
+  await drained;
 });
 
 test('a replica ends although a client never answers', async () => {
