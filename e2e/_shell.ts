@@ -136,13 +136,22 @@ interface Shown {
   lines: string[];
 }
 
-/** The command lines in a section of a page. */
+/** The command lines in a section of a page, up to the next heading. */
 export function shownCommands(page: string, heading: string): Shown[] {
-  const section = page.split(/^## /m).find((one) => one.startsWith(`${heading}\n`)) ?? '';
-  return [...section.matchAll(/^ {4}\$ (.*)\n((?: {4}(?!\$ ).*\n)*)/gm)].map(([, command = '', output = '']) => ({
+  const [, section = ''] = page.split(`\n${heading}\n`);
+  const own = section.split(/^#+ /m)[0] ?? '';
+  return [...own.matchAll(/^ {4}\$ (.*)\n((?: {4}(?!\$ ).*\n)*)/gm)].map(([, command = '', output = '']) => ({
     command,
     lines: output.replace(/^ {4}/gm, '').split('\n').slice(0, -1),
   }));
+}
+
+/** Whether an output is that of a page, where `<...>` stands for what differs from case to case. */
+export function isAsShown(output: string, lines: readonly string[]): boolean {
+  const pattern = lines
+    .map((line) => line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/<[^<>]*>/g, '.+'))
+    .join('\n');
+  return new RegExp(`^${pattern}\n$`).test(output);
 }
 
 /** Until a line that was typed has written this; types `keys` each time before it looks. */

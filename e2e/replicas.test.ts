@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
@@ -10,8 +10,10 @@ import { shellImage } from '../hack/shell-image.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { type Client, openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES } from '../src/wire/frames.ts';
-import { openShell, type Shell, shownCommands, untilShown } from './_shell.ts';
+import { SESSIONS_PER_TARGET } from '../src/wire/sessions.ts';
+import { isAsShown, openShell, type Shell, shownCommands, untilShown } from './_shell.ts';
 import {
+  type AgentProcess,
   type ControllerProcess,
   createStack,
   get,
@@ -31,6 +33,7 @@ let leader: string;
 /** the other replica, to which the agent is connected */
 let follower: string;
 let serving: ControllerProcess;
+let agent: AgentProcess;
 let port: number;
 /** uuid of the microservice with a shell */
 let reader: string;
@@ -48,11 +51,11 @@ const leaderName = async () =>
 /** Until a socket has a frame, on a slow machine. */
 const FRAME_MS = 60_000;
 
-/** The application of docs/kubectl-plugin.md: two microservices with a shell, which log `begun`. */
-const shellApplication = (node: string, image: string) => ({
+/** The application of docs/sessions.md: two microservices with a shell, which log `begun`. */
+const shellApplication = (name: string, node: string, image: string) => ({
   apiVersion: API_VERSION,
   kind: 'Application',
-  metadata: { name: 'plant-a', labels: { site: 'north' } },
+  metadata: { name, labels: { site: 'north' } },
   spec: {
     microservices: ['reader', 'second'].map((name) => ({
       name,
@@ -89,10 +92,10 @@ beforeAll(async () => {
   follower = leader === 'a' ? 'b' : 'a';
   serving = replicas[follower] as ControllerProcess;
   answering = replicas[leader];
-  await stack.startAgent('gw-1', serving);
+  agent = await stack.startAgent('gw-1', serving);
   port = await freePort();
   await stack.apply(webApplication('before', 'gw-1', await stack.image('r1', { GREETING: 'r1' }), port));
-  await stack.apply(shellApplication('gw-1', await pushShell()));
+  await stack.apply(shellApplication('plant-a', 'gw-1', await pushShell()));
   const service = started.use(await startLink(() => (answering ? [Number(new URL(answering.url).port)] : [])));
   shell = started.use(await openShell(stack.namespace, { SKERRY_CONTROLLER: `localhost:${service.port}` }));
   shell.env.SKERRY_TOKEN = await stack.tokenOf('sre', 'operator');
@@ -133,7 +136,8 @@ test('a terminal and a log at one replica reach a container whose agent is at th
   expect(metrics).toMatch(/skerry_sessions_ended_total\{kind="exec",code="1000"\} 1/);
 }, 240_000);
 
-const page = shownCommands(readFileSync(join(ROOT, 'docs/kubectl-plugin.md'), 'utf8'), 'Exec and logs');
+const PAGE = readFileSync(join(ROOT, 'docs/sessions.md'), 'utf8');
+const page = shownCommands(PAGE, '## On the command line');
 const isInTerminal = ({ command }: (typeof page)[number]) => command.includes(' -it ');
 
 test('kubectl skerry: a terminal follows the size of the window and passes the exit code of the container on', async () => {
@@ -152,7 +156,7 @@ test('kubectl skerry: every command of the page shows what the page shows', asyn
   shell.env.SKERRY_TOKEN = (await shell.run(`${token?.command}; echo $SKERRY_TOKEN`)).out.trim();
   writeFileSync(join(shell.folder, 'data'), 'of this machine\n');
   const sessions = page.filter((shown) => shown.command.startsWith('kubectl skerry ') && !isInTerminal(shown));
-  expect(sessions).toHaveLength(8);
+  expect(sessions).toHaveLength(9);
   for (const { command, lines } of sessions) {
     const isFollowed = lines.at(-1) === '^C';
     const wanted = lines.filter((line) => line !== '^C').sort();
@@ -164,6 +168,63 @@ test('kubectl skerry: every command of the page shows what the page shows', asyn
     }
     expect({ command, code: await typed.ended }).toEqual({ command, code: isFollowed ? 130 : 0 });
     if (!wanted.includes('...')) expect({ command, lines: written() }).toEqual({ command, lines: wanted });
+  }
+}, 240_000);
+
+/** What each obstacle of the page needs; resolves with what takes it away. */
+const OBSTACLES: Record<string, () => Promise<() => unknown>> = {
+  'The node is away': async () => {
+    await stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: 'gw-2' }, spec: {} });
+    await stack.apply(shellApplication('plant-b', 'gw-2', 'none'));
+    return () => stack.remove('applications', 'plant-b');
+  },
+  'The quota is full': async () => {
+    const path = `/microservices/exec/${reader}?command=cat`;
+    const terminals = await Promise.all(Array.from({ length: SESSIONS_PER_TARGET }, () => socket(follower, path)));
+    return () => terminals.map(({ ws }) => ws.close());
+  },
+  'Your role does not permit it': () => withToken(stack.tokenOf('viewer')),
+  'The token is not accepted': () => withToken('none'),
+  'The machine does not allow it': async () => {
+    const file = join(agent.dir, 'policy.yaml');
+    writeFileSync(file, 'exec: false\n');
+    process.kill(agent.pid, 'SIGHUP');
+    return () => {
+      rmSync(file);
+      process.kill(agent.pid, 'SIGHUP');
+      return until(
+        'the policy to be gone',
+        async () => (await shell.run('kubectl skerry exec plant-a/reader -- cat /etc/app.conf')).code === 0,
+      );
+    };
+  },
+  'The microservice does not run': async () => {
+    expect(await shell.run('kubectl skerry stop plant-a/second')).toMatchObject({ code: 0 });
+    return () => {};
+  },
+};
+async function withToken(token: string | Promise<string>) {
+  const { SKERRY_TOKEN: before } = shell.env;
+  shell.env.SKERRY_TOKEN = await token;
+  return () => {
+    shell.env.SKERRY_TOKEN = before;
+  };
+}
+const obstacle = (title: string) => shownCommands(PAGE, `### ${title}`)[0] ?? expect.unreachable(title);
+
+test('kubectl skerry: each obstacle of the page is told as the page shows', async () => {
+  const titles = [...PAGE.matchAll(/^### (.+)$/gm)].map(([, title = '']) => title);
+  expect(titles.sort()).toEqual([...Object.keys(OBSTACLES), 'The replica shuts down', 'Something else'].sort());
+  for (const [title, prepare] of Object.entries(OBSTACLES)) {
+    const { command, lines } = obstacle(title);
+    const remove = await prepare();
+    // What the node reports, and what a signal tells its agent, takes a moment.
+    await until(title, async () => {
+      const { code, out, err } = await shell.run(command);
+      if (code === 1 && isAsShown(out + err, lines)) return true;
+      throw new Error(`${code}: ${out}${err}`);
+    });
+    await remove();
   }
 }, 240_000);
 
@@ -186,11 +247,10 @@ test('kubectl skerry: a folder is the same after it was copied into the containe
   expect(await shell.run('kubectl skerry cp tree plant-a/reader:/tmp/')).toEqual(done(''));
   expect(await shell.run('kubectl skerry cp plant-a/reader:/tmp/tree back')).toEqual(done('4 files copied\n'));
   expect(filesIn(join(shell.folder, 'back'))).toEqual(filesIn(tree));
-  for (const words of ['before/web:/etc/hosts .', 'tree before/web:/etc/'])
-    expect(await shell.run(`kubectl skerry cp ${words}`)).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/^error: the container of before\/web has no tar, which cp needs/),
-    });
+  expect(await shell.run('kubectl skerry cp tree before/web:/etc/')).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^error: the container of before\/web has no tar, which cp needs/),
+  });
 }, 240_000);
 
 /** Paths of files, with mode and content. */
@@ -245,6 +305,11 @@ test('after the leader is killed the other replica reconciles, a terminal at it 
 test('a replica that stops sends its users away with 1001', async () => {
   const log = await socket(follower, `/node/${(await stack.node('gw-1'))?.status?.uuid}/logs`);
   await log.until('LOG_LINE connected', FRAME_MS);
+  const { command, lines } = obstacle('The replica shuts down');
+  const typed = shell.start(`exec ${command}`);
+  await untilShown(typed, 'echo', 'echo\n');
   await serving.stop();
   expect((await log.closed).code).toBe(1001);
+  expect(await typed.ended).toBe(1);
+  expect(typed.err).toBe(`${lines.join('\n')}\n`);
 }, 240_000);

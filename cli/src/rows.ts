@@ -133,7 +133,10 @@ export function microserviceRows(
 export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'APPLICATION', of: ({ application }) => v3Name(application) },
   { title: 'NAME', of: ({ entry }) => entry.name },
-  { title: 'NODE', of: ({ entry }) => entry.agent?.name ?? entry.agent?.uuid ?? '<none>' },
+  {
+    title: 'NODE',
+    of: ({ entry, node }) => entry.agent?.name ?? (node ? v3Name(node) : entry.agent?.uuid) ?? '<none>',
+  },
   { title: 'READY', of: ({ line }) => (line ? (line.ready ? 'True' : 'False') : 'Unknown') },
   { title: 'STATE', of: ({ line }) => line?.state ?? '' },
   { title: 'RESTARTS', of: ({ observed }) => String(observed?.restartCount ?? 0) },
