@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { Agent, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { decodeFrame, encodeFrame, FRAME_LIMITS, type Frame } from '../wire/frames.ts';
 import { CLOSE_CODES, CLOSE_TIMEOUT, SESSION_TIMES } from '../wire/sessions.ts';
@@ -43,6 +43,8 @@ export interface SocketRequest {
   insecure?: boolean;
   /** a connection that stands already */
   through?: Duplex;
+  /** connections that stand already, one of which is taken */
+  connections?: Agent;
 }
 
 /** Bytes that may wait to be sent before senders wait. */
@@ -52,7 +54,7 @@ const HANDSHAKE = 15_000;
 const REFUSAL_BYTES = 16 * 1024;
 
 export function openSocket(
-  { url, headers, ca, insecure, through }: SocketRequest,
+  { url, headers, ca, insecure, through, connections }: SocketRequest,
   listener: SocketListener,
   opened?: () => void,
 ): Socket {
@@ -61,6 +63,7 @@ export function openSocket(
     ...CLOSE_TIMEOUT,
     ...(ca !== undefined && { ca }),
     ...(insecure && { rejectUnauthorized: false }),
+    ...(connections && { agent: connections }),
     ...(through && { createConnection: () => through as never }),
   });
   let refused: { status?: number; message?: string; retryAfter?: number } | undefined;

@@ -23,6 +23,7 @@ import {
   exchange,
   type HttpRequest,
   type HttpResponse,
+  hasIdle,
   keepAlive,
   STALE,
   TransportError,
@@ -217,8 +218,11 @@ export class ControllerClient {
     };
   }
 
-  /** How a WebSocket of an agent route is opened, with a token of its own. */
-  socket(path: string): SocketRequest {
+  /**
+   * How a WebSocket of an agent route is opened, with a token of its own. `kept`: over a connection that waits for a request,
+   * where there is one, which spares the round trips of a new one.
+   */
+  socket(path: string, { kept }: { kept: boolean }): SocketRequest {
     const { ca, insecure, instance, boot } = this.#options;
     return {
       url: `${this.controllerUrl.replace(/^http/, 'ws')}${API}${path}`,
@@ -230,6 +234,7 @@ export class ControllerClient {
       },
       ...(ca !== undefined && { ca }),
       ...(insecure && { insecure }),
+      ...(kept && hasIdle(this.#connections) && { connections: this.#connections }),
     };
   }
 
@@ -323,6 +328,8 @@ export interface SocketRequest {
   ca?: string;
   /** turns certificate verification off */
   insecure?: boolean;
+  /** connections that stand already, one of which is taken */
+  connections?: Agent;
 }
 
 interface SendOptions {

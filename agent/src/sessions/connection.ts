@@ -4,10 +4,15 @@ import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessi
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type Clock, pause, type Random } from '../domain/clock.ts';
 
+export interface Attempt {
+  /** the first one of a session: later ones trust no connection that stands already */
+  isFirst: boolean;
+}
+
 export interface ConnectionOptions {
   kind: 'exec' | 'log';
   /** Begins to open a socket; throws while the agent has no controller. */
-  dial(listener: SocketListener): Socket;
+  dial(listener: SocketListener, attempt: Attempt): Socket;
   clock: Clock;
   random: Random;
   /** The controller has sent the first frame: now the session may send. `resumed`: it was connected before. */
@@ -57,8 +62,10 @@ export class SessionConnection {
     let lostAt = clock.now();
     let patience: number = SESSION_TIMES.pending[kind];
     let failures = 0;
+    let isFirst = true;
     while (!this.over.aborted) {
-      const { isFinal, wasReady } = await this.#connect();
+      const { isFinal, wasReady } = await this.#connect({ isFirst });
+      isFirst = false;
       if (isFinal) break;
       if (wasReady) {
         lostAt = clock.now();
@@ -116,10 +123,10 @@ export class SessionConnection {
     this.#socket?.drop();
   }
 
-  async #connect(): Promise<{ isFinal: boolean; wasReady: boolean }> {
+  async #connect(attempt: Attempt): Promise<{ isFinal: boolean; wasReady: boolean }> {
     const closed = Promise.withResolvers<{ code: number; status?: number }>();
     try {
-      this.#socket = this.#options.dial({ frame: (frame) => this.#received(frame), closed: closed.resolve });
+      this.#socket = this.#options.dial({ frame: (frame) => this.#received(frame), closed: closed.resolve }, attempt);
     } catch {
       return { isFinal: false, wasReady: false };
     }

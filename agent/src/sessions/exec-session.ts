@@ -33,7 +33,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
 
   const connection = new SessionConnection({
     ...{ kind: 'exec', clock, random },
-    dial: (listener) => context.dial(session.path, listener),
+    dial: (listener, attempt) => context.dial(session.path, listener, attempt),
     started(resumed) {
       if (hasBegun) return;
       hasBegun = true;

@@ -23,7 +23,7 @@ export function runLog(session: LogSession, refusal: string | undefined, context
   const begun = Promise.withResolvers<{ resumed: boolean }>();
   const connection: SessionConnection = new SessionConnection({
     ...{ kind: 'log', clock, random },
-    dial: (listener) => context.dial(session.path, listener),
+    dial: (listener, attempt) => context.dial(session.path, listener, attempt),
     started: (resumed) => begun.resolve({ resumed }),
     frame({ type }) {
       if (type === FRAME_TYPES.LOG_STOP || type === FRAME_TYPES.CLOSE) connection.end();

@@ -3,7 +3,7 @@ import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
 import type { Log } from '../system/log.ts';
-import type { SessionConnection } from './connection.ts';
+import type { Attempt, SessionConnection } from './connection.ts';
 
 /** What sessions need of the agent. */
 export interface SessionContext {
@@ -12,7 +12,7 @@ export interface SessionContext {
   random: Random;
   log: Log;
   /** Begins to open a socket; throws while the agent has no controller. */
-  dial(path: string, listener: SocketListener): Socket;
+  dial(path: string, listener: SocketListener, attempt: Attempt): Socket;
   /** the container of a microservice: the one that runs, else the one that ran last */
   containerOf(uuid: string): Container | undefined;
   /** the agent's own log; absent: it keeps none */

@@ -161,8 +161,8 @@ export class Sessions {
     ]);
     const context: SessionContext = {
       ...this.#deps,
-      dial(path, listener) {
-        const request = client()?.socket(path);
+      dial(path, listener, { isFirst }) {
+        const request = client()?.socket(path, { kept: isFirst });
         if (!request) throw new Error('the agent is not provisioned');
         return openSocket(request, listener);
       },

@@ -56,6 +56,10 @@ export function keepAlive(origin: URL, maxSockets = 4): http.Agent {
   return origin.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
 }
 
+/** Whether a connection waits for its next request. */
+export const hasIdle = (connections: http.Agent): boolean =>
+  Object.values(connections.freeSockets).some((sockets) => sockets?.some(({ destroyed }) => !destroyed));
+
 /** Ends the connections that wait for their next request: where one turned out to be dead, the others may be, too. */
 export function closeIdle(connections: http.Agent): void {
   for (const sockets of Object.values(connections.freeSockets))
