@@ -47,7 +47,9 @@ it('sockets that users can have open at a replica are 500, or as many as the env
   expect(readConfig({}).mostSockets).toBe(500);
   expect(readConfig({ WS_REPLICA_MAX_CONCURRENT_WS: '5000' }).mostSockets).toBe(5_000);
   for (const wrong of ['0', '50001', 'many'])
-    expect(() => readConfig({ WS_REPLICA_MAX_CONCURRENT_WS: wrong })).toThrow(`WS_REPLICA_MAX_CONCURRENT_WS="${wrong}"`);
+    expect(() => readConfig({ WS_REPLICA_MAX_CONCURRENT_WS: wrong })).toThrow(
+      `WS_REPLICA_MAX_CONCURRENT_WS="${wrong}"`,
+    );
 });
 
 describe('what is between the replicas for sessions', () => {
