@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Cluster, startCluster } from '../hack/cluster/cluster.ts';
 import { controllerImage } from '../hack/cluster/release.ts';
-import { unpackLastRelease } from '../hack/last-release.ts';
+import { LAST_CHART, unpackLastRelease } from '../hack/last-release.ts';
 import { ROOT } from '../hack/paths.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { API_VERSION } from '../src/api/names.ts';
@@ -15,12 +15,12 @@ import { until } from './_stack.ts';
 import { startUsers, type Users } from './_users.ts';
 
 /**
- * `helm upgrade` and `helm rollback` on a cluster with pods, from the last release to this version and back, under load, a leader
- * that is killed between them, and at last `helm uninstall` of this version. The tests build on each other. Part of `make nightly`; e2e/upgrade.test.ts does the same with processes, by day.
+ * `helm upgrade` and `helm rollback` on a cluster with pods, from chart and programs of the last release to this version and back,
+ * under load, a leader that is killed between them, and at last `helm uninstall` of this version. The tests build on each other. Part of `make nightly`; e2e/upgrade.test.ts does the same with processes, by day.
  */
 const NAMESPACE = 'skerry';
 const CHART = join(ROOT, 'charts/skerry');
-/** The last release has a lower version here, so that its CRDs are older, too. */
+/** The programs of the last release have a lower version here, so that their image has another name. */
 const FORMER = '0.0.9';
 const SIMULATED = Number(process.env.SKERRY_NODES ?? 200);
 const LONG = 600_000;
@@ -57,7 +57,7 @@ afterAll(() => started.disposeAsync(), 120_000);
 
 const helm = (verb: 'install' | 'upgrade', version: string) =>
   cluster.helm(
-    ...[verb, 'skerry', CHART, '--namespace', NAMESPACE, '--wait', '--timeout', '5m'],
+    ...[verb, 'skerry', version === FORMER ? LAST_CHART : CHART, '--namespace', NAMESPACE, '--wait', '--timeout', '5m'],
     ...['--set', `image.tag=${version}`, '--set', 'service.type=NodePort'],
   );
 
