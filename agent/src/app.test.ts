@@ -448,6 +448,32 @@ describe('reports', () => {
     expect(agent.database.value('actions')).toBe('{"prune":{"digest":"","count":4}}');
   });
 
+  test.each([
+    { node: 'another node', end: 'forgotten' },
+    { node: 'the same node', end: 'kept' },
+  ])('actions of an agent that was refused and is provisioned as $node are $end', async ({ end }) => {
+    const agent = await running();
+    controller.change((c) => {
+      c.flags = { prune: 'aa01' };
+      c.actions = { prune: 4 };
+    });
+    await until('the echo', () => controller.said.actions?.prune === 4);
+    controller.publicKey = undefined;
+    controller.change((c) => {
+      c.flags = {};
+      c.actions = {};
+      c.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
+    });
+    await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
+    controller.fault = undefined;
+    controller.key = 'key-another-0123';
+    if (end === 'forgotten') controller.nodeUuid = randomUUID();
+    controller.said = {};
+    await agent.provision(controller.joinString);
+    await until('a report', () => controller.said.version !== undefined);
+    expect(controller.said.actions?.prune).toBe(end === 'forgotten' ? undefined : 4);
+  });
+
   test('echo a reboot after the agent was started again, and its containers run on', async () => {
     let restarts = 0;
     const restartable = { restart: () => void restarts++ };

@@ -304,7 +304,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     containerOf: (uuid) => latestOf(supervisor.containers, uuid),
   });
   const provisioning = new Provisioning({
-    ...{ config, log, machine, identity, responses, membership },
+    ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => engineFacts()?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
     adopt: () => adoption.adoptNow(supervisor),

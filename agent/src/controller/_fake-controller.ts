@@ -30,7 +30,7 @@ interface Answer {
 
 /** A small controller that speaks src/wire: one node, with its desired state and its reports in variables. */
 export class FakeController {
-  readonly nodeUuid = randomUUID();
+  nodeUuid: string = randomUUID();
   key = 'key-0123456789';
   publicKey: PublicKey | undefined;
   microservices: (View | MicroserviceHold)[] = [];

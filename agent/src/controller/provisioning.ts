@@ -6,6 +6,7 @@ import { type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { architectureId, type Machine } from '../system/machine.ts';
+import type { Actions } from './actions.ts';
 import { ControllerError } from './client.ts';
 import type { Membership, Scope } from './membership.ts';
 import type { SavedResponses } from './saved-responses.ts';
@@ -17,6 +18,7 @@ export interface ProvisioningDependencies {
   identity: OwnIdentity;
   responses: SavedResponses;
   membership: Membership;
+  actions: Pick<Actions, 'forget'>;
   /** the container engine, as the controller names it */
   engineKind(): Config['containerEngine'];
   /** Adopts the containers of an earlier installation of this node. */
@@ -86,7 +88,7 @@ export class Provisioning {
   }
 
   async #provisionWith({ controllerUrl, key, caDigest }: JoinString, signal?: AbortSignal): Promise<Node> {
-    const { log, machine, identity, responses, membership, engineKind } = this.#deps;
+    const { log, machine, identity, responses, membership, actions, engineKind } = this.#deps;
     const before = identity.current;
     const keyDigest = createHash('sha256').update(key).digest('hex');
     // The same join string again after a lost response: the controller knows the public key and sends the response again.
@@ -109,6 +111,8 @@ export class Provisioning {
       responses.forget();
       responses.reload();
       identity.become({ ...rest, node });
+      // Counts and failures are of the node that asked; the same node keeps its own, or it would reboot once more.
+      if (node.uuid !== before.node?.uuid) actions.forget();
       log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
       await this.#deps.adopt();
       membership.open();
