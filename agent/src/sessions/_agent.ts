@@ -91,6 +91,8 @@ async function startLink({ hostname, port }: URL) {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
+    /** whether one of the two ends takes nothing more */
+    isFull: () => [...open].some((socket) => socket.writableNeedDrain),
     close() {
       cut();
       server.close();

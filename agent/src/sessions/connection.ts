@@ -41,6 +41,8 @@ export class SessionConnection {
   #isReady = false;
   #isPaused = false;
   #connectedAt: number | undefined;
+  /** what the session says last */
+  #last: readonly Frame[] = [];
   #changed = Promise.withResolvers<void>();
 
   constructor(options: ConnectionOptions) {
@@ -87,11 +89,18 @@ export class SessionConnection {
     }
   }
 
-  /** Sends the last frames, and gives the controller the time to close. */
-  async finish(frames: readonly Frame[]): Promise<void> {
-    for (const frame of frames) await this.send(frame);
+  /**
+   * Sends the last frames, also over a connection that takes the place of a lost one, and gives the controller the time to close: it
+   * does so when its user has taken all that was sent before.
+   */
+  async finish(frames: readonly Frame[], linger: number = SESSION_TIMES.linger): Promise<void> {
+    if (this.#last.length === 0) {
+      this.#last = frames;
+      if (this.#isReady) this.#sendLast();
+    }
+    while (!this.#isReady && !this.over.aborted) await this.#changed.promise;
     if (this.#isPaused) this.resume();
-    await pause(this.#options.clock, SESSION_TIMES.close, this.over);
+    await pause(this.#options.clock, linger, this.over);
     this.end();
   }
 
@@ -150,7 +159,13 @@ export class SessionConnection {
     this.#connectedAt = this.#options.clock.now();
     if (this.#isPaused) this.#socket?.pause();
     this.#options.started(isResumed(frame));
+    // The controller does not have them yet, or it would have closed.
+    this.#sendLast();
     this.#notify();
+  }
+
+  #sendLast(): void {
+    for (const frame of this.#last) void this.#socket?.send(frame);
   }
 
   #notify(): void {

@@ -1,5 +1,5 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
-import { readControl, writeControl } from '../../../src/wire/sessions.ts';
+import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
 import type { ExecOptions, ExecProcess } from '../domain/engine.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
@@ -121,7 +121,8 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   const connected = connection.run();
   return {
     connection,
-    refuse: (reason) => void connection.finish([frame(FRAME_TYPES.CLOSE, reason)]),
+    // The program ends with the connection: it does not run on for a user who reads nothing.
+    refuse: (reason) => void connection.finish([frame(FRAME_TYPES.CLOSE, reason)], SESSION_TIMES.close),
     done: Promise.all([connected, work()]).then(() => {}),
   };
 }

@@ -1,4 +1,5 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
+import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import type { LogOptions } from '../domain/engine.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
@@ -67,7 +68,7 @@ export function runLog(session: LogSession, refusal: string | undefined, context
   const connected = connection.run();
   return {
     connection,
-    refuse: (reason) => void connection.finish(lastFrames(reason)),
+    refuse: (reason) => void connection.finish(lastFrames(reason), SESSION_TIMES.close),
     done: Promise.all([connected, work()]).then(() => {}),
   };
 }

@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
+import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/engine.ts';
 import type { MemoryProgram } from '../engines/memory/program.ts';
@@ -168,6 +169,27 @@ describe('an exec session', () => {
     expect(started.hasEnded).toBe(true);
     user.ws.terminate();
   });
+
+  test('brings the exit code to a user who reads on long after its end, also when the connection was lost meanwhile', async () => {
+    await using agent = await startSessions(stack, options());
+    const user = await exec('?command=cat');
+    const started = await program();
+    user.ws.pause();
+    await until('a link that takes nothing', async () => {
+      const before = started.pieces;
+      started.print(Buffer.alloc(256 * 1024, 'z'));
+      await until('the piece to be taken', () => started.pieces > before);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return agent.link.isFull();
+    });
+    started.exit(3);
+    await new Promise((resolve) => setTimeout(resolve, 1.2 * SESSION_TIMES.close));
+    agent.link.cut();
+    user.ws.resume();
+    await user.until('CONTROL {"exitCode":3}');
+    expect((await user.closed).code).toBe(1000);
+    expect(user.seen.filter((one) => one.startsWith('CONTROL'))).toHaveLength(1);
+  }, 60_000);
 
   test('ends with the agent, and says so', async () => {
     const agent = await startSessions(stack, options());
