@@ -279,7 +279,7 @@ test('frames of unknown types pass by, and no MessagePack fills the memory: it e
   await Promise.all([user, ...hostile].map((one) => one?.until('STDERR Connected.')));
   for (const one of [user as Client, agents[0] as Client]) one.send(99 as FrameType, 'x');
   const bombs = [
-    // maps within maps, a map of 2^32 - 1 members, a text and bytes of 4 GiB
+    // maps in the places of names, a map of 2^32 - 1 members, a text and bytes of 4 GiB
     Buffer.concat([Buffer.alloc(2 ** 20 - 1, 0x81), Buffer.from([0xc0])]),
     Buffer.from([0xdf, 0xff, 0xff, 0xff, 0xff]),
     Buffer.from([0x81, 0xdb, 0xff, 0xff, 0xff, 0xff]),

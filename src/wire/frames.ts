@@ -55,20 +55,27 @@ let members = 0;
 
 /**
  * What a frame may contain is bounded before memory is allocated: lengths by these limits, and nesting by the number of
- * members, since a list has no item and each nested map needs a member of its own.
+ * members, since a list has no item and each nested map, also one in the place of a name, needs a member of its own.
  */
 const decoder = new Decoder({
   maxStrLength: FRAME_LIMITS.bytes,
   maxBinLength: FRAME_LIMITS.bytes,
-  maxMapLength: FRAME_LIMITS.members,
   maxArrayLength: 0,
   maxExtLength: 0,
   mapKeyConverter(key) {
-    if (++members > FRAME_LIMITS.members) throw new FrameError(`a frame has ${FRAME_LIMITS.members} members at most`);
     if (typeof key !== 'string') throw new FrameError('the names of members are texts');
     return key;
   },
 });
+
+// The decoder has no bound of its own for maps within maps. This is where it begins one, private by its types alone.
+const begins = decoder as unknown as { pushMapState(this: Decoder, size: number): void };
+const { pushMapState } = begins;
+begins.pushMapState = function (size) {
+  members += size;
+  if (members > FRAME_LIMITS.members) throw new FrameError(`a frame has ${FRAME_LIMITS.members} members at most`);
+  pushMapState.call(this, size);
+};
 
 /** Throws FrameError. Undefined for a type that this version does not know, which receivers ignore. */
 export function decodeFrame(message: Uint8Array): Frame | undefined {
