@@ -3,11 +3,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { WebSocket } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import { SESSION_TIMES } from '../wire/sessions.ts';
-import { acceptSocket, type SocketEnd } from './socket.ts';
+import { acceptSocket, openSocket, type SocketEnd } from './socket.ts';
 
-/** The end of a session that was asked, where there is no controller in between. */
+/** How either end of a session notices that the other one is gone, where there is no controller in between. */
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
@@ -52,4 +52,27 @@ test('a client that answers pings stays', async () => {
     await both;
   }
   expect(client.readyState).toBe(client.OPEN);
+});
+
+test('the end that asked gives another one up that is gone without a word, after 90 s without a ping', async () => {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1', autoPong: false });
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  const closed = vi.fn();
+  const opened = Promise.withResolvers<void>();
+  const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const asked = once(server, 'connection') as Promise<[WebSocket]>;
+  const socket = openSocket({ url, headers: {} }, { frame: () => {}, closed }, opened.resolve);
+  onTestFinished(() => socket.drop());
+  const [[other]] = await Promise.all([asked, opened.promise]);
+  for (let i = 0; i < 5; i++) look();
+  // A ping in time counts.
+  await new Promise<void>((resolve) => {
+    other.once('pong', () => resolve());
+    other.ping();
+  });
+  for (let i = 0; i < 5; i++) look();
+  expect(closed).not.toHaveBeenCalled();
+  look();
+  await expect.poll(() => closed.mock.calls.length).toBe(1);
 });
