@@ -398,6 +398,13 @@ for (const { kind, url } of inject('engines'))
         expect(await output).toMatchObject({ stdout: expect.stringMatching(/43 132\r\nxterm-256color/), code: 0 });
       });
 
+      test('shows what it writes to its terminal also after the end of its input', async () => {
+        await using container = await shellContainer();
+        const program = await engine.exec(container.id, { command: ['/bin/sh', '-c', 'cat; echo over'], tty: true });
+        program.closeStdin();
+        expect(await outputOf(program)).toMatchObject({ stdout: expect.stringContaining('over'), code: 0 });
+      });
+
       test('waits while its output is not read', async () => {
         await using container = await shellContainer();
         const endless =

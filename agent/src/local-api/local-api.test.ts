@@ -193,10 +193,10 @@ describe('the local API', () => {
 });
 
 describe('a microservice', () => {
-  test('is found by uuid, name, application.name and container id', async () => {
+  test('is found by uuid, name, application.name, application/name and container id', async () => {
     await running();
     const containerId = controller.microservice(uuid)?.containerId ?? '';
-    for (const selector of [uuid, 'web', 'shop.web', 'SHOP.WEB', containerId.slice(0, 60)])
+    for (const selector of [uuid, 'web', 'shop.web', 'SHOP.WEB', 'shop%2Fweb', containerId.slice(0, 60)])
       expect((await ask('GET', `/v1/ms/${selector}?summary=true`)).body.uuid, selector).toBe(uuid);
   });
 

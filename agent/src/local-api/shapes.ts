@@ -189,7 +189,7 @@ function statusText({ status, reason, errorMessage, percentage }: MicroserviceSt
 }
 
 /**
- * The microservice that a selector means: its uuid, `application.name`, its name where that is unique, or the beginning
+ * The microservice that a selector means: its uuid, `application.name` or `application/name`, its name where that is unique, or the beginning
  * of its container's id.
  */
 export function findMicroservice(agent: LocalApiAgent, selector: string, reach: Reach): MicroserviceStatus {
@@ -198,7 +198,7 @@ export function findMicroservice(agent: LocalApiAgent, selector: string, reach: 
   const lower = selector.toLowerCase();
   const rules: ((item: MicroserviceStatus) => boolean)[] = [
     ({ id }) => id === selector,
-    ({ application, name }) => `${application}.${name}`.toLowerCase() === lower,
+    ({ application, name }) => ['.', '/'].some((between) => `${application}${between}${name}`.toLowerCase() === lower),
     ({ name }) => name?.toLowerCase() === lower,
     ({ containerId }) => /^[0-9a-f]{3,64}$/.test(lower) && containerId?.startsWith(lower) === true,
   ];

@@ -19,6 +19,8 @@ const NOTICED = 10_000;
 /** How long a program may take to start, after its connection was made. */
 const STARTED = 5_000;
 const LOOK_EVERY = 50;
+/** Ctrl-D: how the input of a terminal ends. */
+const END_OF_TRANSMISSION = '\x04';
 
 /** Starts a program in a container over the Docker API: made, then started on a connection that carries bytes both ways. */
 export async function startExec(
@@ -43,7 +45,8 @@ export async function startExec(
       const over = Promise.race([once(socket, 'drain', stop), once(socket, 'close', stop)]);
       await over.catch(() => {}).finally(() => stop.abort());
     },
-    closeStdin: () => void socket.end(),
+    // An engine that loses the input of a terminal shows no more of its output.
+    closeStdin: () => void (tty ? socket.write(END_OF_TRANSMISSION) : socket.end()),
     async resize(columns, rows) {
       const query = { h: String(rows), w: String(columns) };
       for (let waited = 0; ; waited += LOOK_EVERY)
