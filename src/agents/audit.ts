@@ -1,7 +1,5 @@
-import type { AuditEvent } from '../domain/audit.ts';
+import type { RecordedEvent } from './dependencies.ts';
 import type { Exchange } from './pipeline/exchange.ts';
-
-export type RecordedEvent = Omit<AuditEvent, 'id' | 'timestamp'>;
 
 /**
  * The event of a request by which an agent changed something, other than what it reports; undefined for all others. It has

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock } from '../kube/mod.ts';
+import type { RetainUnlisted } from '../wire/index.ts';
 import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';
-import type { EpochCheck } from './pipeline/epoch-check.ts';
 
 /** A request of an authenticated node. */
 export interface Call {
@@ -23,6 +23,14 @@ export interface Call {
   parameter?: string;
   /** of routes that compare the agent's position with the epoch log */
   epoch?: EpochCheck;
+}
+
+/** Whether the epoch log has the position of an agent. */
+export interface EpochCheck {
+  /** Set when the log does not have it: objects may be missing, so the agent retains what the list does not name. */
+  retainUnlisted?: RetainUnlisted;
+  /** sealed, for the agent to save */
+  position?: string;
 }
 
 /** Sends a contact, and what the agent sent with it, to the leader. */

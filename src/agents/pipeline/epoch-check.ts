@@ -4,19 +4,11 @@ import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../dom
 import type { Clock } from '../../kube/mod.ts';
 import { createTokenBuckets } from '../../kube/token-bucket.ts';
 import type { Epochs } from '../../stores/epochs.ts';
-import type { Digests, RetainUnlisted } from '../../wire/index.ts';
-import { type Call, headerOf } from '../call.ts';
+import type { Digests } from '../../wire/index.ts';
+import { type Call, type EpochCheck, headerOf } from '../call.ts';
 import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
 import type { PresentedPosition, SealedPositions } from './sealed-position.ts';
-
-/** Whether the epoch log has the position of an agent. */
-export interface EpochCheck {
-  /** Set when the log does not have it: objects may be missing, so the agent retains what the list does not name. */
-  retainUnlisted?: RetainUnlisted;
-  /** sealed, for the agent to save */
-  position?: string;
-}
 
 /** Returns a promise only when the API server must be read; it rejects when that fails. */
 export type CheckEpoch = (call: Call) => EpochCheck | Promise<EpochCheck>;

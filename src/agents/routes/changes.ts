@@ -3,13 +3,13 @@ import { requestedAction } from '../../domain/actions.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../../wire/index.ts';
-import type { Call, Observe } from '../call.ts';
+import type { Call, EpochCheck, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
 import { differ, type LongPolls } from '../long-polls/long-polls.ts';
 import type { ActionCounts, SentResponses } from '../long-polls/sent-responses.ts';
 import type { NodeDirectory } from '../node-directory.ts';
-import { type CheckEpoch, digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
+import { type CheckEpoch, digestsFor } from '../pipeline/epoch-check.ts';
 
 export interface ChangesOptions {
   desired: Pick<DesiredCache, 'digests' | 'keepAdmitted'>;

@@ -9,7 +9,7 @@ import { createProvisioningKeys } from '../../rest/adapters/secrets.ts';
 import { provisioningKeyName } from '../../stores/provisioning-key.ts';
 import { createStores, followStores } from '../../stores/stores.ts';
 import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
-import type { RecordedEvent } from '../audit.ts';
+import type { RecordedEvent } from '../dependencies.ts';
 import { readNodeKey } from '../node-key.ts';
 
 /** Two replicas over one API server, each with its own client and local views. */

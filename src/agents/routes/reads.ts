@@ -13,12 +13,12 @@ import {
   type MicroserviceView,
   type Section,
 } from '../../wire/index.ts';
-import type { Call, Observe } from '../call.ts';
+import type { Call, EpochCheck, Observe } from '../call.ts';
 import type { NodeSessions } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure, notReady } from '../failure.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
-import { digestsFor, type EpochCheck } from '../pipeline/epoch-check.ts';
+import { digestsFor } from '../pipeline/epoch-check.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
 import { isThirdParty } from './changes.ts';
 
