@@ -73,6 +73,8 @@ const SETTINGS = { TRUST_PROXY: 'true', WS_REPLICA_MAX_CONCURRENT_WS: '10000' };
 const FAR = { delayMs: 300, bytesPerSecond: 125_000_000 };
 const SLOW = { delayMs: 20, bytesPerSecond: 125_000 };
 const FEW = 20;
+/** as in the benchmark of polls */
+const SOME = 200;
 
 /** One session at a time. */
 async function measureNear(context: Context, stack: Stack) {
@@ -144,10 +146,8 @@ async function measureCrowds(context: Context, stack: Stack) {
   await stack.settled(FEW);
   log('Pairing');
   const few = spread(await timePairings(stack, pairs));
-  const nodes = by(context, { short: 40, usual: 1_000, long: 1_000 });
-  await stack.settled(nodes);
-  log(`Pairing beside ${nodes} nodes`);
-  const many = spread(await timePairings(stack, pairs));
+  const some = by(context, { short: 40, usual: SOME, long: SOME });
+  await stack.settled(some);
   const terminals = by(context, { short: 100, usual: 500, long: 500 });
   const seconds = by(context, { short: 3, usual: 20, long: 60 });
   log(`Polls beside ${terminals} terminals`);
@@ -155,6 +155,10 @@ async function measureCrowds(context: Context, stack: Stack) {
   const logs = by(context, { short: 500, usual: 5_000, long: 5_000 });
   log(`${logs} logs at once`);
   const held = await measureLogs(stack, logs, seconds);
+  const nodes = by(context, { short: 60, usual: 1_000, long: 1_000 });
+  await stack.settled(nodes);
+  log(`Pairing beside ${nodes} nodes`);
+  const many = spread(await timePairings(stack, pairs));
   return {
     figures: {
       pairP50: few.p50,
@@ -169,7 +173,7 @@ async function measureCrowds(context: Context, stack: Stack) {
     },
     notes: [
       `${pairs} terminals one after the other, beside ${FEW} and beside ${nodes} nodes of test agents, which connect as ours does; the process that measures has the same cores`,
-      `${terminals} terminals whose programs write ${LINES_PER_SECOND} lines a second each, ${polls.read} of ${polls.written} lines arrived; their ends are in another process on the same cores`,
+      `${terminals} terminals among ${some} nodes, whose programs write ${LINES_PER_SECOND} lines a second each, ${polls.read} of ${polls.written} lines arrived; their ends are in another process on the same cores`,
       `${logs} log sessions on one replica, with the socket of the user and that of the agent: ${held.read} of ${held.written} lines arrived, 2,000 a second`,
     ],
   };
