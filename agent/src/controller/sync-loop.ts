@@ -244,7 +244,11 @@ export class SyncLoop {
     const responses = await this.#fetch(flagged, due, signal);
     if (responses.size > 0) this.#deps.save(responses);
     this.#noteDatabaseProblem('');
-    if (flagged.some((section) => SESSION_SECTIONS.has(section))) this.#deps.sessionsChanged();
+    if (flagged.some((section) => SESSION_SECTIONS.has(section))) {
+      this.#deps.sessionsChanged();
+      // A user waits for these lists: they take the connection of this poll, and the next poll takes another.
+      await new Promise(setImmediate);
+    }
     for (const section of flagged) {
       if (section === 'reboot' || section === 'prune' || section === 'version')
         this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);

@@ -268,3 +268,21 @@ test('a controller without sessions is asked once, however often it says that th
   }
   expect(asked).toEqual(['/agent/exec/sessions', '/agent/logs/sessions']);
 });
+
+test('a terminal begins before the list of logs has come', async () => {
+  const logs = Promise.withResolvers<undefined>();
+  const view = { sessionId: 's', microserviceUuid: stack.web, agentConnected: false, status: 'PENDING' };
+  const lists = { body: JSON.stringify({ execSessions: [view] }), etag: undefined };
+  const dialled: string[] = [];
+  const client = () => ({
+    document: (path: string) => (path.includes('/logs/') ? logs.promise : Promise.resolve(lists)),
+    socket(path: string) {
+      dialled.push(path);
+      return { url: 'ws://127.0.0.1:1', headers: {} };
+    },
+  });
+  await using agent = await startSessions(stack, { ...options(), client });
+  agent.sessions.changed();
+  await until('the connection of the terminal', () => dialled.length > 0).finally(() => logs.resolve(undefined));
+  expect(dialled[0]).toBe(`/agent/exec/microservice/${stack.web}/s`);
+});

@@ -22,9 +22,30 @@ const STOPPING = 'the agent of the node stops';
 
 export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
   /** undefined while the agent is not provisioned */
-  client(): Pick<ControllerClient, 'document' | 'socket'> | undefined;
+  client(): Client | undefined;
   policy(): Policy;
 }
+
+type Client = Pick<ControllerClient, 'document' | 'socket'>;
+
+interface List {
+  kind: Listed['kind'];
+  path: string;
+  parse(list: unknown): Listed[];
+}
+
+const LISTS: readonly List[] = [
+  {
+    kind: 'exec',
+    path: '/agent/exec/sessions',
+    parse: (list) => execSessionsSchema.parse(list).execSessions.map(listedExec),
+  },
+  {
+    kind: 'log',
+    path: '/agent/logs/sessions',
+    parse: (list) => logSessionsSchema.parse(list).logSessions.map(listedLog),
+  },
+];
 
 interface Entry {
   id: string;
@@ -69,8 +90,7 @@ export class Sessions {
     const accepted = acceptSocket(take());
     if (!accepted) return;
     const session = { kind: 'exec', agentConnected: false, path: '', ...asked } as const;
-    const count = this.#present().filter(({ isOver }) => !isOver).length + this.#local.size;
-    const refusal = this.#hasStopped ? STOPPING : limitRefusal(count);
+    const refusal = this.#hasStopped ? STOPPING : limitRefusal(this.#count());
     const run = runExec(session, refusal, {
       ...this.#deps,
       dial: (_path, listener) => localSocket(accepted, asked, listener),
@@ -128,20 +148,36 @@ export class Sessions {
   /** Whether the controller has such lists at all. */
   async #look(signal: AbortSignal): Promise<boolean> {
     const client = this.#deps.client();
+    // Each to its end, so that no list is older than what the next look finds.
+    const looks = await Promise.allSettled(LISTS.map((list) => this.#lookAt(list, client, signal)));
+    for (const look of looks) if (look.status === 'rejected') throw look.reason;
+    return !client || looks.some((look) => look.status === 'fulfilled' && look.value);
+  }
+
+  /** Does what one list asks for as soon as it is there: a terminal waits for no list of logs, nor for a connection for it. */
+  async #lookAt(list: List, client: Client | undefined, signal: AbortSignal): Promise<boolean> {
     const askedAt = this.#deps.clock.now();
-    const lists = client && (await readLists(client, signal));
-    const others = this.#local.size;
-    const decision = decide(lists ?? [], this.#present(), { askedAt, policy: this.#deps.policy(), others });
+    const listed = client && (await readList(client, list, signal));
+    const parts = listed?.length ? await loadParts() : undefined;
+    // From here on nothing waits, since both lists count against one limit.
+    const present = this.#present().filter(({ kind }) => kind === list.kind);
+    const others = this.#count() - present.filter(({ isOver }) => !isOver).length;
+    const decision = decide(listed ?? [], present, { askedAt, policy: this.#deps.policy(), others });
     for (const { id, refusal } of decision.end) {
       const run = this.#entries.get(id)?.run;
       if (refusal) run?.refuse(refusal);
       else run?.connection.end();
     }
     for (const id of decision.reconnect) this.#entries.get(id)?.run.connection.reconnect();
-    const listed = new Set(lists?.map(({ id }) => id));
-    for (const { id, isOver } of [...this.#entries.values()]) if (isOver && !listed.has(id)) this.#entries.delete(id);
-    for (const { session, refusal } of decision.begin) await this.#begin(session, refusal);
-    return !client || lists !== undefined;
+    const ids = new Set(listed?.map(({ id }) => id));
+    for (const { id, isOver } of present) if (isOver && !ids.has(id)) this.#entries.delete(id);
+    for (const { session, refusal } of decision.begin) if (parts) this.#begin(session, refusal, parts);
+    return listed !== undefined;
+  }
+
+  /** Sessions that are not over, those of users on this machine included. */
+  #count(): number {
+    return this.#present().filter(({ isOver }) => !isOver).length + this.#local.size;
   }
 
   #present() {
@@ -151,14 +187,8 @@ export class Sessions {
     }));
   }
 
-  async #begin(session: Listed, refusal: string | undefined): Promise<void> {
+  #begin(session: Listed, refusal: string | undefined, { openSocket, runExec, runLog }: Parts): void {
     const { client } = this.#deps;
-    // Only an agent that has sessions loads what they need.
-    const [{ openSocket }, { runExec }, { runLog }] = await Promise.all([
-      import('../../../src/session-client/socket.ts'),
-      import('./exec-session.ts'),
-      import('./log-session.ts'),
-    ]);
     const context: SessionContext = {
       ...this.#deps,
       dial(path, listener, { isFirst }) {
@@ -194,23 +224,25 @@ export class Sessions {
   }
 }
 
-/** Undefined for a controller that has no sessions. */
-async function readLists(
-  client: Pick<ControllerClient, 'document'>,
-  signal: AbortSignal,
-): Promise<Listed[] | undefined> {
-  const [exec, logs] = await Promise.all([
-    read(client, '/agent/exec/sessions', signal),
-    read(client, '/agent/logs/sessions', signal),
+/** Only an agent that has sessions loads what they need. */
+async function loadParts() {
+  const [{ openSocket }, { runExec }, { runLog }] = await Promise.all([
+    import('../../../src/session-client/socket.ts'),
+    import('./exec-session.ts'),
+    import('./log-session.ts'),
   ]);
-  if (exec === undefined && logs === undefined) return undefined;
-  return [
-    ...(exec === undefined ? [] : execSessionsSchema.parse(exec).execSessions.map(listedExec)),
-    ...(logs === undefined ? [] : logSessionsSchema.parse(logs).logSessions.map(listedLog)),
-  ];
+  return { openSocket, runExec, runLog };
 }
 
-async function read(client: Pick<ControllerClient, 'document'>, path: string, signal: AbortSignal): Promise<unknown> {
+type Parts = Awaited<ReturnType<typeof loadParts>>;
+
+/** Undefined for a controller that has no such sessions. */
+async function readList(client: Client, { path, parse }: List, signal: AbortSignal): Promise<Listed[] | undefined> {
+  const list = await read(client, path, signal);
+  return list === undefined ? undefined : parse(list);
+}
+
+async function read(client: Client, path: string, signal: AbortSignal): Promise<unknown> {
   try {
     const document = await client.document(path, signal);
     return document && JSON.parse(document.body);
