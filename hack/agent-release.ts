@@ -4,6 +4,7 @@ import {
   copyFileSync,
   linkSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   symlinkSync,
@@ -12,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
+import { LIBRARIES } from '../agent/src/update/manifest.ts';
 import { bundle } from './build.ts';
 
 /**
@@ -30,6 +32,8 @@ export interface ReleaseOptions {
   agent: string;
   /** the Node binary of each architecture */
   node: Readonly<Record<string, string>>;
+  /** the folder with what a Node needs beside it, of those architectures that have one */
+  libraries?: Readonly<Record<string, string>>;
   version: string;
   /** the lowest version of an agent that can be updated to this one */
   minimumVersion: string;
@@ -50,7 +54,7 @@ export function makeReleaseKey(): { privateKey: string; publicKey: string } {
 }
 
 /** Writes the files of a release, and its manifest last. */
-export function writeRelease({ agent, node, version, minimumVersion, key, out }: ReleaseOptions): void {
+export function writeRelease({ agent, node, libraries = {}, version, minimumVersion, key, out }: ReleaseOptions): void {
   const blobs = join(out, 'blobs');
   mkdirSync(blobs, { recursive: true });
   const add = (path: string) => {
@@ -61,7 +65,14 @@ export function writeRelease({ agent, node, version, minimumVersion, key, out }:
   };
   const program = add(agent);
   const architectures = Object.fromEntries(
-    Object.entries(node).map(([architecture, path]) => [architecture, { agent: program, node: add(path) }]),
+    Object.entries(node).map(([architecture, path]) => {
+      const folder = libraries[architecture];
+      const beside = folder && filesIn(folder).map((name) => [name, add(join(folder, name))]);
+      return [
+        architecture,
+        { agent: program, node: add(path), ...(beside && { libraries: Object.fromEntries(beside) }) },
+      ];
+    }),
   );
   const manifest = { product: 'skerry-agent', version, minimumVersion, nodeFlags: NODE_FLAGS, architectures };
   const bytes = Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`);
@@ -71,6 +82,8 @@ export function writeRelease({ agent, node, version, minimumVersion, key, out }:
     writeSigned(join(folder, 'manifest.json'), bytes, key);
   }
 }
+
+const filesIn = (folder: string): string[] => readdirSync(folder).sort();
 
 /** Writes a file, and beside it its signature, where there is a key. */
 export function writeSigned(path: string, bytes: Buffer, key: string | undefined): void {
@@ -84,12 +97,14 @@ export interface InstallOptions {
   launcher: string;
   /** the Node binary of this machine */
   node: string;
+  /** the folder with what that Node needs beside it */
+  libraries?: string;
   version: string;
   to: string;
 }
 
 /** Makes the program directory of a machine: the launcher with a Node of its own, and the first release. */
-export function installProgram({ agent, launcher, node, version, to }: InstallOptions): void {
+export function installProgram({ agent, launcher, node, libraries, version, to }: InstallOptions): void {
   const draft = join(to, 'releases', `.${version}.new`);
   mkdirSync(draft, { recursive: true });
   const put = (from: string, path: string) => {
@@ -98,10 +113,14 @@ export function installProgram({ agent, launcher, node, version, to }: InstallOp
   };
   put(agent, join(draft, 'agent'));
   put(node, join(draft, 'node'));
+  const beside = libraries === undefined ? [] : filesIn(libraries);
+  for (const folder of beside.length > 0 ? [draft, to] : []) mkdirSync(join(folder, LIBRARIES));
+  for (const name of beside) put(join(libraries ?? '', name), join(draft, LIBRARIES, name));
   writeFileSync(join(draft, 'release.json'), `${JSON.stringify({ version, nodeFlags: NODE_FLAGS })}\n`);
   renameSync(draft, join(to, 'releases', version));
-  // The same file: a package has it once.
-  linkSync(join(to, 'releases', version, 'node'), join(to, 'node'));
+  // The same files: a package has them once.
+  for (const path of ['node', ...beside.map((name) => join(LIBRARIES, name))])
+    linkSync(join(to, 'releases', version, path), join(to, path));
   put(launcher, join(to, 'launcher.mjs'));
   symlinkSync(join('releases', version), join(to, 'current'));
 }

@@ -176,6 +176,11 @@ const RUNS: readonly Run[] = [
     about: 'the agent for arm64, run by qemu',
     command: tests('engine', 'hack/package/arm64.engine.test.ts'),
   },
+  {
+    name: 'armv7',
+    about: 'the agent for armv7, run by qemu: it joins, runs an application and updates itself',
+    command: tests('e2e', 'e2e/machines/armv7.test.ts'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { PROGRAM_VARIABLE, RESTART_CODE, WATCHED_VARIABLE } from './update/program.ts';
 
 /**
@@ -10,8 +10,13 @@ export function restartProcess(): never {
   const program = process.env[PROGRAM_VARIABLE];
   const [file, ...args] = program
     ? [join(program, 'node'), join(program, 'launcher.mjs'), ...process.argv.slice(2)]
-    : [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+    : [nodePath(), ...process.execArgv, ...process.argv.slice(1)];
   if (!process.env[WATCHED_VARIABLE] && file)
     process.execve?.(file, [file, ...args], process.env as Record<string, string>);
   process.exit(RESTART_CODE);
+}
+
+/** Where Node brings its own loader along, that is what runs; then the name that it was started with leads to Node. */
+function nodePath(): string {
+  return isAbsolute(process.argv0) ? process.argv0 : process.execPath;
 }

@@ -9,7 +9,6 @@ import { Program } from '../../agent/src/update/program.ts';
 import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
 import { completion, manualPage } from './command-line.ts';
 import type { Origin } from './images.ts';
-import { armv7Node } from './parts.ts';
 
 const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 const FAST = { compression: ['-Zgzip', '-z1'] };
@@ -46,6 +45,21 @@ test('a package has the program directory that updates of the agent go on with',
   expect(node('node')).toBe(node('releases/1.2.3-rc.1/node'));
 });
 
+test('a package whose Node brings libraries along has them beside both names of Node, each file once', async () => {
+  const libraries = makeFolder();
+  for (const name of ['ld.so', 'libnode.so.1']) writeFileSync(join(libraries, name), `content of ${name}`);
+  const { folder, tree } = makeTree({ libraries });
+  const at = (path: string) => statSync(join(tree, 'opt/skerry-agent', path));
+  for (const name of ['ld.so', 'libnode.so.1']) {
+    expect(at(`lib/${name}`).ino).toBe(at(`releases/1.2.3-rc.1/lib/${name}`).ino);
+    expect(at(`lib/${name}`).mode & 0o777).toBe(0o755);
+  }
+  await makeArchive(tree, origin, join(folder, 'archive'));
+  const names = execFileSync('tar', ['-tzf', join(folder, 'archive')], { encoding: 'utf8' });
+  expect(names).toContain('\nopt/skerry-agent/current\n');
+  expect(names).toContain('\nopt/skerry-agent/lib/libnode.so.1\n');
+});
+
 test('archives of one commit are equal, whenever and under whatever umask they are made', async () => {
   const digest = async (umask: number) => {
     const before = process.umask(umask);
@@ -74,6 +88,8 @@ test.runIf(hasDpkg)('a package of Debian is made the same from the same commit, 
   expect((await make('b.deb', 0o077)).equals(first)).toBe(true);
   const show = (...args: string[]) => execFileSync('dpkg-deb', args, { cwd: folder, encoding: 'utf8' });
   expect(show('--field', 'a.deb')).toMatch(/^Version: 1\.2\.3~rc\.1\nArchitecture: armhf$/m);
+  // Its Node brings all libraries along.
+  expect(show('--field', 'a.deb', 'Depends').trim()).toBe('');
   expect(show('--info', 'a.deb', 'conffiles')).toBe('/etc/skerry-agent/config.yaml\n/etc/skerry-agent/release.pem\n');
   const listing = show('--contents', 'a.deb');
   for (const line of [
@@ -115,28 +131,4 @@ test('the archive has the settings under a path that an upgrade can leave out', 
   const names = execFileSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).trim().split('\n');
   expect(names).toContain('etc/skerry-agent/config.yaml');
   expect(names.filter((name) => !/^(etc|opt|usr)\//.test(name))).toEqual([]);
-});
-
-test('an archive with a Node for armv7 is unpacked, and one for other machines or of an old version is refused by name', async () => {
-  const folder = makeFolder();
-  mkdirSync(join(folder, 'node-v24.0.0-linux-armv7l/bin'), { recursive: true });
-  mkdirSync(join(folder, 'to'));
-  const write = (bits: number, machine: number, version = '24.1.0') => {
-    const head = Buffer.alloc(256);
-    head.write(`https://nodejs.org/download/release/v${version}/node-v${version}-headers.tar.gz`, 100);
-    head.write('\x7fELF', 'latin1');
-    [head[4], head[18]] = [bits, machine];
-    writeFileSync(join(folder, 'node-v24.0.0-linux-armv7l/bin/node'), head);
-    execFileSync('tar', ['-czf', 'node.tar.gz', 'node-v24.0.0-linux-armv7l'], { cwd: folder });
-  };
-  write(1, 40);
-  expect(await armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).toBe(join(folder, 'to/node'));
-  write(2, 183);
-  await expect(armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).rejects.toThrow(
-    /^NODE_ARMV7=".*node.tar.gz"/,
-  );
-  write(1, 40, '20.11.0');
-  await expect(armv7Node(join(folder, 'node.tar.gz'), join(folder, 'to'))).rejects.toThrow(
-    'is Node 20.11.0, and the agent needs 24 or newer',
-  );
 });

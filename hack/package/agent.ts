@@ -16,10 +16,11 @@ const PROGRAM = 'opt/skerry-agent';
 export type MachineArchitecture = 'amd64' | 'arm64' | 'armv7';
 
 /** How others name an architecture, and what Node needs there. */
-const DEBIAN: Readonly<Record<MachineArchitecture, { name: string; depends: string }>> = {
+const DEBIAN: Readonly<Record<MachineArchitecture, { name: string; depends?: string }>> = {
   amd64: { name: 'amd64', depends: 'libc6 (>= 2.28), libgcc-s1, libstdc++6 (>= 9)' },
   arm64: { name: 'arm64', depends: 'libc6 (>= 2.28), libgcc-s1, libstdc++6 (>= 9)' },
-  armv7: { name: 'armhf', depends: 'libc6 (>= 2.28), libatomic1, libgcc-s1, libstdc++6 (>= 9)' },
+  // Its Node brings its libraries along.
+  armv7: { name: 'armhf' },
 };
 
 export interface AgentParts {
@@ -28,6 +29,8 @@ export interface AgentParts {
   launcher: string;
   /** the Node binary of the machine */
   node: string;
+  /** the folder with what that Node needs beside it */
+  libraries?: string;
   notice: string;
   billOfMaterials: string;
   /** public key (PEM) of the releases that the machine accepts later */
@@ -87,7 +90,7 @@ export async function makeDebianPackage(
     `Architecture: ${name}`,
     'Maintainer: The Skerry authors <noreply@skerry.dev>',
     `Installed-Size: ${Math.ceil(sizeOf(root) / 1024)}`,
-    `Depends: ${depends}`,
+    ...(depends ? [`Depends: ${depends}`] : []),
     'Suggests: docker.io | docker-ce | podman',
     'Section: admin',
     'Priority: optional',

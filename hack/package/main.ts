@@ -1,11 +1,10 @@
 /**
  * `make release`: leaves in dist/ what people install. The same commit makes the same bytes: all times are those of the
- * commit, and what comes from elsewhere is pinned (pinned.ts).
+ * commit, and what comes from elsewhere is pinned (pinned.ts, armv7.lock.json).
  *
- *     BASE=<folder with an OCI layout>     the images are built on this image, which brings the libraries of Node along
- *     NODE_ARMV7=<Node binary or archive>  adds packages of the agent for armv7, for which npm has no recent Node
- *     KEY=<Ed25519 private key, PEM>       signs the release, so that agents update themselves to it
- *     URL=<where dist/ will be>            for the manifest by which krew installs the plugin
+ *     BASE=<folder with an OCI layout>  the images are built on this image, which brings the libraries of Node along
+ *     KEY=<Ed25519 private key, PEM>    signs the release, so that agents update themselves to it
+ *     URL=<where dist/ will be>         for the manifest by which krew installs the plugin
  */
 import { spawnSync } from 'node:child_process';
 import { createHash, createPublicKey } from 'node:crypto';
@@ -18,10 +17,11 @@ import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
 import { type Log, startClock } from '../progress.ts';
 import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from './agent.ts';
+import { armv7Node } from './armv7.ts';
 import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
-import { billOfMaterials, nodePart, notice, packageParts } from './contents.ts';
+import { billOfMaterials, nodePart, notice, type Part, packageParts } from './contents.ts';
 import { type Ground, groundImage, joined, type Origin, type ProductImage, productImage, products } from './images.ts';
-import { armv7Node, librariesFor, type NodeParts, nodeOf } from './parts.ts';
+import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
@@ -41,6 +41,13 @@ interface Release {
   /** Absolute path of a file of the release, in a folder that exists. */
   at(path: string): string;
   log: Log;
+}
+
+/** The Node of a package, with the parts of others in it. */
+interface MachineNode {
+  node: string;
+  libraries?: string;
+  parts: Part[];
 }
 
 /** Version, commit and time of what is released. */
@@ -90,22 +97,20 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
   const releaseKey = key ? createPublicKey(key).export({ type: 'spki', format: 'pem' }).toString() : undefined;
   const [agent, launcher] = [bundles['skerry-agent'], bundles['skerry-agent-launcher']];
   const { version, created } = origin;
-  const binaries: [MachineArchitecture, string][] = [
-    ...ARCHITECTURES.map((architecture) => [architecture, nodes[architecture].binary] as [MachineArchitecture, string]),
-    ...(env.NODE_ARMV7
-      ? [['armv7', await armv7Node(env.NODE_ARMV7, dirname(at('.armv7/node')))] as [MachineArchitecture, string]]
-      : []),
-  ];
+  const armv7 = await armv7Node(dirname(at('.armv7/node')));
+  const programs: Readonly<Record<MachineArchitecture, MachineNode>> = {
+    amd64: { node: nodes.amd64.binary, parts: [nodePart('linux-amd64', nodes.amd64.license)] },
+    arm64: { node: nodes.arm64.binary, parts: [nodePart('linux-arm64', nodes.arm64.license)] },
+    armv7,
+  };
   const packages: Record<string, Record<'deb' | 'archive', { file: string; sha256: string }>> = {};
-  for (const [architecture, node] of binaries) {
-    // The licence of Node is the same on all machines.
-    const platform = architecture === 'arm64' ? 'linux-arm64' : 'linux-amd64';
-    const parts = [...packageParts(agent.packages), nodePart(platform, nodes.amd64.license)];
+  for (const [architecture, { parts: own, ...program }] of Object.entries(programs)) {
+    const parts = [...packageParts(agent.packages), ...own];
     const tree = at('.tree');
     layOut(
       tree,
       {
-        ...{ agent: agent.path, launcher: launcher.path, node },
+        ...{ agent: agent.path, launcher: launcher.path, ...program },
         notice: notice('Skerry agent', parts),
         billOfMaterials: billOfMaterials({ name: 'skerry-agent', version, created }, parts),
         ...(releaseKey && { releaseKey }),
@@ -116,7 +121,7 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
     const listed = (name: string) => ({ file: name, sha256: sha256(readFileSync(at(`releases/${version}/${name}`))) });
     await makeArchive(tree, origin, at(`releases/${version}/${file}.tar.gz`));
     const to = at(`releases/${version}/${file}.deb`);
-    await makeDebianPackage(tree, architecture, origin, { to, compression: DEB_COMPRESSION });
+    await makeDebianPackage(tree, architecture as MachineArchitecture, origin, { to, compression: DEB_COMPRESSION });
     rmSync(tree, { recursive: true });
     packages[architecture] = { deb: listed(`${file}.deb`), archive: listed(`${file}.tar.gz`) };
     log(`${file}.tar.gz and .deb`);
@@ -126,8 +131,9 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
   );
   for (const folder of [version, 'latest']) writeSigned(at(`releases/${folder}/packages.json`), list, key);
   if (!key) return log('Without KEY, agents cannot update themselves to this release');
-  const node = Object.fromEntries(binaries.map(([name, path]) => [name === 'armv7' ? 'arm' : name, path]));
-  writeRelease({ agent: agent.path, node, version, minimumVersion: MINIMUM_VERSION, key, out: at('releases') });
+  const node = { amd64: nodes.amd64.binary, arm64: nodes.arm64.binary, arm: armv7.node };
+  const files = { agent: agent.path, node, libraries: { arm: armv7.libraries } };
+  writeRelease({ ...files, version, minimumVersion: MINIMUM_VERSION, key, out: at('releases') });
 }
 
 /** What is installed on a cluster, and the plugin of kubectl for each platform. */

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ImageFile } from '../image.ts';
 import { lock } from '../lock.ts';
@@ -44,35 +44,6 @@ export async function nodeOf(platform: Platform): Promise<NodeParts> {
   return { binary: join(folder, 'bin/node'), license: join(folder, 'LICENSE') };
 }
 
-/** Where a Node says in its binary from where its headers come, and so which version it is. */
-const HEADERS = 'https://nodejs.org/download/release/v';
-const LEAST_NODE = 24;
-
-/**
- * The Node for armv7 that a user names: a binary, or an archive of a distribution of Node, which is unpacked into `folder`. Throws
- * when it is a program for other machines, or says that it is too old for the agent.
- */
-export async function armv7Node(path: string, folder: string): Promise<string> {
-  const isArchive = /\.(tar\.(gz|xz)|tgz)$/.test(path);
-  if (isArchive) {
-    const args = ['-xf', path, '-C', folder, '--strip-components=2', '--wildcards', '*/bin/node'];
-    await run('tar', args, { timeout: PATIENCE_MS });
-  }
-  const binary = isArchive ? join(folder, 'node') : path;
-  const content = readFileSync(binary);
-  const head = content.subarray(0, 20);
-  // ELF, 32 bits, machine 40.
-  const isArm = head.toString('latin1', 0, 4) === '\x7fELF' && head[4] === 1 && head[18] === 40;
-  if (!isArm)
-    throw new Error(`NODE_ARMV7="${path}": has to be a Node for armv7, a binary or the archive with its bin/node`);
-  const said = content.indexOf(HEADERS);
-  const version =
-    said < 0 ? undefined : /^\d+\.\d+\.\d+/.exec(content.toString('latin1', said + HEADERS.length, said + 64));
-  if (version && Number.parseInt(version[0], 10) < LEAST_NODE)
-    throw new Error(`NODE_ARMV7="${path}": is Node ${version[0]}, and the agent needs ${LEAST_NODE} or newer`);
-  return binary;
-}
-
 /** The libraries that Node needs, with their licences, as files of an image. */
 export async function librariesFor(architecture: ImageArchitecture): Promise<ImageFile[]> {
   const loader = LOADERS[architecture];
@@ -91,20 +62,37 @@ export async function librariesFor(architecture: ImageArchitecture): Promise<Ima
 }
 
 /** The folder with an unpacked package of Debian. */
-function debianPackage(library: DebianPackage, architecture: ImageArchitecture): Promise<string> {
-  const { name, version, path, sha256 } = library;
-  return cached(`${name}_${version}_${architecture}`, async (draft) => {
+function debianPackage({ path, sha256 }: DebianPackage, architecture: ImageArchitecture): Promise<string> {
+  const remedy = 'Name a version that there is in hack/package/pinned.ts';
+  const file = { path: `${path}_${architecture}.deb`, sha256: sha256[architecture] };
+  return debianFolder({ ...file, archives: DEBIAN_ARCHIVES, remedy });
+}
+
+interface DebianFile {
+  /** below the root of an archive */
+  path: string;
+  sha256: string;
+  /** they are asked one after another */
+  archives: readonly string[];
+  /** what people do when none has it */
+  remedy: string;
+}
+
+/** The folder with an unpacked package of Debian. */
+export function debianFolder(file: DebianFile): Promise<string> {
+  const name = `${basename(file.path, '.deb')}-${file.sha256.slice(0, 12)}`;
+  return cached(name, async (draft) => {
     const archive = join(draft, 'package.deb');
-    const bytes = await download(`${path}_${architecture}.deb`, sha256[architecture]);
-    writeFileSync(archive, bytes);
+    writeFileSync(archive, await download(file));
     await run('dpkg-deb', ['--extract', archive, draft]);
     rmSync(archive);
   });
 }
 
-async function download(path: string, sha256: string): Promise<Buffer> {
+/** The bytes of a package; throws when no archive has it with this digest. */
+export async function download({ path, sha256, archives, remedy }: DebianFile): Promise<Buffer> {
   const problems: string[] = [];
-  for (const archive of DEBIAN_ARCHIVES) {
+  for (const archive of archives) {
     const url = `${archive}/${path}`;
     try {
       const response = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS) });
@@ -118,7 +106,7 @@ async function download(path: string, sha256: string): Promise<Buffer> {
       problems.push(`${url}: ${(error as Error).message}`);
     }
   }
-  throw new Error(`a package of Debian cannot be had:\n${problems.join('\n')}`);
+  throw new Error(`a package of Debian cannot be had:\n${problems.join('\n')}\n${remedy}`);
 }
 
 /** A folder of the cache that is filled once, and has its name only when it is complete. */

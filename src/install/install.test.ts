@@ -112,6 +112,8 @@ test.each([
   ['arm64', 'aarch64', 'arm64'],
   ['', 'x86_64', 'amd64'],
   ['', 'armv7l', 'armv7'],
+  // A kernel of 64 bits that shows programs of 32 bits one of their own.
+  ['', 'armv8l', 'armv7'],
 ])(
   'a machine whose dpkg says "%s" and whose kernel says %s gets the package for %s',
   async (dpkg, kernel, expected) => {
@@ -126,6 +128,16 @@ test.each([
     const programs = { dpkg: dpkg ? `echo ${dpkg}` : 'exit 127', uname: `echo ${kernel}` };
     const { said } = await installOn(programs, await serve({ releases: { folder } }));
     expect(said[0]).toBe(`apt-get ${expected}`);
+  },
+);
+
+test.each(['armhf', ''])(
+  'a machine with an armv6l, whose dpkg says "%s", is refused by name before anything is fetched',
+  async (dpkg) => {
+    const programs = { dpkg: dpkg ? `echo ${dpkg}` : 'exit 127', uname: 'echo armv6l' };
+    const { code, said, error } = await installOn(programs, await serve({ releases: { folder: makeReleases() } }));
+    expect({ code, said }).toEqual({ code: 1, said: [''] });
+    expect(error).toContain('this machine is an armv6l, and the agent needs an armv7 or newer');
   },
 );
 

@@ -1,7 +1,7 @@
 import type { Packages } from './packages.ts';
 
 /** What dpkg and `uname -m` say of each architecture. */
-const MACHINES = { amd64: 'amd64|x86_64', arm64: 'arm64|aarch64', armv7: 'armhf|armv7l' } as const;
+const MACHINES = { amd64: 'amd64|x86_64', arm64: 'arm64|aarch64', armv7: 'armhf|armv7l|armv8l' } as const;
 
 /** The program that installs the agent: for people to read before they run it as root. `url`: where the packages are. */
 export function installScript(url: string, { version, packages }: Packages): string {
@@ -42,7 +42,7 @@ main() {
   [ -d /run/systemd/system ] || fail 'this machine does not run systemd'
   # A kernel of 64 bits may run programs of 32 bits only.
   machine=$(dpkg --print-architecture 2>/dev/null) || machine=$(uname -m)
-  [ "$(uname -m)" != armv6l ] || machine=armv6l
+  [ "$(uname -m)" != armv6l ] || fail 'this machine is an armv6l, and the agent needs an armv7 or newer'
   case $machine in
 ${cases.join('\n')}
   *) fail "there is no package for $machine" ;;

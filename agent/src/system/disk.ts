@@ -113,7 +113,7 @@ export function linkFile(from: string, to: string): void {
   }
 }
 
-/** Sets the permissions of a file and waits until all of it is on the disk. */
+/** Sets the permissions of a file or directory and waits until all of it is on the disk. */
 export function finishFile(path: string, mode: number): void {
   // Not for writing: it may be another name of a program that runs.
   const file = openSync(path, 'r');

@@ -1,4 +1,5 @@
 import { createHash, type KeyObject } from 'node:crypto';
+import { join } from 'node:path';
 import { z } from 'zod';
 import type { Architecture } from '../../../src/api/names.ts';
 import { compareVersions, versionOf } from '../../../src/api/version.ts';
@@ -8,6 +9,10 @@ import { isSigned } from '../../../src/wire/release-signature.ts';
 const PRODUCT = 'skerry-agent';
 /** bytes of one file of a release */
 const MAX_FILE = 512 * 1024 * 1024;
+const MAX_LIBRARIES = 64;
+const FILE_NAME = /^[A-Za-z0-9][\w.+-]{0,127}$/;
+/** The folder of a release with what its node needs. */
+export const LIBRARIES = 'lib';
 
 const version = z
   .string()
@@ -28,7 +33,19 @@ const manifestSchema = z.object({
     .array(z.string().regex(/^--[a-z0-9=_-]{1,64}$/))
     .max(16)
     .default([]),
-  architectures: z.partialRecord(z.enum(['amd64', 'arm64', 'riscv64', 'arm']), z.object({ agent: file, node: file })),
+  architectures: z.partialRecord(
+    z.enum(['amd64', 'arm64', 'riscv64', 'arm']),
+    z.object({
+      agent: file,
+      node: file,
+      /** what this node needs, by name in the folder beside it */
+      libraries: z
+        .record(z.string(), file)
+        .refine((libraries) => Object.keys(libraries).every((name) => FILE_NAME.test(name)), 'must have names of files')
+        .refine((libraries) => Object.keys(libraries).length <= MAX_LIBRARIES, `has more than ${MAX_LIBRARIES} files`)
+        .optional(),
+    }),
+  ),
 });
 export type Manifest = z.infer<typeof manifestSchema>;
 
@@ -66,8 +83,8 @@ export interface Wish {
   architecture: Architecture;
 }
 
-/** The files of a release for this machine; throws ReleaseError when it is not for this machine or not what was wished. */
-export function fitting(manifest: Manifest, wish: Wish): { agent: ReleaseFile; node: ReleaseFile } {
+/** The files of a release for this machine, by their paths in its directory; throws ReleaseError when it is not for this machine or not what was wished. */
+export function fitting(manifest: Manifest, wish: Wish): Map<string, ReleaseFile> {
   const { installed, architecture } = wish;
   if (wish.version !== undefined && manifest.version !== wish.version)
     throw new ReleaseError(`its manifest is that of ${manifest.version}`);
@@ -77,5 +94,7 @@ export function fitting(manifest: Manifest, wish: Wish): { agent: ReleaseFile; n
     throw new ReleaseError(`it can follow on ${manifest.minimumVersion} or newer, and ${installed} is installed`);
   const files = architecture === 'auto' ? undefined : manifest.architectures[architecture];
   if (!files) throw new ReleaseError(`it has no files for the architecture ${architecture}`);
-  return files;
+  const { libraries = {}, ...programs } = files;
+  const beside = Object.entries(libraries).map(([name, file]): [string, ReleaseFile] => [join(LIBRARIES, name), file]);
+  return new Map([...Object.entries(programs), ...beside]);
 }

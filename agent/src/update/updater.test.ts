@@ -95,6 +95,37 @@ test('an upgrade fetches the latest release, verifies it and switches to it on t
   expect(updater.isFinished('a1')).toBe(false);
 });
 
+test('what a Node needs beside it comes with a release, and only what has changed is fetched', async () => {
+  const libraries = (content: string) => {
+    const folder = makeFolder();
+    writeFileSync(join(folder, 'ld.so'), 'the loader');
+    writeFileSync(join(folder, 'libnode.so.1'), content);
+    return { libraries: { amd64: folder } };
+  };
+  publish('1.1.0', libraries('one'));
+  expect(await begun().over).toBe('restarts');
+  const read = (version: string, name: string) => readFileSync(join(program.release(version), 'lib', name), 'utf8');
+  expect([read('1.1.0', 'ld.so'), read('1.1.0', 'libnode.so.1')]).toEqual(['the loader', 'one']);
+  expect(statSync(join(program.release('1.1.0'), 'lib/ld.so')).mode & 0o777).toBe(0o755);
+
+  program.save({ bad: {} });
+  publish('1.2.0', libraries('two'));
+  server.requests.length = 0;
+  expect(await begun().over).toBe('restarts');
+  expect([read('1.2.0', 'ld.so'), read('1.2.0', 'libnode.so.1')]).toEqual(['the loader', 'two']);
+  // The agent and the one library.
+  expect(server.requests.filter((path) => path.startsWith('/blobs/'))).toHaveLength(2);
+});
+
+test('no file of a release can be named so that it comes to lie elsewhere', async () => {
+  const folder = makeFolder();
+  writeFileSync(join(folder, '-x'), 'content');
+  publish('1.1.0', { libraries: { amd64: folder } });
+  const { updater, over } = begun();
+  expect(await over).toBe('settled');
+  expect(updater.problems.join()).toContain('libraries: must have names of files');
+});
+
 test('a file that the installed release has as well is not fetched again', async () => {
   publish('1.1.0');
   await begun().over;

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
 import { versionOf } from '../../../src/api/version.ts';
 import type { UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
@@ -28,7 +28,6 @@ const ATTEMPTS = 6;
 const MOST_ATTEMPTS = 100;
 /** Bytes that stay free on the disk of the program directory. */
 const WATERMARK = 256 * 1024 * 1024;
-const FILES = ['agent', 'node'] as const;
 
 export interface UpdaterDependencies {
   program: Program;
@@ -233,7 +232,7 @@ export class Updater {
     const files = fitting(manifest, { version, installed, architecture });
     const bad = this.#state.bad[manifest.version];
     if (bad?.digest === digest) throw new ReleaseError(`it failed here before and is not tried again: ${bad.reason}`);
-    for (const name of FILES) await this.#obtain(name, files[name], `${at}/blobs/${files[name].sha256}`, signal);
+    for (const [path, file] of files) await this.#obtain(path, file, `${at}/blobs/${file.sha256}`, signal);
     this.#assemble(manifest, files);
     log.info('A release is complete', { version: manifest.version });
     signal.throwIfAborted();
@@ -259,7 +258,7 @@ export class Updater {
   }
 
   /** A file of the installed release with the same content is used again: the node of most releases is the same. */
-  async #obtain(name: (typeof FILES)[number], file: ReleaseFile, url: string, signal: AbortSignal): Promise<void> {
+  async #obtain(name: string, file: ReleaseFile, url: string, signal: AbortSignal): Promise<void> {
     const { program, version } = this.#deps;
     makeDirectory(this.#downloads, 0o755);
     const path = join(this.#downloads, file.sha256);
@@ -274,15 +273,17 @@ export class Updater {
   }
 
   /** Puts the files under their names. The directory gets its name when all of it is on the disk. */
-  #assemble({ version, nodeFlags }: Manifest, files: Record<(typeof FILES)[number], ReleaseFile>): void {
+  #assemble({ version, nodeFlags }: Manifest, files: ReadonlyMap<string, ReleaseFile>): void {
     const { program } = this.#deps;
     const draft = join(program.releases, `.${version}.new`);
     removePath(draft);
     makeDirectory(draft, 0o755);
-    for (const name of FILES) {
-      linkFile(join(this.#downloads, files[name].sha256), join(draft, name));
-      finishFile(join(draft, name), 0o755);
+    for (const [path, { sha256 }] of files) {
+      makeDirectory(dirname(join(draft, path)), 0o755);
+      linkFile(join(this.#downloads, sha256), join(draft, path));
+      finishFile(join(draft, path), 0o755);
     }
+    for (const folder of new Set([...files.keys()].map(dirname))) finishFile(join(draft, folder), 0o755);
     writeDurably(join(draft, 'release.json'), `${JSON.stringify({ version, nodeFlags })}\n`, 0o644);
     // An earlier attempt may have left it, and it is not what runs.
     if (exists(program.release(version))) removePath(program.release(version));
