@@ -12,6 +12,7 @@ import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack
 import { makeCertificate } from '../../../hack/certificate.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
+import type { Clock } from '../domain/clock.ts';
 import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
@@ -211,7 +212,11 @@ test('an action of a controller that is no longer the own one is not continued',
   publish('1.1.0');
   let requests = 0;
   server.fault = (_path, response) => Boolean(++requests && response.writeHead(502).end());
-  const { updater } = begun({}, { clock: systemClock() });
+  // Between two attempts it waits until it is ended, so that each action makes one.
+  const sleep: Clock['sleep'] = (_, signal) =>
+    new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }));
+  const clock: Clock = { ...systemClock(), sleep };
+  const { updater } = begun({}, { clock });
   await expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
   updater.forget();
   expect([updater.progress, updater.problems]).toEqual([{ state: 'Idle' }, []]);
