@@ -10,7 +10,7 @@ import { findTools } from '../hack/binaries.ts';
 import { startControlPlane } from '../hack/control-plane.ts';
 import { findHelm } from '../hack/helm.ts';
 import { type Kube, type KubeObject, kubeFromFile, objectsOfYaml } from '../hack/kube.ts';
-import { definitions } from '../hack/package/cluster.ts';
+import { definitions, plainManifests } from '../hack/package/cluster.ts';
 import { ROOT } from '../hack/paths.ts';
 import { API_VERSION, FINALIZERS } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
@@ -384,6 +384,26 @@ test(
     expect(await definition()).toEqual(before);
     await shell(`helm uninstall ${own}`);
     expect(await definition()).toEqual(before);
+  },
+  LONG,
+);
+
+test(
+  'the commands of the page take away what the plain manifests brought, and leave namespace and definitions',
+  async () => {
+    const file = join(dir, 'plain.yaml');
+    const manifests = await plainManifests();
+    writeFileSync(file, manifests);
+    await shell(`kubectl apply --server-side -f ${file}`);
+    await make('EdgeNode', 'kept', {});
+    for (const block of commands('docs/uninstall.md', 'Without Helm')) await shell(block);
+    const left = (await shell(`kubectl get -f ${file} --ignore-not-found -o name`)).trim().split('\n');
+    const stays = /^(namespace|customresourcedefinition\.apiextensions\.k8s\.io)\//;
+    expect(left.filter((name) => !stays.test(name))).toEqual([]);
+    expect(left.filter((name) => stays.test(name))).toHaveLength(
+      objectsOfYaml(manifests).filter(({ kind }) => kind === 'Namespace' || kind === 'CustomResourceDefinition').length,
+    );
+    expect(await names('edgenodes')).toContain('kept');
   },
   LONG,
 );

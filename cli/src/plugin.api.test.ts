@@ -265,7 +265,9 @@ describe('provision', () => {
     const [, text = ''] = /SKERRY_JOIN="(.*)" skerry-agent provision/.exec(out) ?? [];
     const { controllerUrl, key } = parseJoinString(text);
     expect(controllerUrl).toBe('http://c.example:51121');
-    expect(out).toContain(`  curl -fsSL http://c.example:51121/install.sh | SKERRY_JOIN="${text}" sh\n`);
+    expect(out).toContain(
+      `  script=$(curl -fsSL http://c.example:51121/install.sh) && SKERRY_JOIN="${text}" sh -c "$script"\n`,
+    );
     const { items } = await cluster.kube.list<Secret>(RESOURCES.secrets, {
       namespace: cluster.namespace,
       labelSelector: `skerry.dev/provisioning-key=${uuid}`,

@@ -27,9 +27,10 @@ const IDENTITY_MS = 30_000;
  * The command that installs the agent first. The join string is no argument: other users of the machine see those in the list of
  * processes, and an environment only its own user. `ca`: the file with the authority, which has to be on the machine.
  */
-function installLine(from: string, join: string, ca: string | undefined): string {
+export function installLine(from: string, join: string, ca: string | undefined): string {
   const trusted = ca === undefined ? '' : `export CURL_CA_BUNDLE=$PWD/${ca}; `;
-  return `${trusted}curl -fsSL ${from} | SKERRY_JOIN="${join}" sh`;
+  // Not a pipe: its exit code is that of its end, and a download that fails has to end the line.
+  return `${trusted}script=$(curl -fsSL ${from}) && SKERRY_JOIN="${join}" sh -c "$script"`;
 }
 
 export const provision: Command = {

@@ -1,0 +1,30 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { installLine } from './provision.ts';
+
+/** Types the line on a machine whose curl is this program. */
+function typed(curl: string, ca?: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-line-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'curl'), `#!/bin/sh\n${curl}\n`, { mode: 0o755 });
+  const line = installLine('https://c.example/install.sh', 'skerry://c.example/key', ca);
+  const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+  const { status, stdout } = spawnSync('sh', ['-c', line], { cwd: folder, env, encoding: 'utf8' });
+  return { status, stdout };
+}
+
+test('the line that installs the agent fails where the install script cannot be fetched', () => {
+  expect(typed('echo a part; exit 22')).toEqual({ status: 22, stdout: '' });
+});
+
+test('the line that installs the agent runs the script as it was sent, with the join string, and ends with its exit code', () => {
+  const script = `cat <<'END'\nmain() {\n  printf '%s|' "$#" "a\\\\b" "$SKERRY_JOIN"\n  exit 3\n}\nmain "$@"\nEND`;
+  expect(typed(script)).toEqual({ status: 3, stdout: '0|a\\b|skerry://c.example/key|' });
+  // The authority is for curl alone, and for what the script fetches.
+  expect(typed(`printf 'echo %s "$CURL_CA_BUNDLE"' "$*"`, 'ca.crt').stdout).toMatch(
+    /^-fsSL https:\/\/c\.example\/install\.sh \/.*\/ca\.crt\n$/,
+  );
+});
