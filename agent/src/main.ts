@@ -1,14 +1,18 @@
 #!/usr/bin/env -S node --max-semi-space-size=1
 // Memory of what passes through, such as the output of a session, is freed at once instead of by a full collection: docs/performance.md.
+import { rawInput } from '../../src/terminal/raw-input.ts';
 import { runCli } from './cli/cli.ts';
 import { restartProcess } from './restart.ts';
 
 const signal = untilSignal();
 let restarts = false;
 let isDaemon = false;
-// The reader of a pipe may end early, as `head` does; the agent itself writes nothing there.
-process.stdout.on('error', () => {
-  if (!isDaemon) process.exit(0);
+// The agent itself writes nothing there.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (isDaemon) return;
+  // The reader of a pipe may end early, as `head` does. A file that takes no more lacks something.
+  if (error.code !== 'EPIPE') process.stderr.write(`error: the output cannot be written: ${error.message}\n`);
+  process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
@@ -16,7 +20,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   streams: {
     // Only a command that reads it opens it.
     get input() {
-      return process.stdin;
+      return rawInput(process.stdin);
     },
     output: process.stdout,
     errors: process.stderr,

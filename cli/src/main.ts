@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import '../../src/wire/masks.ts';
+import { rawInput } from '../../src/terminal/raw-input.ts';
 import { loadCluster } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
-import { rawInput } from './raw-input.ts';
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());

@@ -128,11 +128,15 @@ describe('ms exec', () => {
     await until('the new size', () => started.sizes.includes('120x50'));
     started.print('prompt> ');
     await until('the prompt', () => out.includes('prompt> '));
+    // A bare line feed is what a full-screen program means by it.
+    started.print('down\nbelow ');
+    await until('the lines', () => out.includes('below '));
+    expect(out).toContain('down\nbelow ');
     child.stdin.write('ls\r\x03\x04');
     await until('the keys', () => Buffer.concat(started.written).toString() === 'ls\r\x03\x04');
     started.exit(3);
     expect(await ended).toEqual([3, null]);
-    expect(readFileSync(file('after.txt'), 'utf8')).toMatch(/ icanon.* echo /s);
+    expect(readFileSync(file('after.txt'), 'utf8')).toMatch(/\sopost .* icanon .* echo /s);
   });
 
   test('an output that takes nothing stops the program, and all bytes arrive once it does', async () => {
