@@ -24,7 +24,7 @@ import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext
 import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import { pullReference, viewRefusal } from './domain/target.ts';
 import { createAgentMetrics } from './local-api/metrics-page.ts';
-import type { OwnLog } from './sessions/session.ts';
+import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import { Sessions } from './sessions/sessions.ts';
 import type { Database } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
@@ -83,6 +83,8 @@ export interface AgentDependencies {
   restart?: () => void;
   /** what this agent logs, for log sessions of the node; absent: it keeps no log */
   ownLog?: OwnLog;
+  /** where the programs that sessions started are noted for the next process; absent: nowhere */
+  programs?: StartedPrograms;
   /** where releases of the agent are kept on this machine, and whose signatures count; absent: it is no installed agent */
   updates?: { program: Program; keys: readonly KeyObject[] };
   /** The agent has another instance id now. */
@@ -298,7 +300,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     sessionsChanged: () => sessions.changed(),
   });
   const sessions = new Sessions({
-    ...{ engine, clock, random, log, ownLog: deps.ownLog },
+    ...{ engine, clock, random, log, ownLog: deps.ownLog, programs: deps.programs },
     client: () => membership.client,
     policy: () => policyContext.policy,
     containerOf: (uuid) => latestOf(supervisor.containers, uuid),

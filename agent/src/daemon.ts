@@ -50,6 +50,7 @@ import { ownLogReader } from './system/own-log.ts';
 import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
 import { serviceManager } from './system/service-manager.ts';
+import { programsOnDisk } from './system/started-programs.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
 
@@ -145,6 +146,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     },
     updates: updatesOf(config, log),
     ownLog: ownLogReader(sink, config.logDirectory),
+    programs: programsOnDisk(join(config.diskDirectory, 'programs')),
     instanceChanged: (instance) => {
       shown.close();
       shown = showAlive(instance);

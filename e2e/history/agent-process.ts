@@ -103,6 +103,7 @@ function remoteEngine(instance: string): Engine {
     checkHealth: simple('checkHealth', 2),
     logs: numbers,
     exec: async (id, options) => echo(id, options),
+    endProgram: async () => {},
     async *events(signal) {
       const id = ++last;
       const waiting: (EngineEvent | Error)[] = [];

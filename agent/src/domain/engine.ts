@@ -62,6 +62,11 @@ export interface Engine {
   /** Starts a program in a container that runs. The signal counts until it has started. */
   exec(id: string, options: ExecOptions, signal?: AbortSignal): Promise<ExecProcess>;
   /**
+   * Ends a program of `exec`, and what it has started, which an earlier process of the agent has left. One that is not there is no
+   * error.
+   */
+  endProgram(program: StartedProgram): Promise<void>;
+  /**
    * Events of the agent's containers; after the first one, `connected`, none is missed. Ends or throws when the connection
    * is lost.
    */
@@ -142,11 +147,19 @@ export interface LogLine {
   line: string;
 }
 
+/** A program in a container, as the engine names it. */
+export interface StartedProgram {
+  container: string;
+  id: string;
+}
+
 export interface ExecOptions {
   command: readonly string[];
   /** with a terminal, whose output is all stdout */
   tty: boolean;
   env?: readonly string[];
+  /** Called before it starts. */
+  made?(program: StartedProgram): void;
 }
 
 /** A program that was started in a container. */

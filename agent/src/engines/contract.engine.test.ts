@@ -15,6 +15,7 @@ import {
   type ExecProcess,
   type LogLine,
   type LogOptions,
+  type StartedProgram,
 } from '../domain/engine.ts';
 import { ownLimits } from '../system/machine.ts';
 import { UsageReader } from '../system/usage.ts';
@@ -436,6 +437,23 @@ for (const { kind, url } of inject('engines'))
         await until('its end', async () => (await outputOf(await engine.exec(container.id, sh(alive)))).stdout === '');
         expect(await program.exitCode()).not.toBe(0);
         expect((await container.look()).state).toBe('running');
+      });
+
+      test('that an earlier process of the agent started is ended by what the engine calls it, and one that is over is no error', async () => {
+        await using container = await shellContainer();
+        const made: StartedProgram[] = [];
+        const options = {
+          ...sh('trap "" HUP; echo begun; sleep 3000'),
+          made: (each: StartedProgram) => made.push(each),
+        };
+        const program = await engine.exec(container.id, options);
+        const [first] = made;
+        if (!first) throw new Error('the program has no name');
+        for await (const _begun of program.output()) break;
+        for (let time = 0; time < 2; time++) await engine.endProgram(first);
+        expect(await program.exitCode()).not.toBe(0);
+        expect((await container.look()).state).toBe('running');
+        await engine.endProgram({ container: '0'.repeat(64), id: '0'.repeat(64) });
       });
 
       test('that does not exist is an error or an exit code that says so', async () => {

@@ -1,9 +1,10 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
-import type { ExecOptions, ExecProcess } from '../domain/engine.ts';
+import type { ExecOptions, ExecProcess, StartedProgram } from '../domain/engine.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
 import type { Listed } from './decide.ts';
+import { ProgramRecord } from './program-record.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 
 type ExecSession = Extract<Listed, { kind: 'exec' }>;
@@ -15,7 +16,10 @@ const SHELL = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash; exec s
 /** How engines and shells say that they have not found a program. */
 const NOT_FOUND: ReadonlySet<number> = new Set([126, 127]);
 
-/** An exec session: starts the program once the controller is connected, and ends it when the session is over. */
+/**
+ * An exec session: starts the program once the controller is connected, and ends it when the session is over. One factory of more
+ * than a hundred lines, since all of it shares how far the session has come.
+ */
 export function runExec(session: ExecSession, refusal: string | undefined, context: SessionContext): SessionRun {
   const { engine, clock, random } = context;
   const ids = { sessionId: session.id, execId: session.id, microserviceUuid: session.microservice };
@@ -30,6 +34,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   let input: Promise<unknown> = program.promise;
   let waiting = 0;
   let hasInput = false;
+  const record = new ProgramRecord(session.id, context);
 
   const connection = new SessionConnection({
     ...{ kind: 'exec', clock, random },
@@ -83,18 +88,17 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
     try {
       const container = context.containerOf(session.microservice);
       if (container?.state !== 'running') throw new Error('the microservice does not run');
-      process = await engine.exec(container.id, optionsOf(session), connection.over);
+      const options = { ...optionsOf(session), made: (made: StartedProgram) => record.made(made) };
+      process = await engine.exec(container.id, options, connection.over);
     } catch (error) {
+      record.failed();
       return connection.finish([frame(FRAME_TYPES.CLOSE, `the program could not be started: ${errorText(error)}`)]);
     }
     program.resolve(process);
-    const ending = new AbortController();
-    const end = () =>
-      void process.end().catch((error: unknown) => {
-        context.log.warn('A program could not be ended', { session: session.id, error: errorText(error) });
-      });
-    connection.over.addEventListener('abort', end, { once: true, signal: ending.signal });
-    if (connection.over.aborted) end();
+    const isOver = new AbortController();
+    const over = () => record.end(process.end());
+    connection.over.addEventListener('abort', over, { once: true, signal: isOver.signal });
+    if (connection.over.aborted) over();
     try {
       for await (const { stream, data } of process.output()) {
         const type = stream === 'stdout' ? FRAME_TYPES.STDOUT : FRAME_TYPES.STDERR;
@@ -102,11 +106,16 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
           await connection.send(frame(type, data.subarray(at, at + FRAME_BYTES)));
       }
       if (connection.over.aborted) return;
-      await connection.finish(lastFrames(await process.exitCode()));
+      const code = await process.exitCode();
+      if (code === undefined) over();
+      else record.over();
+      await connection.finish(lastFrames(code));
     } catch (error) {
+      // The engine may be gone, and the program not.
+      over();
       await connection.finish([frame(FRAME_TYPES.CLOSE, errorText(error))]);
     } finally {
-      ending.abort();
+      isOver.abort();
     }
   }
 
@@ -123,7 +132,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
     connection,
     // The program ends with the connection: it does not run on for a user who reads nothing.
     refuse: (reason) => void connection.finish([frame(FRAME_TYPES.CLOSE, reason)], SESSION_TIMES.close),
-    done: Promise.all([connected, work()]).then(() => {}),
+    done: Promise.all([connected, work()]).then(() => record.ending),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
-import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
+import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Log } from '../system/log.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 
@@ -15,8 +15,17 @@ export interface SessionContext {
   dial(path: string, listener: SocketListener, attempt: Attempt): Socket;
   /** the container of a microservice: the one that runs, else the one that ran last */
   containerOf(uuid: string): Container | undefined;
+  /** absent: a program that outlives this process is not ended by the next one */
+  programs?: StartedPrograms;
   /** the agent's own log; absent: it keeps none */
   ownLog?: OwnLog;
+}
+
+/** The programs that were started in containers, for the next process of the agent, should this one be killed. */
+export interface StartedPrograms {
+  add(program: StartedProgram): void;
+  remove(program: StartedProgram): void;
+  left(): StartedProgram[];
 }
 
 /** The time of a line is empty when it says none. */

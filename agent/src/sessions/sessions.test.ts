@@ -1,4 +1,7 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
@@ -6,6 +9,7 @@ import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/engine.ts';
 import type { MemoryProgram } from '../engines/memory/program.ts';
 import { systemClock } from '../system/clock.ts';
+import { programsOnDisk } from '../system/started-programs.ts';
 import { runContainer, startSessions } from './_agent.ts';
 
 /** Sessions from a user's socket through the controller's sockets to a program, which is in memory. */
@@ -190,6 +194,59 @@ describe('an exec session', () => {
     expect((await user.closed).code).toBe(1000);
     expect(user.seen.filter((one) => one.startsWith('CONTROL'))).toHaveLength(1);
   }, 60_000);
+
+  test('goes on when the clock of the machine jumps, also with another connection', async () => {
+    const clock = { ...systemClock(), wall: () => Date.now() + skew };
+    let skew = 0;
+    await using agent = await startSessions(stack, { ...options(), clock });
+    const [user, log] = [await exec(), await logs()];
+    const started = await program();
+    for (const jump of [3_600_000, -3_600_000]) {
+      skew = jump;
+      agent.link.cut();
+      await until('both to be connected again', () => {
+        const count = (words: string) => [...user.seen, ...log.seen].filter((one) => one.endsWith(words)).length;
+        return count('Connected again.') + count('connected again') >= (jump > 0 ? 2 : 4);
+      });
+      started.print(`output ${jump}`);
+      engine.logOf(container).print(`line ${jump}`);
+      await user.until(`STDOUT output ${jump}`);
+      await log.until(`LOG_LINE line ${jump}`);
+    }
+    expect(started.hasEnded).toBe(false);
+    expect(log.seen.filter((one) => one.startsWith('LOG_LINE line'))).toHaveLength(2);
+  });
+
+  test('whose agent was killed ends when the agent is back, and so does its program', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-programs-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const programs = programsOnDisk(join(folder, 'programs'));
+    await using killed = await startSessions(stack, { ...options(), programs });
+    const user = await exec();
+    const started = await program();
+    expect(programs.left()).toEqual([{ container, id: '1' }]);
+    killed.link.close();
+    const { endProgram } = engine;
+    engine.endProgram = async () => {
+      engine.endProgram = endProgram;
+      throw new Error('the engine does not answer');
+    };
+    await using _next = await startSessions(stack, { ...options(), programs });
+    await user.until('CLOSE the agent was started again, and what ran in this session has ended');
+    await until('the end of the program', () => started.hasEnded);
+    await until('that it is forgotten', () => programs.left().length === 0);
+  });
+
+  test('leaves nothing to a next process of the agent when its program has ended', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-programs-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const programs = programsOnDisk(folder);
+    await using _agent = await startSessions(stack, { ...options(), programs });
+    const user = await exec();
+    (await program()).exit(0);
+    await user.closed;
+    expect(programs.left()).toEqual([]);
+  });
 
   test('ends with the agent, and says so', async () => {
     const agent = await startSessions(stack, options());

@@ -2,8 +2,8 @@ import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import { execSessionsSchema, logSessionsSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
-import { pause } from '../domain/clock.ts';
-import type { LogLine, LogOptions } from '../domain/engine.ts';
+import { type Clock, pause } from '../domain/clock.ts';
+import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
 import { errorText } from '../system/log.ts';
 import { containerLog } from './container-log.ts';
@@ -107,6 +107,7 @@ export class Sessions {
   /** Serves sessions until the signal fires, and ends them all then. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#deps;
+    const former = this.#endFormer(signal);
     let failures = 0;
     while (!signal.aborted) {
       await this.#due(signal);
@@ -126,13 +127,37 @@ export class Sessions {
     }
     this.#hasStopped = true;
     const left = [...Array.from(this.#entries.values(), ({ run }) => run), ...this.#local];
-    const done = Promise.all(left.map((run) => run.done));
+    const done = Promise.all([former, ...left.map((run) => run.done)]);
     for (const run of left) run.refuse(STOPPING);
-    await Promise.race([done, clock.sleep(FAREWELL)]);
+    await atMost(clock, FAREWELL, done);
     for (const run of left) run.connection.end();
-    await Promise.race([done, clock.sleep(FAREWELL)]);
+    await atMost(clock, FAREWELL, done);
     for (const run of left) run.connection.drop();
-    await done;
+    // A program that an engine does not end by then is ended by the next process of the agent.
+    await atMost(clock, 2 * FAREWELL, done);
+  }
+
+  /** Ends the programs whose sessions ended with an earlier process of the agent, once the engine answers. */
+  async #endFormer(signal: AbortSignal): Promise<void> {
+    const { engine, programs, clock, random, log } = this.#deps;
+    let left: StartedProgram[] | undefined;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        left ??= programs?.left() ?? [];
+        const [program] = left;
+        if (!program) return;
+        await engine.endProgram(program);
+        programs?.remove(program);
+        left.shift();
+        failures = 0;
+        log.info('A program of a former session is over', { ...program });
+      } catch (error) {
+        failures += 1;
+        if (failures === 1) log.warn('A program of a former session cannot be ended', { error: errorText(error) });
+        left?.push(...left.splice(0, 1));
+        await pause(clock, delayAfterLoss(failures, random), signal);
+      }
+    }
   }
 
   /** Resolves when the list is to be read. */
@@ -222,6 +247,12 @@ export class Sessions {
     };
     run.done.then(() => ended(), ended);
   }
+}
+
+async function atMost(clock: Clock, milliseconds: number, what: Promise<unknown>): Promise<void> {
+  const waited = new AbortController();
+  await Promise.race([what, pause(clock, milliseconds, waited.signal)]);
+  waited.abort();
 }
 
 /** Only an agent that has sessions loads what they need. */

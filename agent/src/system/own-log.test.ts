@@ -61,6 +61,23 @@ test('following shows each line once, whether it stood in a file or came later',
   expect((await next).done).toBe(true);
 });
 
+test('following goes on while the files are rotated and removed, each line once', async () => {
+  const { sink, log } = start();
+  const words = Array.from({ length: 20 }, (_, at) => `line ${at}`);
+  log.info('before');
+  const stop = new AbortController();
+  const lines = ownLogReader(sink, folder)({ tail: 10, follow: true }, stop.signal);
+  const seen = [messageOf((await lines.next()).value)];
+  for (const word of words) {
+    log.info(word);
+    seen.push(messageOf((await lines.next()).value));
+  }
+  stop.abort();
+  expect(seen).toEqual(['before', ...words]);
+  // The first ones are in no file any more.
+  expect(await read({ tail: 100 }, folder, sink)).not.toContain('line 0');
+});
+
 test('each line has the time at which it was written, whether it stood in a file, in memory, or came later', async () => {
   const { sink, log } = start();
   log.info('before');

@@ -14,6 +14,7 @@ import {
   type LogOptions,
   type OtherAgentContainer,
   type PullRequest,
+  type StartedProgram,
 } from '../../domain/engine.ts';
 import { NETWORK_NAME } from '../../domain/names.ts';
 import { isPinned, parseReference, standIn } from '../../domain/reference.ts';
@@ -31,7 +32,7 @@ import { type CallOptions, compareVersions, DockerApi, readText } from './api.ts
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { errorOf } from './errors.ts';
-import { startExec } from './exec.ts';
+import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { followLog } from './follow-log.ts';
 import { readLogFrames } from './log-frames.ts';
@@ -368,6 +369,10 @@ export class DockerEngine implements Engine {
 
   exec(id: string, options: ExecOptions, signal?: AbortSignal): Promise<ExecProcess> {
     return startExec(this.#api, id, options, signal);
+  }
+
+  endProgram(program: StartedProgram): Promise<void> {
+    return endExec(this.#api, program);
   }
 
   async *events(signal: AbortSignal): AsyncGenerator<EngineEvent> {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EngineError, type ExecOptions, type ExecProcess } from '../../domain/engine.ts';
+import { EngineError, type ExecOptions, type ExecProcess, type StartedProgram } from '../../domain/engine.ts';
 import { endProgram } from '../../system/process-session.ts';
 import type { InspectAnswer } from './answers.ts';
 import type { DockerApi } from './api.ts';
@@ -26,17 +26,17 @@ const END_OF_TRANSMISSION = '\x04';
 export async function startExec(
   api: DockerApi,
   container: string,
-  { command, tty, env = [] }: ExecOptions,
+  { command, tty, env = [], made: announce }: ExecOptions,
   signal?: AbortSignal,
 ): Promise<ExecProcess> {
   const made = { AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: tty, Cmd: command, Env: env };
   const { Id: id } = await api.call<{ Id: string }>('POST', `/containers/${container}/exec`, { body: made, signal });
+  announce?.({ container, id });
   const body = { Detach: false, Tty: tty };
   const { socket, head } = await api.upgrade('POST', `/exec/${id}/start`, { body, signal });
   // Errors are those of whoever reads or writes; without a listener they would end the process.
   socket.on('error', () => {});
   if (head.length > 0) socket.unshift(head);
-  const inspect = () => api.call<ExecAnswer | undefined>('GET', `/exec/${id}/json`, { tolerate: [404] });
   return {
     output: () => (tty ? terminalOutput(socket) : readExecFrames(piecesOf(socket))),
     async write(data) {
@@ -60,7 +60,7 @@ export async function startExec(
     },
     async exitCode() {
       for (let waited = 0; waited < NOTICED; waited += LOOK_EVERY) {
-        const answer = await inspect();
+        const answer = await inspect(api, id);
         if (!answer?.Running) return answer?.ExitCode ?? undefined;
         await sleep(LOOK_EVERY);
       }
@@ -68,19 +68,29 @@ export async function startExec(
     },
     async end() {
       try {
-        const answer = await inspect();
-        if (!answer?.Running || !answer.Pid) return;
-        const { State } = await api.call<InspectAnswer>('GET', `/containers/${container}/json`);
-        await endProgram(answer.Pid, State.Pid);
-      } catch (error) {
-        // The container is gone, and the program with it.
-        if (!(error instanceof EngineError && error.code === 'NotFound')) throw error;
+        await endExec(api, { container, id });
       } finally {
         socket.destroy();
       }
     },
   };
 }
+
+/** Ends a program, and what it has started. */
+export async function endExec(api: DockerApi, { container, id }: StartedProgram): Promise<void> {
+  try {
+    const answer = await inspect(api, id);
+    if (!answer?.Running || !answer.Pid) return;
+    const { State } = await api.call<InspectAnswer>('GET', `/containers/${container}/json`);
+    await endProgram(answer.Pid, State.Pid);
+  } catch (error) {
+    // The container is gone, and the program with it.
+    if (!(error instanceof EngineError && error.code === 'NotFound')) throw error;
+  }
+}
+
+const inspect = (api: DockerApi, id: string) =>
+  api.call<ExecAnswer | undefined>('GET', `/exec/${id}/json`, { tolerate: [404] });
 
 const isEarly = (error: unknown) =>
   error instanceof EngineError && error.code !== 'Unavailable' && error.code !== 'NotFound';

@@ -13,6 +13,7 @@ import {
   type LogOptions,
   type OtherAgentContainer,
   type PullRequest,
+  type StartedProgram,
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
 import { MemoryLog } from './log.ts';
@@ -250,9 +251,13 @@ export class MemoryEngine implements Engine {
     return this.#act('exec', id, () => {
       if (this.#get(id).state !== 'running') throw new EngineError('Conflict', `container ${id} does not run`);
       const program = new MemoryProgram(id, options);
-      this.programs.push(program);
+      options.made?.({ container: id, id: String(this.programs.push(program)) });
       return program;
     });
+  }
+
+  async endProgram({ id }: StartedProgram): Promise<void> {
+    await this.#act('endProgram', id, () => this.programs[Number(id) - 1]?.end());
   }
 
   async *events(signal: AbortSignal): AsyncIterable<EngineEvent> {
