@@ -36,6 +36,12 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
   },
   {
+    name: 'session-engines',
+    about:
+      'sessions whose container is started again or whose engine is killed, and a log that is rotated, on docker and podman',
+    command: tests('engine', 'agent/src/sessions', 'agent/src/engines/contract.engine.test.ts'),
+  },
+  {
     name: 'agent-updates',
     about: 'an update of the agent killed before each change of the disk',
     command: tests('unit', 'agent/src/update/updater.test.ts'),

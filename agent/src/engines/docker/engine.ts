@@ -31,6 +31,7 @@ import {
 import { type CallOptions, compareVersions, DockerApi, readText } from './api.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
+import { eachOnce } from './each-once.ts';
 import { errorOf } from './errors.ts';
 import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
@@ -357,7 +358,8 @@ export class DockerEngine implements Engine {
   async *logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
     const read = (asked: LogOptions, stop?: AbortSignal) =>
       this.#readLog(id, asked, stop && signal ? AbortSignal.any([stop, signal]) : (stop ?? signal));
-    yield* options.follow && this.#dialect.losesLines ? followLog(read, options) : read(options);
+    if (!options.follow) yield* read(options);
+    else yield* this.#dialect.losesLines ? followLog(read, options) : eachOnce(read(options));
   }
 
   async *#readLog(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {

@@ -1,0 +1,103 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
+import { callEngine } from '../../../hack/engine-api.ts';
+import { pushImage } from '../../../hack/image.ts';
+import { shellImage } from '../../../hack/shell-image.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { startStack } from '../../../src/sessions/_stack.ts';
+import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
+import type { Container } from '../domain/container.ts';
+import type { EngineKind } from '../domain/engine.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { ownLimits } from '../system/machine.ts';
+import { startSessions } from './_agent.ts';
+
+/** What a terminal and a log see when their container is started again, or the engine is killed. With SKERRY_NIGHTLY. */
+
+const image = `${new URL(inject('registryUrl')).host}/sessions/shell:1`;
+const SLOW = 60_000;
+
+const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
+
+for (const { kind } of inject('engines')) describe.runIf(NIGHTLY)(kind, () => faults(kind));
+
+function faults(kind: EngineKind): void {
+  const started = new AsyncDisposableStack();
+  let own: PrivateEngine;
+  let engine: DockerEngine;
+  let id: string;
+  let container: Container | undefined;
+  let stack: Awaited<ReturnType<typeof startStack>>;
+  const look = async () => {
+    container = await findContainer(engine, id).catch(() => undefined);
+    return container;
+  };
+
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-session-faults-'));
+    await pushImage(inject('registryUrl'), 'sessions/shell', '1', shellImage());
+    own = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
+    started.defer(async () => {
+      await own.stop();
+      removeEngineData(join(folder, 'engine'));
+      rmSync(folder, { recursive: true, force: true });
+    });
+    engine = new DockerEngine({ url: own.url, instance: INSTANCE });
+    const facts = await engine.connect();
+    await engine.ensureNetwork();
+    await engine.pull({ reference: image, platform: '' });
+    stack = started.use(await startStack());
+    const commands = ['/bin/sh', '-c', 'echo begun; exec sleep 3600'];
+    const view = { uuid: stack.web, imageId: image, commands };
+    ({ id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view })));
+    started.defer(() => cleanUp(engine));
+    await engine.start(id);
+    await look();
+    started.use(await startSessions(stack, { engine, container: () => container }));
+    const looking = setInterval(() => void look(), 500);
+    started.defer(() => clearInterval(looking));
+  }, 120_000);
+  afterAll(() => started.disposeAsync(), 60_000);
+
+  async function terminal() {
+    const user = await stack.user(`/microservices/exec/${stack.web}?command=cat&tty=false`);
+    await user.until('STDERR Connected', SLOW);
+    user.send(T.STDIN, 'typed\n');
+    await user.until('STDOUT typed', SLOW);
+    return user;
+  }
+
+  test('a terminal ends with the run of its container, in words; a followed log goes on with the next run', async () => {
+    const [user, log] = [await terminal(), await stack.user(`/microservices/${stack.web}/logs`)];
+    await log.until('LOG_LINE begun', SLOW);
+    await callEngine(own.url, 'POST', `/containers/${id}/restart?t=0`);
+    expect((await user.closed).code).toBe(1000);
+    expect(user.seen.at(-1)).toMatch(/^CLOSE /);
+    await until('the line of the next run', () => log.seen.filter((one) => one === 'LOG_LINE begun').length === 2);
+    (await terminal()).ws.close();
+    log.ws.close();
+  }, 180_000);
+
+  test('a terminal ends with its engine, in words and without an exit code of its own; a followed log goes on', async () => {
+    const [user, log] = [await terminal(), await stack.user(`/microservices/${stack.web}/logs?tail=1`)];
+    await log.until('LOG_LINE begun', SLOW);
+    await own.kill();
+    expect((await user.closed).code).toBe(1000);
+    expect(user.seen.at(-1)).toMatch(/^CLOSE /);
+    expect(user.seen.join()).not.toContain('"exitCode":0');
+    await own.start();
+    await engine.connect();
+    if ((await look())?.state !== 'running') await engine.start(id);
+    await look();
+    (await terminal()).ws.close();
+    // A container that ran on writes no further line.
+    const begun = log.seen.filter((one) => one === 'LOG_LINE begun').length;
+    expect(begun).toBeLessThanOrEqual(2);
+    expect(log.ws.readyState).toBe(log.ws.OPEN);
+    log.ws.close();
+  }, 180_000);
+}
