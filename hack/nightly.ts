@@ -36,6 +36,12 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
   },
   {
+    name: 'sessions',
+    about:
+      'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
+    command: tests('e2e', 'e2e/sessions.test.ts'),
+  },
+  {
     name: 'session-engines',
     about:
       'sessions whose container is started again or whose engine is killed, and a log that is rotated, on docker and podman',
