@@ -23,8 +23,7 @@ export const MISSES: Readonly<Record<string, string>> = {
     'The list is read right after thirty creates and edits, while what the controller writes about them still arrives; see `listing` for one at rest.',
   'growth.backP99':
     'All of them return within a second: each asks for its whole state and reports all that it runs, and the polls of the others wait behind these requests; the writes themselves yield to polls.',
-  'pull.throughput':
-    'It is what a link of one gigabit carries. Of the time a quarter is garbage collection, because an agent runs with the smallest young generation, which keeps it small at rest; a third waits for the disk.',
+  'pull.throughput': 'It is what a link of one gigabit carries. A third of the time waits for the disk.',
   'pull.cpu': 'See the row above.',
   'reads.applications.p99': TEXT_OF_LISTS,
   'reads.applications.cpu': TEXT_OF_LISTS,
@@ -40,5 +39,4 @@ export const MISSES: Readonly<Record<string, string>> = {
 /** Budgets that no benchmark measures, and the reason. */
 export const NOT_MEASURED: readonly (readonly [what: string, why: string])[] = [
   ['reconnect storm of 10,000 agents', 'not tried; the largest is 1,000, with --long'],
-  ['exec pairing; sockets per replica', 'not measured yet'],
 ];

@@ -160,11 +160,13 @@ export async function measureSlow(
       most.controller = Math.max(most.controller, rss(pids.controller));
       most.agent = Math.max(most.agent, rss(pids.agent));
     }
+    // While it is closed, what was on its way still comes.
+    const kibPerSecond = received / 1024 / seconds;
     await user.close();
     return {
       controller: most.controller - before.controller,
       agent: most.agent - before.agent,
-      kibPerSecond: received / 1024 / seconds,
+      kibPerSecond,
     };
   } finally {
     changed.change(undefined);
