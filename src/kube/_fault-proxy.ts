@@ -67,6 +67,7 @@ export async function startFaultProxy(kubeconfig: string | KubeConfig): Promise<
   const sockets = new Set<Socket>();
   let thawed = Promise.withResolvers<void>();
   thawed.resolve();
+  let isFrozen = false;
 
   const front = createServer({ keepAliveTimeout: 60_000 }, (incoming, outgoing) => void handle(incoming, outgoing));
   front.on('connection', (socket) => {
@@ -188,9 +189,15 @@ export async function startFaultProxy(kubeconfig: string | KubeConfig): Promise<
       for (const socket of sockets) socket.resetAndDestroy();
     },
     freeze() {
+      // What waits already would wait for ever on a promise that another has taken the place of.
+      if (isFrozen) return;
+      isFrozen = true;
       thawed = Promise.withResolvers<void>();
     },
-    thaw: () => thawed.resolve(),
+    thaw() {
+      isFrozen = false;
+      thawed.resolve();
+    },
     async [Symbol.asyncDispose]() {
       thawed.resolve();
       for (const socket of sockets) socket.destroy();
