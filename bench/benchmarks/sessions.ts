@@ -92,7 +92,7 @@ async function measureNear(context: Context, stack: Stack) {
     return { echo, output: await timeOutput(stack, shell, mebibytes * 2 ** 20) };
   });
   await waitForAgent(stack, shell.uuid);
-  const seconds = by(context, { short: 5, usual: 60, long: 600 });
+  const seconds = by(context, { short: 5, usual: 30, long: 600 });
   log('Endless output over 1 Mbit/s');
   const fromAgent = await measureSlow(stack, shell, 'agent', SLOW, seconds);
   await waitForAgent(stack, shell.uuid);
@@ -100,7 +100,7 @@ async function measureNear(context: Context, stack: Stack) {
   log('Pairing over a slow link');
   edge.traffic.change(FAR);
   await waitForAgent(stack, shell.uuid);
-  const count = by(context, { short: 5, usual: 30, long: 200 });
+  const count = by(context, { short: 5, usual: 20, long: 200 });
   const far: number[] = [];
   for (let i = 0; i < count; i++) {
     // Until the agent has done with the former terminal, and waits in a long poll again.
