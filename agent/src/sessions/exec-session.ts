@@ -7,6 +7,7 @@ import type { Listed } from './decide.ts';
 import { ProgramRecord } from './program-record.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 
+type Size = { cols: number; rows: number };
 type ExecSession = Extract<Listed, { kind: 'exec' }>;
 
 /** Input that may wait for a program that does not read, before reading from the controller stops. */
@@ -35,6 +36,8 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   let waiting = 0;
   let hasInput = false;
   const record = new ProgramRecord(session.id, context);
+  /** the size of the window that was asked for last, until the engine has it */
+  let next: Size | undefined;
 
   const connection = new SessionConnection({
     ...{ kind: 'exec', clock, random },
@@ -56,11 +59,21 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
     if (!control) return;
     if ('close' in control) connection.end();
     if ('stdinClosed' in control) inTurn((process) => process.closeStdin());
-    if ('resize' in control) {
-      const { cols, rows } = control.resize;
-      // Not in turn: a program that does not read has a window, too.
-      void program.promise.then((process) => process.resize(cols, rows)).catch(() => {});
+    // Not in turn: a program that does not read has a window, too.
+    if ('resize' in control) void resize(control.resize);
+  }
+
+  /** One size after the other, since the engine may carry out two requests in any order; the last one counts. */
+  async function resize(to: Size): Promise<void> {
+    const isUnderWay = next !== undefined;
+    next = to;
+    if (isUnderWay) return;
+    for (let size = to; ; size = next) {
+      const { cols, rows } = size;
+      await program.promise.then((process) => process.resize(cols, rows)).catch(() => {});
+      if (next === size) break;
     }
+    next = undefined;
   }
 
   function take(data: Uint8Array): void {

@@ -258,6 +258,28 @@ describe('an exec session', () => {
   });
 });
 
+test('of sizes that follow each other within a moment the engine gets the last one last', async () => {
+  await using _agent = await startSessions(stack, options());
+  const user = await exec('?command=sh&tty=true');
+  const started = await program();
+  const released = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  const set: string[] = [];
+  started.resize = async (columns, rows) => {
+    asked.push(`${columns}x${rows}`);
+    // As an engine that is busy with the first request when the others come.
+    if (asked.length === 1) await released.promise;
+    set.push(`${columns}x${rows}`);
+  };
+  for (const cols of [100, 110, 120]) user.send(T.CONTROL, JSON.stringify({ resize: { cols, rows: 50 } }));
+  user.send(T.STDIN, 'x');
+  await until('what came behind the sizes', () => started.written.length > 0);
+  expect(asked).toEqual(['100x50']);
+  released.resolve();
+  await until('the last size', () => set.includes('120x50'));
+  expect(set.at(-1)).toBe('120x50');
+});
+
 describe('a log session', () => {
   const linesOf = (user: Awaited<ReturnType<typeof logs>>) =>
     user.frames.flatMap(({ type, notice, data }) =>
