@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=1 --optimize-for-size
+#!/usr/bin/env -S node --max-semi-space-size=1
 'use strict';
 require('./node-version.cjs').demand('skerry-agent');
 import('../agent/src/main.ts');

@@ -48,7 +48,7 @@ test('Node for armv7 starts by any link with its own loader and libraries, and f
   const node = join(folder, 'current/node');
   const lib = join(release, 'lib');
   const said = execFileSync(node, ['--flag', 'two words'], { encoding: 'utf8' }).split('\n');
-  const given = ['--library-path', lib, '--argv0', node, join(lib, 'node'), '--flag', 'two words'];
+  const given = ['--library-path', lib, '--argv0', node, join(lib, 'node'), '--use-bundled-ca', '--flag', 'two words'];
   expect(said).toEqual([join(lib, LOADER), ...given, 'a part']);
 });
 

@@ -46,11 +46,11 @@ const DESCRIPTOR = 9;
  * descriptor in its children.
  */
 export const STARTER = `#!/bin/sh
-# Starts Node with the libraries in lib, whatever libraries this machine has.
+# Starts Node with the libraries in lib, whatever libraries this machine has, and with the authorities that it brings along, as elsewhere.
 here=$(readlink -f "$0")
 lib=\${here%/*}/lib
 exec ${DESCRIPTOR}<"$lib"
-exec "$lib/${LOADER}" --library-path "$lib" --argv0 "$0" "$lib/node" "$@"
+exec "$lib/${LOADER}" --library-path "$lib" --argv0 "$0" "$lib/node" --use-bundled-ca "$@"
 `;
 
 interface Armv7Node {

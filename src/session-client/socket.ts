@@ -8,6 +8,8 @@ import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
 export interface Socket {
   /** Resolves once there is room for more. What is sent over a closed one is lost. */
   send(frame: Frame): Promise<void>;
+  /** whether what is sent now can arrive */
+  readonly isOpen: boolean;
   /** Stops reading: the other side stops sending in turn. */
   pause(): void;
   resume(): void;
@@ -163,8 +165,8 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   };
   // A connection over which nothing has come for long is dead, though nothing says so.
   const watch = setInterval(() => {
-    // It was closed by the other side, or because of what came from it.
-    if (ws.readyState === ws.CLOSING && !closing) terminateLater(SESSION_TIMES.linger);
+    // It was closed by the other side, or because of what came from it: what waits here is read no more.
+    if (ws.readyState === ws.CLOSING && !closing) terminateLater(SESSION_TIMES.close);
     if (ws.readyState !== ws.OPEN) return;
     // While reading is stopped, pings arrive unread, and the other side would take this one for dead.
     if (isPaused) return ws.pong();
@@ -215,6 +217,9 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   });
 
   return {
+    get isOpen() {
+      return ws.readyState === ws.OPEN;
+    },
     send(frame) {
       if (ws.readyState !== ws.OPEN) return Promise.resolve();
       ws.send(encodeFrame(frame), { binary: true }, () => {

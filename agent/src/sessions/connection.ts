@@ -54,6 +54,11 @@ export class SessionConnection {
     return this.#over.signal;
   }
 
+  /** It only says its last, such as why it is refused. */
+  get isEnding(): boolean {
+    return this.#last.length > 0;
+  }
+
   get connectedAt(): number | undefined {
     return this.#connectedAt;
   }
@@ -84,7 +89,8 @@ export class SessionConnection {
   /** Sends a frame as soon as there is a connection, and resolves once there is room for more. */
   async send(frame: Frame): Promise<void> {
     while (!this.over.aborted) {
-      if (this.#socket && this.#isReady) return this.#socket.send(frame);
+      // One that the other side has closed takes nothing any more: the next one does.
+      if (this.#isReady && this.#socket?.isOpen) return this.#socket.send(frame);
       await this.#changed.promise;
     }
   }

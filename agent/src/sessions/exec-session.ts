@@ -97,6 +97,8 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
     const first = await Promise.race([begun.promise, aborted(connection.over)]);
     if (!first) return;
     if (first.refusal) return connection.finish([frame(FRAME_TYPES.CLOSE, first.refusal)]);
+    // It was refused after it had begun to connect.
+    if (connection.isEnding) return;
     let process: ExecProcess;
     try {
       const container = context.containerOf(session.microservice);

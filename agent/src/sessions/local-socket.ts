@@ -34,6 +34,9 @@ export function localSocket(
   queueMicrotask(() => listener.frame(activation));
   return {
     ...socket,
+    get isOpen() {
+      return socket.isOpen;
+    },
     send(frame) {
       const sent = socket.send(frame);
       if (frame.type === FRAME_TYPES.CLOSE) socket.close();

@@ -38,7 +38,7 @@ export function runLog(session: LogSession, refusal: string | undefined, context
 
   async function work(): Promise<void> {
     const { resumed } = await begun.promise;
-    if (connection.over.aborted) return;
+    if (connection.over.aborted || connection.isEnding) return;
     if (refusal) return connection.finish(lastFrames(refusal));
     try {
       // Which lines an earlier process of the agent has sent is not known: only what comes from now on is certain to be new.

@@ -201,6 +201,9 @@ describe('an exec session', () => {
     await using agent = await startSessions(stack, { ...options(), clock });
     const [user, log] = [await exec(), await logs()];
     const started = await program();
+    // A session that is not connected yet does not connect again.
+    engine.logOf(container).print('begun');
+    await log.until('LOG_LINE begun');
     for (const jump of [3_600_000, -3_600_000]) {
       skew = jump;
       agent.link.cut();

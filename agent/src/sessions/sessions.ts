@@ -140,10 +140,15 @@ export class Sessions {
   /** Ends the programs whose sessions ended with an earlier process of the agent, once the engine answers. */
   async #endFormer(signal: AbortSignal): Promise<void> {
     const { engine, programs, clock, random, log } = this.#deps;
-    let left: StartedProgram[] | undefined;
+    let left: StartedProgram[];
+    try {
+      left = programs?.left() ?? [];
+    } catch (error) {
+      // Read later, they would be among those that run now: the next process of the agent looks again.
+      return log.warn('The programs of former sessions cannot be read', { error: errorText(error) });
+    }
     for (let failures = 0; !signal.aborted; ) {
       try {
-        left ??= programs?.left() ?? [];
         const [program] = left;
         if (!program) return;
         await engine.endProgram(program);
@@ -154,7 +159,7 @@ export class Sessions {
       } catch (error) {
         failures += 1;
         if (failures === 1) log.warn('A program of a former session cannot be ended', { error: errorText(error) });
-        left?.push(...left.splice(0, 1));
+        left.push(...left.splice(0, 1));
         await pause(clock, delayAfterLoss(failures, random), signal);
       }
     }
