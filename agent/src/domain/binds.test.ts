@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
 import { mountedPlaces, readText } from '../system/disk.ts';
@@ -93,11 +94,14 @@ test('bindConflict resolves all paths in one call, however many containers there
 test.runIf(process.platform === 'linux')(
   'the mounts of a process that has just ended are read as none, without an error',
   async () => {
-    // Its parent became another program, which does not reap its children.
-    const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    // It ends when its parent has become another program, which does not reap its children.
+    const script = 'cat <&3 & echo $!; exec sleep 60';
+    const parent = spawn('sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore', 'pipe'] });
     try {
-      const [output] = (await once(parent.stdout, 'data')) as [Buffer];
+      const [output] = (await once(parent.stdout as Readable, 'data')) as [Buffer];
       const pid = Number(output);
+      await until('the other program', () => readText(`/proc/${parent.pid}/comm`)?.trim() === 'sleep');
+      (parent.stdio[3] as Writable).end();
       await until('a zombie', () => readText(`/proc/${pid}/stat`)?.includes(') Z '));
       expect(mountedPlaces(pid)).toEqual([]);
     } finally {
