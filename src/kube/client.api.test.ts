@@ -116,6 +116,17 @@ describe('a call', () => {
     await expect(small.get(CONFIG_MAPS, ref('a'))).rejects.toMatchObject({ code: 'too-large' });
   });
 
+  test('reads a list whose pages exceed the maximum length in smaller pages', async () => {
+    for (const name of ['a', 'b', 'c', 'd', 'e'])
+      await fixture.client.create(CONFIG_MAPS, churnObject(fixture, name, { text: 'x'.repeat(30_000) }));
+    const small = connect(() => proxy.config(), { maxPageBytes: 50_000 });
+    const { items } = await small.list(CONFIG_MAPS, { namespace: fixture.namespace, limit: 4 });
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(['a', 'b', 'c', 'd', 'e']));
+    await expect(
+      connect(() => proxy.config(), { maxPageBytes: 10_000 }).list(CONFIG_MAPS, { namespace: fixture.namespace }),
+    ).rejects.toMatchObject({ code: 'too-large' });
+  });
+
   test('for an object that does not exist rejects with get and resolves with undefined with find', async () => {
     await expect(client.get(CONFIG_MAPS, ref('a'))).rejects.toSatisfy(isNotFound);
     expect(await client.find(CONFIG_MAPS, ref('a'))).toBeUndefined();

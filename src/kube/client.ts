@@ -3,6 +3,7 @@ import { isNotFound, type StatusBody } from './api-error.ts';
 import { type Call, type CallContext, type CallOptions, performCall } from './call.ts';
 import type { Metrics } from './dependencies.ts';
 import { isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
+import { createPageSize, PAGE_SIZE } from './page-size.ts';
 import { pathOf, type Query, withQuery } from './path.ts';
 import { typed } from './response.ts';
 import { createTransport } from './transport.ts';
@@ -78,6 +79,8 @@ export interface KubeClientOptions {
   connections?: number;
   /** Maximum length of a response; it is checked while the response is received. */
   maxResponseBytes?: number;
+  /** Maximum length of a page of a list that is requested with a limit: while it is read it takes four times as much memory. */
+  maxPageBytes?: number;
   /** Maximum length of one line of a watch. */
   maxLineBytes?: number;
 }
@@ -100,7 +103,10 @@ export interface KubeClient extends AsyncDisposable {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>;
   /** Like `get`, but resolves with undefined when the object does not exist. */
   find<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T | undefined>;
-  /** All pages as one array, consistent as of `resourceVersion`. Throws an `isExpired` error when paging took too long. */
+  /**
+   * All pages as one array, consistent as of `resourceVersion`. Throws an `isExpired` error when paging took too long. Pages
+   * that are too large are requested again with fewer objects.
+   */
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ListPage<T>>;
   listPages<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): AsyncIterable<ListPage<T>>;
   listPage<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ListPage<T>>;
@@ -128,7 +134,6 @@ export interface KubeClient extends AsyncDisposable {
 }
 
 const LIST_MS = 60_000;
-const PAGE_SIZE = 500;
 
 const PATCH_TYPES: Record<Patch['type'], string> = {
   merge: 'application/merge-patch+json',
@@ -147,6 +152,7 @@ export function createClient(options: KubeClientOptions): KubeClient {
     observers: new Map(),
     metrics: options.metrics ?? {},
     maxResponseBytes: options.maxResponseBytes ?? 256 * 2 ** 20,
+    maxPageBytes: Math.min(options.maxPageBytes ?? 32 * 2 ** 20, options.maxResponseBytes ?? Number.POSITIVE_INFINITY),
     maxLineBytes: options.maxLineBytes ?? 16 * 2 ** 20,
     mayWrite: () => true,
   });
@@ -154,12 +160,14 @@ export function createClient(options: KubeClientOptions): KubeClient {
 
 interface Core extends CallContext, WatchContext {
   observers: Map<string, Set<WriteObserver<KubeObject>>>;
+  maxPageBytes: number;
 }
 
 /** The function is long because it has all methods of the client, and writes share the observers. */
 function clientOver(core: Core): KubeClient {
   const { transport, observers } = core;
   const perform = (call: Call, options: CallOptions) => performCall(core, call, options);
+  const paging: CallContext = { ...core, maxResponseBytes: core.maxPageBytes };
 
   const observersOf = <T extends KubeObject>(resource: Resource<T>) =>
     [...(observers.get(nameOf(resource)) ?? [])] as WriteObserver<T>[];
@@ -220,7 +228,8 @@ function clientOver(core: Core): KubeClient {
         limit: options.limit === 0 ? undefined : (options.limit ?? PAGE_SIZE),
         continue: options.continueToken,
       });
-      const body = (await perform(
+      const body = (await performCall(
+        options.limit === 0 ? core : paging,
         { verb: 'list', resource: nameOf(resource), method: 'GET', path, repeatable: true },
         { timeoutMs: LIST_MS, ...options },
       )) as { items?: T[] | null; metadata: { resourceVersion: string; continue?: string } };
@@ -232,13 +241,23 @@ function clientOver(core: Core): KubeClient {
       return page;
     },
 
-    async *listPages(resource, options = {}) {
+    async *listPages<T extends KubeObject>(resource: Resource<T>, options: ListOptions = {}) {
+      const size = createPageSize(options.limit);
       let continueToken = options.continueToken;
-      do {
-        const page = await client.listPage(resource, { ...options, ...(continueToken ? { continueToken } : {}) });
+      let isComplete = false;
+      while (!isComplete) {
+        let page: ListPage<T>;
+        try {
+          const { limit } = size;
+          page = await client.listPage(resource, { ...options, limit, ...(continueToken ? { continueToken } : {}) });
+        } catch (error) {
+          if (size.shrink(error)) continue;
+          throw error;
+        }
         continueToken = page.continueToken;
+        isComplete = !continueToken;
         yield page;
-      } while (continueToken);
+      }
     },
 
     async list<T extends KubeObject>(resource: Resource<T>, options: ListOptions = {}) {

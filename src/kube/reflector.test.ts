@@ -107,7 +107,7 @@ function closing(error: unknown, ...events: WatchEvent<ConfigMap>[]): Watching {
 function makeReflector(
   watches: Watching[],
   options: Partial<ReflectorOptions<ConfigMap>> = {},
-  pages: (() => ListPage<ConfigMap>)[] = [],
+  pages: ((options: ListOptions) => ListPage<ConfigMap>)[] = [],
 ) {
   const clock: VirtualClock = createVirtualClock();
   const calls: { at: number; options: WatchOptions }[] = [];
@@ -123,7 +123,7 @@ function makeReflector(
       lists.push(listOptions);
       const page = pages[Math.min(lists.length, pages.length) - 1];
       if (!page) throw new Error('no list expected');
-      return page();
+      return page(listOptions);
     },
   };
   const reflector = startReflector({ client: client as never, store, clock, random: () => 0, ...options });
@@ -405,6 +405,43 @@ describe('the reflector', () => {
     );
     await clock.advance(1_000);
     expect(lists.map((list) => list.limit)).toEqual([7, 7, 7, 0]);
+  });
+
+  /** A server with 8 objects, whose pages of more than `most` exceed the client's limit. */
+  const crowded = (most: number) => (options: ListOptions) => {
+    const { limit = 0, continueToken = '0' } = options;
+    if (limit > most) throw new TransportError('too-large', 'a response exceeds 32 bytes');
+    const [begin, end] = [Number(continueToken), Math.min(8, Number(continueToken) + limit)];
+    const items = Array.from({ length: end - begin }, (_, i) => makeConfigMap(`object-${begin + i}`, 1));
+    return { items, resourceVersion: '10', ...(end < 8 && { continueToken: String(end) }) };
+  };
+
+  test('halves the pages of a list that are too large, continues with the same page, and grows the pages of later lists', async () => {
+    const { clock, lists, store } = makeReflector(
+      [closing(apiError(410, 'Expired')), open()],
+      { lists: 'pages', pageSize: 8 },
+      [...Array(6).fill(crowded(2)), crowded(8)],
+    );
+    await clock.advance(1_000);
+    expect(store.size).toBe(8);
+    expect(lists.map(({ limit, continueToken = '' }) => `${limit} ${continueToken}`.trim())).toEqual([
+      ...['8', '4', '2', '2 2', '2 4', '2 6'],
+      ...['4', '4 4'],
+    ]);
+  });
+
+  test('is synchronized although only pages of one object can be read', async () => {
+    const { clock, store } = makeReflector([open()], { lists: 'pages', pageSize: 500 }, [crowded(1)]);
+    await clock.advance(0);
+    expect([store.synced, store.size]).toEqual([true, 8]);
+  });
+
+  test('retries with a pause when even one object is too large', async () => {
+    const { clock, lists, store } = makeReflector([open()], { lists: 'pages', pageSize: 2 }, [crowded(0)]);
+    await clock.advance(2_000);
+    expect(store.synced).toBe(false);
+    expect(lists.map(({ limit }) => limit).slice(0, 4)).toEqual([2, 1, 1, 1]);
+    expect(lists.length).toBeLessThan(8);
   });
 
   test('stops when it is disposed, also while it retries', async () => {

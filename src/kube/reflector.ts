@@ -13,6 +13,7 @@ import type { KubeClient } from './client.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { compareResourceVersions, type KubeObject, keyOf, nameOf } from './object.ts';
+import { createPageSize } from './page-size.ts';
 import { type MutableStore, type Store, selectionQuery } from './store.ts';
 
 export interface ReflectorOptions<T extends KubeObject> {
@@ -23,7 +24,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   clock?: Clock;
   random?: () => number;
   timing?: Partial<ReflectorTiming>;
-  /** Objects per page when the server does not stream lists. */
+  /** Objects per page when the server does not stream lists; pages that are too large get smaller. */
   pageSize?: number;
   /** `pages` never requests a streamed list. For servers that accept such a request but do not stream, and for tests. */
   lists?: 'auto' | 'pages';
@@ -136,11 +137,12 @@ const QUICK_ENDS_FREE = 2;
  * function is long because list and watch are steps of one loop and share its position, its failures and its health.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>, signal?: AbortSignal): Reflector<T> {
-  const { client, store, clock = systemClock, random = Math.random, metrics = {}, pageSize } = options;
+  const { client, store, clock = systemClock, random = Math.random, metrics = {} } = options;
   const timing = { ...TIMING, ...options.timing };
   const resource = nameOf(store.resource);
   const log = (options.log ?? silentLog).child({ resource });
   const query = selectionQuery(store.selection);
+  const pageSize = createPageSize(options.pageSize);
   const stop = new AbortController();
   const follow = () => stop.abort(signal?.reason);
   if (signal?.aborted) follow();
@@ -236,13 +238,13 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const objects = new Map<string, T>();
     let first: string | undefined;
     let token: string | undefined;
-    const limit = inconsistent ? 0 : pageSize;
+    const isWhole = inconsistent;
     inconsistent = false;
     do {
       try {
         const page = await client.listPage(store.resource, {
           ...query,
-          ...(limit === undefined ? {} : { limit }),
+          limit: isWhole ? 0 : pageSize.limit,
           ...(token === undefined ? {} : { continueToken: token }),
           timeoutMs: timing.pageMs,
           signal: stop.signal,
@@ -251,13 +253,18 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         for (const object of page.items) objects.set(keyOf(object), object);
         token = page.continueToken;
       } catch (error) {
+        if (!isWhole && pageSize.shrink(error)) {
+          log.debug({ objects: pageSize.limit }, 'A page of the list is too large; it is requested with fewer objects');
+          continue;
+        }
         // The token has expired. The new one continues with the next key, from the latest state. The watch sends the
         // changes of earlier pages, since it starts at the version of the first page.
         if (!isExpired(error) || !error.continueToken || error.continueToken === token) throw error;
         token = error.continueToken;
         inconsistent = true;
       }
-    } while (token !== undefined);
+    } while (first === undefined || token !== undefined);
+    if (!isWhole) pageSize.grow();
     fill(objects, first ?? '', 'pages', start);
     stalled = false;
   }
