@@ -121,6 +121,13 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_watch_restarts_total{resource="edgenodes",reason="expired",next="relist"}': '0+1x120' },
     silent: { 'skerry_watch_restarts_total{resource="edgenodes",reason="closed",next="resume"}': '0+1x120' },
   },
+  SkerryUnhandledRejections: {
+    fires: { 'skerry_unhandled_rejections_total{instance="a"}': '0x30 1x90' },
+    silent: {
+      'skerry_unhandled_rejections_total{instance="a"}': '0x120',
+      'edge_agent_unhandled_rejections_total{instance="b"}': '3x120',
+    },
+  },
   SkerryRestErrors: {
     fires: {
       'skerry_http_request_duration_seconds_count{code="200"}': '0+10x120',

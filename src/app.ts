@@ -54,6 +54,7 @@ import {
 } from './stores/stores.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
+import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
 import { createRenderer } from './templates/renderer.ts';
 import { releaseKeys } from './wire/release-signature.ts';
 
@@ -67,21 +68,26 @@ export interface App extends AsyncDisposable {
   drain(graceMs: number): Promise<void>;
 }
 
+interface AppOptions {
+  log: Logger;
+  kinds?: Kinds;
+  /** the process whose unhandled failures are logged and counted; absent where others run in it as well */
+  process?: ProcessEvents;
+}
+
 type Metrics = ReturnType<typeof createMetrics>;
 
 /**
  * The composition root: creates the parts of the process in the order in which they need each other. Longer than a hundred
  * lines, since that order is what it is about.
  */
-export async function createApp(
-  config: Config,
-  { log: logger, kinds = KINDS }: { log: Logger; kinds?: Kinds },
-): Promise<App> {
+export async function createApp(config: Config, { log: logger, kinds = KINDS, process }: AppOptions): Promise<App> {
   await using building = new AsyncDisposableStack();
   const stop = new AbortController();
   building.defer(() => stop.abort());
   const log = logger as unknown as Log;
   const metrics = createMetrics({ version: packageJson.version });
+  if (process) watchUnhandled(process, { log: logger, metrics });
   const { namespace, identity } = config;
 
   const client = building.use(connect(config, metrics));

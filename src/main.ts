@@ -61,7 +61,7 @@ async function main(): Promise<void> {
       setTimeout(() => process.exit(1), GRACE_MS + 5_000).unref();
     });
   }
-  await using app = await createApp(config, { log });
+  await using app = await createApp(config, { log, process });
   await app.start();
   log.info({ ...app.addresses, namespace: config.namespace }, 'Controller listens');
   await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }));

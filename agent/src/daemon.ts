@@ -51,6 +51,7 @@ import { isPortTaken } from './system/port-probe.ts';
 import { isAlive, showAlive } from './system/presence.ts';
 import { serviceManager } from './system/service-manager.ts';
 import { programsOnDisk } from './system/started-programs.ts';
+import { watchUnhandled } from './system/unhandled.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
 
@@ -152,6 +153,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       shown = showAlive(instance);
     },
   });
+  closing.use(watchUnhandled(process, { log, count: () => agent.metrics.add('unhandledRejections') }));
   let shown = showAlive(agent.identity.instance);
   closing.defer(() => shown.close());
   const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);

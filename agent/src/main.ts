@@ -1,10 +1,12 @@
 #!/usr/bin/env -S node --max-semi-space-size=1
 // Memory of what passes through, such as the output of a session, is freed at once instead of by a full collection: docs/performance.md.
 import { rawInput } from '../../src/terminal/raw-input.ts';
+import { endAtUnhandled } from '../../src/terminal/unhandled.ts';
 import { runCli } from './cli/cli.ts';
 import { restartProcess } from './restart.ts';
 
 const signal = untilSignal();
+const commandEnd = endAtUnhandled((text) => void process.stderr.write(text));
 let restarts = false;
 let isDaemon = false;
 // The agent itself writes nothing there.
@@ -30,6 +32,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   signal,
   runAgent: async (configFile, signal) => {
     isDaemon = true;
+    commandEnd[Symbol.dispose]();
     const { runDaemon } = await import('./daemon.ts');
     restarts = (await runDaemon(configFile, signal)) === 'restart';
   },

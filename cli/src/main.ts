@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 import '../../src/wire/masks.ts';
 import { rawInput } from '../../src/terminal/raw-input.ts';
+import { endAtUnhandled } from '../../src/terminal/unhandled.ts';
 import { loadCluster } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
 
+endAtUnhandled((text) => void process.stderr.write(text));
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

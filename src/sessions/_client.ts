@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { WebSocket } from 'ws';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
 
@@ -19,12 +20,21 @@ export interface Client {
   until(beginning: string, ms?: number): Promise<Frame>;
 }
 
-export type Opened = Client | { status: number; headers: IncomingHttpHeaders; body: { code: string; message: string } };
+interface Refusal {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: { code: string; message: string };
+}
+
+export type Opened = Client | Refusal;
 
 function clientOf(ws: WebSocket): Client {
   const frames: Frame[] = [];
   const seen: string[] = [];
-  const closed = once(ws, 'close').then(([code, reason]) => ({ code: code as number, reason: String(reason) }));
+  // Not `once`, which rejects at an error: a socket that is refused closes as well, and often nothing waits for its end.
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    ws.once('close', (code, reason) => resolve({ code, reason: String(reason) }));
+  });
   ws.on('message', (data: Buffer) => {
     const frame = decodeFrame(data);
     if (!frame) return;
@@ -56,18 +66,10 @@ export async function openClient(url: string, headers: Record<string, string>, a
   const client = clientOf(ws);
   return new Promise((resolve, reject) => {
     ws.once('open', () => resolve(client));
-    ws.once('error', reject);
+    ws.on('error', reject);
     ws.once('unexpected-response', (_, response) => {
-      client.closed.catch(() => {});
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('end', () =>
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body: JSON.parse(String(Buffer.concat(chunks))),
-        }),
-      );
+      const { statusCode: status = 0, headers } = response;
+      json(response).then((body) => resolve({ status, headers, body: body as Refusal['body'] }), reject);
     });
   });
 }

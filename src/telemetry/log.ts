@@ -62,7 +62,7 @@ const AGAIN_MS = 10_000;
 const REMEMBERED = 500;
 
 /** The number of equal lines that were suppressed since the last one; undefined when the line is to be suppressed. */
-function createRepeats(now = () => performance.now()): (key: string) => number | undefined {
+export function createRepeats(now = () => performance.now()): (key: string) => number | undefined {
   const said = new Map<string, { at: number; swallowed: number }>();
   return (key) => {
     const last = said.get(key);

@@ -119,6 +119,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       const [key, labels] = ON_THE_CHANNEL[what]?.(detail) ?? ['agentRequests', { kind: what }];
       (metrics[key] as Counter<string>).inc(labels);
     },
+    unhandledRejection: () => metrics.unhandledRejections.inc(),
     audit: (outcome: 'recorded' | 'counted', count: number) => metrics.auditEvents.inc({ outcome }, count),
     longPolls: (count: number) => metrics.longPolls.set(count),
     longPollEnded: (outcome: string) => metrics.longPollsEnded.inc({ outcome }),

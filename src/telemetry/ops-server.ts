@@ -30,7 +30,8 @@ export function createOpsServer(options: { registry: Registry; ready: () => Prom
         : Promise.resolve({ status: 404, type: 'text/plain', text: 'not found\n' });
     answer
       .catch(() => ({ status: 500, type: 'text/plain', text: 'failed\n' }))
-      .then(({ status, type, text }) => response.writeHead(status, { 'content-type': type }).end(text));
+      .then(({ status, type, text }) => response.writeHead(status, { 'content-type': type }).end(text))
+      .catch(() => response.destroy());
   });
   server.requestTimeout = 10_000;
   server.headersTimeout = 10_000;

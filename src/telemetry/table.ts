@@ -357,6 +357,13 @@ export const CONTROLLER_METRICS = {
     unit: '0 or 1',
     help: '1 while this replica leads.',
   },
+  unhandledRejections: {
+    name: 'skerry_unhandled_rejections_total',
+    type: 'counter',
+    labels: {},
+    unit: 'rejections',
+    help: 'Promises that were rejected and that nothing awaited: faults of the controller, each logged with its cause.',
+  },
   info: {
     name: 'skerry_build_info',
     type: 'gauge',

@@ -226,6 +226,13 @@ export const AGENT_METRICS = {
     unit: 'bytes',
     help: "Size of the file system that holds the agent's directory.",
   },
+  unhandledRejections: {
+    name: 'edge_agent_unhandled_rejections_total',
+    type: 'counter',
+    labels: {},
+    unit: 'rejections',
+    help: 'Promises that were rejected and that nothing awaited: faults of the agent, each logged with its cause.',
+  },
   storeErrors: {
     name: 'edge_agent_store_errors_total',
     type: 'counter',
