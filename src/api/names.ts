@@ -85,6 +85,8 @@ export const ANNOTATIONS = {
   debugUntil: `${GROUP}/debug-until`,
   /** on an Application of the system: what it was made for, and goes with */
   madeFor: `${GROUP}/made-for`,
+  /** on a Secret of the audit log: the number of its events */
+  auditEvents: `${GROUP}/audit-events`,
   /** on core objects: the v3 name that is not a legal object name */
   name: `${GROUP}/name`,
   /** on core objects: map of escaped keys to their v3 spelling */

@@ -53,11 +53,13 @@ export const AUDIT_BOUNDS = {
   summaryMs: 600_000,
   /** time between two writes of a replica, ms */
   writeMs: 10_000,
-  /** events, compressed bytes and age of one segment, and the number of segments of an installation */
+  /** events, compressed bytes and age of one segment, before the next one is begun */
   segmentEvents: 2_000,
   segmentBytes: 128 * 1024,
   segmentMs: 6 * 3_600_000,
-  segments: 64,
+  /** events and compressed bytes of all segments of an installation; the oldest segments beyond either go */
+  events: 128_000,
+  bytes: 8 * 2 ** 20,
   /** offset of a read */
   offset: 100_000,
 } as const;
@@ -91,6 +93,37 @@ export function readTime(text: string, field: string): number {
       field,
     );
   return date;
+}
+
+/** Tells events apart: numbers that two processes gave can be equal. Of one summary it is the same while the summary counts. */
+export const eventKey = ({ id, actorId, requestId, method, endpointPath, resourceId }: AuditEvent): string =>
+  [id, actorId, requestId, method, endpointPath, resourceId].join(' ');
+
+/** A segment as the rules of its age and size see it. */
+interface SegmentSize {
+  /** Unix ms */
+  begunAt: number;
+  /** compressed */
+  bytes: number;
+  /** how many events it has */
+  count: number;
+}
+
+/** Whether events are added to the segment. One with a time far ahead is not ours, or of a machine whose clock was wrong. */
+export const takesEvents = ({ begunAt, bytes, count }: SegmentSize, now: number): boolean =>
+  Math.abs(now - begunAt) < AUDIT_BOUNDS.segmentMs &&
+  bytes < AUDIT_BOUNDS.segmentBytes &&
+  count < AUDIT_BOUNDS.segmentEvents;
+
+/** Tells of one segment after another, the newest first, whether it is beyond the bounds of the log. */
+export function createRetention(now: number): (segment: SegmentSize) => boolean {
+  let [events, bytes] = [0, 0];
+  return (segment) => {
+    events += segment.count;
+    bytes += segment.bytes;
+    const isOld = segment.begunAt + AUDIT_BOUNDS.segmentMs < now - AUDIT_BOUNDS.days * DAY_MS;
+    return isOld || events > AUDIT_BOUNDS.events || bytes > AUDIT_BOUNDS.bytes;
+  };
 }
 
 const EQUAL = ['endpointType', 'resourceType', 'status', 'actorId', 'eventType'] as const;

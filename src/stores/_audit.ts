@@ -9,7 +9,10 @@ export function createMemorySegments() {
     name,
     resourceVersion: String(++version),
     begunAt,
-    bytes: JSON.stringify(events).length,
+    // as compressed ones
+    bytes: events.length * 64,
+    count: events.length,
+    isShared: true,
     events: async () => [...events],
   });
   const isSame = (a: Segment) => (b: Segment) => a.name === b.name && a.resourceVersion === b.resourceVersion;

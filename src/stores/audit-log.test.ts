@@ -103,7 +103,7 @@ describe('the audit log', () => {
       const { total } = await log.read({ limit: 1, offset: 0, eventType: 'HTTP' }, signal);
       expect(total).toBeLessThanOrEqual(most);
       expect(total).toBeGreaterThan(most / 3);
-      expect(9_000).toBeLessThan((AUDIT_BOUNDS.segments * AUDIT_BOUNDS.segmentEvents) / 10);
+      expect(9_000).toBeLessThan(AUDIT_BOUNDS.events / 10);
     }
   });
 
@@ -126,7 +126,7 @@ describe('the audit log', () => {
   test('keeps of all nodes in seven days less than a third of what it keeps', () => {
     const { burst, perSecond } = AUDIT_BOUNDS.ofAllNodes;
     const most = burst + (perSecond * AUDIT_BOUNDS.days * DAY_MS) / 1000;
-    expect(most).toBeLessThan((AUDIT_BOUNDS.segments * AUDIT_BOUNDS.segmentEvents) / 3);
+    expect(most).toBeLessThan(AUDIT_BOUNDS.events / 3);
   });
 
   test('keeps the events of users when those of nodes cannot be written either', async () => {
@@ -251,8 +251,86 @@ describe('the audit log', () => {
     }
     expect(stored().length).toBeLessThanOrEqual((AUDIT_BOUNDS.days * DAY_MS) / AUDIT_BOUNDS.segmentMs + 2);
     expect(await ids()).toHaveLength((AUDIT_BOUNDS.days * DAY_MS) / AUDIT_BOUNDS.segmentMs);
-    const { length } = stored();
-    expect(length).toBeLessThanOrEqual(AUDIT_BOUNDS.segments);
+  });
+
+  test('has every event after 200 starts of its process, in one segment', async () => {
+    const memory = createMemorySegments();
+    for (let i = 0; i < 200; i++) {
+      const { record, log } = setUp(memory);
+      record({ resourceId: String(i) });
+      await log[Symbol.asyncDispose]();
+    }
+    expect(memory.stored()).toHaveLength(1);
+    expect(await setUp(memory).ids()).toHaveLength(200);
+  });
+
+  test('has no event twice, and loses none, when two processes write at the same moment', async () => {
+    const memory = createMemorySegments();
+    const [one, other] = [setUp(memory), setUp(memory)];
+    for (let i = 0; i < 20; i++) {
+      one.record({ resourceId: `one-${i}` });
+      other.record({ resourceId: `other-${i}` });
+      await Promise.all([one.log.flush(), other.log.flush()]);
+    }
+    const names = (await one.ids()).sort();
+    expect(new Set(names).size).toBe(40);
+    expect(names).toHaveLength(40);
+    expect(memory.stored().length).toBeLessThanOrEqual(2);
+  });
+
+  test('has an event once whose write was carried out although its response was lost', async () => {
+    const memory = createMemorySegments();
+    const { clock } = setUp(memory);
+    let isLost = false;
+    const unclear =
+      <A extends unknown[], R>(write: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        const result = await write(...args);
+        if (isLost) throw new Error('the response is lost');
+        return result;
+      };
+    const { create, replace } = memory.segments;
+    const log = createAuditLog({
+      segments: { ...memory.segments, create: unclear(create), replace: unclear(replace) },
+      clock,
+    });
+    for (const resourceId of ['created', 'added']) {
+      log.record({ ...EVENT, resourceId });
+      isLost = true;
+      await log.flush();
+      isLost = false;
+      await log.flush();
+    }
+    const { events } = await log.read(ALL, signal);
+    expect(events.map(({ resourceId }) => resourceId).sort()).toEqual(['added', 'created']);
+  });
+
+  test('removes the oldest segments beyond its bounds, also when the process that began the last one ended before it did', async () => {
+    const memory = createMemorySegments();
+    const { clock, record, log, stored } = setUp(memory);
+    const now = clock.wall();
+    const full = Array.from({ length: AUDIT_BOUNDS.segmentEvents }, (_, id) => ({ ...EVENT, id, timestamp: now }));
+    const most = AUDIT_BOUNDS.events / AUDIT_BOUNDS.segmentEvents;
+    for (let age = most + 10; age > 0; age--) await memory.segments.create(full, now - age);
+    record({ resourceId: 'new' });
+    await log.flush();
+    expect(stored()).toHaveLength(most);
+    expect(Math.min(...stored().map(({ begunAt }) => begunAt))).toBe(now - most + 1);
+  });
+
+  test('leaves the segments of former versions to their processes, and those from the future', async () => {
+    const memory = createMemorySegments();
+    const { clock, record, log, stored } = setUp(memory);
+    const event = { ...EVENT, id: 1, timestamp: clock.wall() };
+    const former = await memory.segments.create([event], clock.wall());
+    Object.assign(former, { isShared: false });
+    const future = await memory.segments.create([event], clock.wall() + DAY_MS);
+    for (let i = 0; i < 3; i++) {
+      record();
+      await log.flush();
+    }
+    expect(stored()).toHaveLength(3);
+    expect(stored()).toEqual(expect.arrayContaining([former, future]));
   });
 
   test('keeps no text that is longer than its bound', async () => {

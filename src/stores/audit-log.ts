@@ -3,10 +3,13 @@ import {
   type AuditEvent,
   bounded,
   createPage,
+  createRetention,
   DAY_MS,
   type EventPage,
   type EventQuery,
+  eventKey,
   summaryEvent,
+  takesEvents,
   type Uncounted,
   weightOf,
 } from '../domain/audit.ts';
@@ -33,6 +36,9 @@ export interface AuditLogOptions {
   clock?: Clock;
 }
 
+/** How often one write is tried while other replicas write at the same moment. */
+const ATTEMPTS = 5;
+
 /** Callers whose requests are counted apart; the others share one count. */
 const MOST_CALLERS = 50;
 
@@ -41,7 +47,7 @@ const NODES = ' nodes';
 
 type Counted = Pick<AuditEvent, 'endpointType' | 'actorId' | 'status'>;
 
-/** Longer than a hundred lines: all methods share what waits and the segment that this replica writes. */
+/** Longer than a hundred lines: all methods share what waits. */
 export function createAuditLog(options: AuditLogOptions): AuditLog {
   const { segments, log = silentLog, metrics = {}, clock = systemClock } = options;
   const budget = createTokenBuckets({ clock, ...AUDIT_BOUNDS.perCaller });
@@ -51,8 +57,6 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
   let reading: Promise<unknown> = Promise.resolve();
   let waiting: AuditEvent[] = [];
   const uncounted = new Map<string, Uncounted>();
-  /** the segment that this replica adds to, and its events */
-  let open: { segment: Segment; events: AuditEvent[] } | undefined;
   let counter = Math.floor(Math.random() * 1000);
   let writing: Promise<void> | undefined;
   let cancelTimer: (() => void) | undefined;
@@ -130,21 +134,31 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     }
   }
 
+  /**
+   * Adds the events to the segment that takes some, whichever process began it: starts of processes begin none. An event of
+   * an earlier write whose outcome was unclear replaces itself.
+   */
   async function store(fresh: readonly AuditEvent[], now: number) {
-    if (open) {
-      const { segment, events } = open;
-      const isFull =
-        segment.bytes >= AUDIT_BOUNDS.segmentBytes ||
-        events.length >= AUDIT_BOUNDS.segmentEvents ||
-        segment.begunAt + AUDIT_BOUNDS.segmentMs <= now;
-      const after = isFull ? undefined : await segments.replace(segment, [...events, ...fresh]);
-      open = after && { segment: after, events: [...events, ...fresh] };
-      if (after) return;
+    const keys = new Set(fresh.map(eventKey));
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const open = await findOpen(now);
+      if (!open) {
+        await segments.create(fresh, now);
+        return clean(now, AbortSignal.timeout(60_000)).catch((err: unknown) =>
+          log.warn({ err }, 'Old parts of the audit log cannot be removed'),
+        );
+      }
+      const known = (await open.events()).filter((event) => !keys.has(eventKey(event)));
+      if (await segments.replace(open, [...known, ...fresh])) return;
     }
-    open = { segment: await segments.create(fresh, now), events: [...fresh] };
-    await clean(now, AbortSignal.timeout(60_000)).catch((err: unknown) =>
-      log.warn({ err }, 'Old parts of the audit log cannot be removed'),
-    );
+    throw new Error(`other replicas wrote the audit log ${ATTEMPTS} times in between`);
+  }
+
+  /** Looks at the newest few segments. */
+  async function findOpen(now: number): Promise<Segment | undefined> {
+    for await (const newest of segments.pages(AbortSignal.timeout(60_000)))
+      return newest.find((segment) => segment.isShared && takesEvents(segment, now));
+    return undefined;
   }
 
   /**
@@ -166,7 +180,7 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     await writing;
     const startTime = Math.max(query.startTime ?? 0, clock.wall() - AUDIT_BOUNDS.days * DAY_MS);
     const own = [...waiting, ...Array.from(uncounted.values(), summaryEvent)];
-    const known = new Set(own.map(({ id }) => id));
+    const known = new Set(own.map(eventKey));
     async function* parts() {
       yield async () => own;
       for await (const found of segments.pages(signal))
@@ -174,8 +188,7 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
           // What it has was recorded, or counted, for a while before it was begun.
           if (segment.begunAt - 2 * AUDIT_BOUNDS.summaryMs > (query.endTime ?? Number.POSITIVE_INFINITY)) continue;
           // Events that waited when the read began may have been written since.
-          const isOwn = segment.name === open?.segment.name;
-          yield async () => (await segment.events()).filter(({ id }) => !isOwn || !known.has(id));
+          yield async () => (await segment.events()).filter((event) => !known.has(eventKey(event)));
         }
     }
     return createPage({ ...query, startTime }, parts());
@@ -183,12 +196,9 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
 
   /** Removes segments beyond the bounds; every replica does when it begins one. */
   async function clean(now: number, signal: AbortSignal) {
-    let count = 0;
+    const isBeyond = createRetention(now);
     for await (const page of segments.pages(signal))
-      for (const segment of page) {
-        const isOld = segment.begunAt + AUDIT_BOUNDS.segmentMs < now - AUDIT_BOUNDS.days * DAY_MS;
-        if (++count > AUDIT_BOUNDS.segments || isOld) await segments.remove(segment);
-      }
+      for (const segment of page) if (isBeyond(segment)) await segments.remove(segment);
   }
 
   return {
@@ -219,8 +229,7 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
           const events = await segment.events();
           const left = events.filter(({ timestamp }) => timestamp >= time);
           if (left.length === events.length) continue;
-          if (segment.name === open?.segment.name) open = undefined;
-          // A segment that its replica has just written has more events, which are not older.
+          // A segment that a replica has just written has more events, which are not older.
           const written = left.length === 0 ? await segments.remove(segment) : await segments.replace(segment, left);
           if (left.length === 0 || written) removed += events.length - left.length;
         }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import { FIELD_MANAGERS, GROUP, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import type { AuditEvent } from '../domain/audit.ts';
 import { isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
@@ -17,6 +17,10 @@ export interface Segment {
   readonly begunAt: number;
   /** compressed */
   readonly bytes: number;
+  /** Events that it has. Of a segment without that number it is an estimate. */
+  readonly count: number;
+  /** All replicas add to it. A former version adds to a segment of its own process, which others leave to it. */
+  readonly isShared: boolean;
   /** Decompresses it. */
   events(): Promise<AuditEvent[]>;
 }
@@ -36,6 +40,8 @@ const TYPE = `${GROUP}/audit-log`;
 const CALL_MS = 10_000;
 /** A page is as large as this many segments. */
 const PAGE = 4;
+/** Compressed bytes that an event takes at least, for the estimate of segments that do not tell their number. */
+const SMALLEST_EVENT = 64;
 /** Longest decompressed segment: texts of events have a bound, and so has their number. */
 const UNPACKED = 16 * 2 ** 20;
 
@@ -52,6 +58,7 @@ export function createSegments({ client, namespace }: { client: KubeClient; name
       metadata: {
         ...ref({ name }),
         labels: { [LABELS.auditLog]: 'true' },
+        annotations: { [ANNOTATIONS.auditEvents]: String(events.length) },
         ...(known && { resourceVersion: known.resourceVersion }),
       },
       type: TYPE,
@@ -90,11 +97,15 @@ const begunAtOf = (name: string) => LATEST - Number(/^skerry-audit-(\d+)-/.exec(
 
 function segmentOf({ metadata, data }: Secret): Segment {
   const packed = Buffer.from(data?.[KEY] ?? '', 'base64');
+  const told = metadata.annotations?.[ANNOTATIONS.auditEvents];
+  const isShared = told !== undefined && /^\d{1,9}$/.test(told);
   return {
     name: metadata.name,
     resourceVersion: metadata.resourceVersion ?? '',
     begunAt: begunAtOf(metadata.name),
     bytes: packed.length,
+    count: isShared ? Number(told) : Math.ceil(packed.length / SMALLEST_EVENT),
+    isShared,
     events: () => eventsOf(packed),
   };
 }
