@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { API_VERSION, LABELS } from '../../../src/api/names.ts';
 import type { Application } from '../../../src/api/v3/index.ts';
 import { requestRebuild } from '../../../src/domain/actions.ts';
 import { v3Name } from '../../../src/domain/names.ts';
+import { parseYamlDocuments } from '../../../src/domain/upload/yaml.ts';
 import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/kube/mod.ts';
 import {
   APPLICATIONS,
@@ -66,21 +66,27 @@ interface Source {
   document: unknown;
 }
 
-function documentsOf(source: string): Source[] {
+/** The documents of a file, of the standard input, or of the files of a folder. Throws CommandError for what cannot be read. */
+export function documentsOf(source: string): Source[] {
   if (source !== '-' && statOf(source).isDirectory()) {
     const names = readdirSync(source).filter((name) => /\.(ya?ml|json)$/.test(name));
     return names.sort().flatMap((name) => documentsOf(join(source, name)));
   }
   const text = readFileSync(source === '-' ? 0 : source, 'utf8');
   if (text.length > MAX_BYTES) throw new CommandError(`${source} has more than ${MAX_BYTES} bytes`);
-  const documents = parseAllDocuments(text, { merge: true });
-  return (Array.isArray(documents) ? documents : []).flatMap((document, index) => {
+  return parseYamlDocuments(text).flatMap((read, index) => {
     const place = `${source === '-' ? 'standard input' : source}, document number ${index + 1}`;
-    const [wrong] = document.errors;
-    if (wrong) throw new CommandError(`${place}: ${wrong.message}`);
-    const value: unknown = document.toJS({ maxAliasCount: 256 });
+    const value = readAt(place, read);
     return value === null ? [] : [{ place, document: value }];
   });
+}
+
+function readAt(place: string, read: () => unknown): unknown {
+  try {
+    return read();
+  } catch (error) {
+    throw new CommandError(`${place}: ${explain(error)}`);
+  }
 }
 
 function statOf(path: string) {

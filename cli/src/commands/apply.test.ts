@@ -1,0 +1,36 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { CommandError } from '../command.ts';
+import { documentsOf } from './apply.ts';
+
+function fileWith(text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-apply-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'file.yaml');
+  writeFileSync(file, text);
+  return file;
+}
+
+describe('a file of kubectl skerry apply', () => {
+  test('may have several documents with merges of their own, and empty ones', () => {
+    const file = fileWith('a: &a {x: 1}\nb: {<<: *a, y: 2}\n---\n---\nkind: Secret\n');
+    expect(documentsOf(file)).toEqual([
+      { place: `${file}, document number 1`, document: { a: { x: 1 }, b: { x: 1, y: 2 } } },
+      { place: `${file}, document number 3`, document: { kind: 'Secret' } },
+    ]);
+  });
+
+  test('whose merges multiply is read as it is written', () => {
+    const levels = Array.from({ length: 100 }, (_, i) => `a${i + 1}: &a${i + 1} {<<: [*a${i}, *a${i}]}\n`).join('');
+    expect(documentsOf(fileWith(`a0: &a0 {k: 1}\n${levels}`))).toMatchObject([{ document: { a100: { k: 1 } } }]);
+  });
+
+  test('whose aliases multiply is refused with the document and the reason', () => {
+    const levels = Array.from({ length: 8 }, (_, i) => `a${i + 1}: &a${i + 1} [${`*a${i},`.repeat(9)}]\n`).join('');
+    const file = fileWith(`kind: Secret\n---\na0: &a0 [x]\n${levels}`);
+    expect(() => documentsOf(file)).toThrow(CommandError);
+    expect(() => documentsOf(file)).toThrow(/document number 2: the file holds more than 65536 values/);
+  });
+});
