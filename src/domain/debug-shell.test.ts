@@ -43,7 +43,15 @@ describe('a repeated request', () => {
     expect(own.spec.microservices).toMatchObject([{ images: { amd64: 'tools:1', arm: 'tools:1' } }]);
     expect(own.spec.microservices?.[0]?.images?.catalogId).toBeUndefined();
     expect(withDebugShell(own, { node, now: NOW, image: 'tools:1' })).toBe(own);
-    expect(withDebugShell(own, { node, now: NOW })).toBe(own);
+  });
+
+  test('without an image runs that of the catalog item, whatever an earlier request named', () => {
+    const own = withDebugShell(made, { node, now: NOW, image: 'tools:1' });
+    const again = withDebugShell(own, { node, now: NOW + 1_000 });
+    expect(again.spec.microservices).toEqual(made.spec.microservices);
+    const [entry] = own.spec.microservices ?? [];
+    const stopped = { ...own, spec: { ...own.spec, microservices: [{ ...entry, isActivated: false }] } } as Application;
+    expect(withDebugShell(stopped, { node, now: NOW }).spec.microservices).toEqual(made.spec.microservices);
   });
 
   test('leaves a shell whose time was removed without one', () => {
@@ -53,7 +61,7 @@ describe('a repeated request', () => {
   });
 });
 
-describe('a shell that would not run as asked is replaced, with its uuid and image:', () => {
+describe('a shell that would not run as asked is replaced, with its uuid and the image of the request:', () => {
   const own = withDebugShell(made, { node, now: NOW, image: 'tools:1' });
   const [entry] = own.spec.microservices ?? [];
   const uuid = '33333333-3333-4333-8333-333333333333';
@@ -63,7 +71,7 @@ describe('a shell that would not run as asked is replaced, with its uuid and ima
     ['one with another container', { container: { commands: ['sh'] } }],
   ])('%s', (_, changed) => {
     const spec = { ...own.spec, microservices: [{ ...entry, ...changed, uuid }] } as Application['spec'];
-    const again = withDebugShell({ ...own, spec }, { node, now: NOW });
+    const again = withDebugShell({ ...own, spec }, { node, now: NOW, image: 'tools:1' });
     expect(again.spec.microservices).toEqual([{ ...entry, uuid }]);
   });
 
@@ -76,7 +84,7 @@ describe('a shell that would not run as asked is replaced, with its uuid and ima
     const spelled = { ...entry, container: { ...entry?.container, env: [] } };
     const spec = { ...own.spec, microservices: [spelled] } as Application['spec'];
     const application = { ...own, spec };
-    expect(withDebugShell(application, { node, now: NOW })).toBe(application);
+    expect(withDebugShell(application, { node, now: NOW, image: 'tools:1' })).toBe(application);
   });
 });
 

@@ -1,7 +1,10 @@
-import { ANNOTATIONS, API_VERSION, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
+import { ANNOTATIONS, API_VERSION, ARCHITECTURES, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
 import { canonicalJson } from '../wire/digest.ts';
+import { imageSourceOf } from './catalog-item/images.ts';
+import { archOf } from './edge-node/settings.ts';
 import { conflict } from './errors.ts';
+import type { Find } from './inputs.ts';
 import { normalEntry } from './microservice/normal-form.ts';
 import { entryUuid, nodeUuid, objectName, v3Name } from './names.ts';
 
@@ -144,20 +147,31 @@ export function debugShellGoesAt(
 
 const until = (now: number) => new Date(now + DEBUG_SHELL_MS).toISOString();
 
-/** The entry, if it is a debug shell that runs on this node as asked; else one that does, with its uuid and, unless asked, its image. */
+/**
+ * The entry, if it is a debug shell that runs on this node as asked; else another one, with its uuid. Nothing of its image
+ * stays: whoever asks for a privileged shell gets the image of their request, or that of the catalog item.
+ */
 function asAsked(known: MicroserviceEntry, asked: Asked): MicroserviceEntry {
   const wanted = newEntry(asked);
   const runs =
-    known.agent?.uuid === wanted.agent?.uuid &&
-    known.isActivated !== false &&
-    canonicalJson(normalEntry(known).container) === canonicalJson(normalEntry(wanted).container);
-  if (runs && !isOther(known, asked.image)) return known;
-  const images = asked.image === undefined ? (known.images ?? wanted.images) : wanted.images;
-  return { ...wanted, ...(known.uuid !== undefined && { uuid: known.uuid }), images };
+    known.agent?.uuid === wanted.agent?.uuid && known.isActivated !== false && meaningOf(known) === meaningOf(wanted);
+  return runs ? known : { ...wanted, ...(known.uuid !== undefined && { uuid: known.uuid }) };
 }
 
-const isOther = ({ images = {} }: MicroserviceEntry, image: string | undefined) =>
-  image !== undefined && (images.amd64 !== image || images.catalogId !== undefined);
+/** The same text for two spellings of one container with one image. */
+function meaningOf(entry: MicroserviceEntry): string {
+  const { container, images, catalogId, registry } = normalEntry(entry);
+  return canonicalJson({ container, images, catalogId, registry });
+}
+
+/** The image that a debug shell runs on its node; those of all architectures while that of the node is not known. */
+export function debugShellImage(application: Application, node: EdgeNode, find: Find): string {
+  const entry = entryOf(application);
+  const { images } = entry ? imageSourceOf(normalEntry(entry), find) : { images: {} };
+  const architecture = ARCHITECTURES[archOf(node)] as keyof typeof images | undefined;
+  const own = architecture && images[architecture];
+  return own ?? [...new Set(Object.values(images))].join(', ');
+}
 
 /** It ends at SIGTERM, since with the processes of the machine it is not the first process of its namespace. */
 function newEntry({ node, image }: Asked): MicroserviceEntry {

@@ -164,6 +164,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         signal,
         deps,
         caller,
+        headers: {},
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);
       responded = result;
@@ -181,7 +182,10 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
             log.error({ err: error, operation: route.operation, name }, 'An object cannot be shown and is left out');
           },
         });
-      else send(response, jsonReply(route.reply.status, route.reply.schema ? result : undefined));
+      else {
+        const reply = jsonReply(route.reply.status, route.reply.schema ? result : undefined);
+        send(response, { ...reply, headers: { ...reply.headers, ...call.headers } });
+      }
     } finally {
       stop();
     }

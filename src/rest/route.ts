@@ -87,6 +87,8 @@ export interface Call<
   signal: AbortSignal;
   deps: RestDependencies;
   caller: Caller;
+  /** Headers of the reply, which the handler fills in. */
+  headers: Record<string, string>;
 }
 
 export interface Caller {

@@ -85,6 +85,15 @@ test('two POSTs at once make one shell, also when both saw no application', asyn
   expect(count).toBe(2);
 });
 
+test('POST says which image the shell runs: that of the request, else that of the catalog item', async () => {
+  const runs = async (json?: object) => (await ask(json)).headers.get('skerry-image');
+  const own = await runs();
+  expect(own).toBe(builtInItems().find(({ name }) => name === 'debug')?.spec.images[0]?.containerImage);
+  expect(await runs({ image: 'reg.example/tools:1' })).toBe('reg.example/tools:1');
+  expect(await runs()).toBe(own);
+  expect(stored()?.spec.microservices?.[0]?.images).toEqual({ catalogId: 3 });
+});
+
 test('POST takes an image of its own, and refuses a text that is none', async () => {
   expect((await ask({ image: 'reg.example/tools:1' })).status).toBe(204);
   const { body } = await sre.get(`/microservices/system?application=system-gw-${count}`);

@@ -1,6 +1,13 @@
 import { z } from 'zod';
+import type { Application } from '../../api/v3/index.ts';
 import { imageReference } from '../../api/v3/microservice.ts';
-import { newDebugShell, systemApplicationName, withDebugShell, withEndedDebugShell } from '../../domain/debug-shell.ts';
+import {
+  debugShellImage,
+  newDebugShell,
+  systemApplicationName,
+  withDebugShell,
+  withEndedDebugShell,
+} from '../../domain/debug-shell.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { KINDS } from '../../kinds/index.ts';
@@ -30,15 +37,16 @@ export const debugShellRoutes = [
     tag,
     summary: 'Let a debug shell run on a node for an hour, or an hour longer',
     description:
-      'A microservice `debug` of the application `system-<node>`. It goes a minute after its last session, and after an hour without one.',
+      'A microservice `debug` of the application `system-<node>`. It goes a minute after its last session, and after an hour without one. The header `Skerry-Image` of the reply has the image that it runs: that of the request, else that of the catalog item.',
     access: { resource, verb: 'create' },
     params: shapes.uuidParam,
     body: { kind: 'json', schema: z.object({ image: imageReference.optional() }), optional: true },
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ deps, caller, params, body, signal }) {
+    async handler({ deps, caller, params, body, signal, headers }) {
       const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
-      await ask({ deps, caller, signal }, { node, image: body?.image, now: deps.clock() });
+      const shell = await ask({ deps, caller, signal }, { node, image: body?.image, now: deps.clock() });
+      headers['skerry-image'] = debugShellImage(shell, node, deps.lookups.find);
       return undefined;
     },
   }),
@@ -75,11 +83,10 @@ const unlessGone = (error: unknown) => {
 /** The leader may delete the application of an ended shell between two steps of a request. */
 const ATTEMPTS = 3;
 
-async function ask(requester: Requester, asked: Asked): Promise<void> {
+async function ask(requester: Requester, asked: Asked): Promise<Application> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await askOnce(requester, asked);
-      return;
+      return await askOnce(requester, asked);
     } catch (error) {
       const isGone = isNotFound(error) || (error instanceof HttpError && error.status === 404);
       if (!isGone || attempt === ATTEMPTS) throw error;
@@ -87,7 +94,7 @@ async function ask(requester: Requester, asked: Asked): Promise<void> {
   }
 }
 
-async function askOnce(requester: Requester, asked: Asked): Promise<void> {
+async function askOnce(requester: Requester, asked: Asked): Promise<Application> {
   const { deps, signal } = requester;
   const name = systemApplicationName(asked.node);
   const make = async () => {
@@ -98,14 +105,13 @@ async function askOnce(requester: Requester, asked: Asked): Promise<void> {
   const find = () => findObject(deps, KINDS.applications, name, signal);
   if (!(await find())) {
     try {
-      await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
-      return;
+      return await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
     } catch (error) {
       // Another request made it at the same moment.
       if (!(error instanceof DomainError && error.code === 'DUPLICATE_NAME')) throw error;
     }
   }
-  await edit(
+  return edit(
     deps.applications,
     async () => (await find()) ?? applicationByName(deps, name, signal, { system: true }),
     async (application) => {
