@@ -73,6 +73,8 @@ export interface AgentDependencies {
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */
   cdiDevices?: CdiDevices;
+  /** the addresses of this machine's interfaces; absent: none is known */
+  ownAddresses?: () => readonly string[];
   /** applies what the controller or the machine chose for the log */
   setLogging?: (level: LogLevel, settings: AgentConfig) => void;
   /** problems with the machine's own files, for people */
@@ -345,7 +347,7 @@ function createParts(config: Config, deps: AgentDependencies) {
         containers: supervisor.hasLooked ? supervisor.containers : undefined,
         registries: responses.registries,
       }),
-      policy: () => policyContext.policy,
+      reach: () => ({ policy: policyContext.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
       room: async () => {
         const { diskLimit = Infinity } = settings();
         return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };

@@ -44,7 +44,7 @@ import {
 } from './system/disk.ts';
 import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
-import { localMachine } from './system/machine.ts';
+import { localMachine, ownAddresses } from './system/machine.ts';
 import { ownContainerId } from './system/own-container.ts';
 import { ownLogReader } from './system/own-log.ts';
 import { isPortTaken } from './system/port-probe.ts';
@@ -134,6 +134,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),
+    ownAddresses,
     setLogging: (level, settings) => {
       sink.level = level;
       logSettings = settings;

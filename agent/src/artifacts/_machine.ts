@@ -8,6 +8,7 @@ import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Container } from '../domain/container.ts';
 import type { DiskRoom } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import { OPEN_POLICY, type Policy } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
@@ -27,7 +28,7 @@ export class TestMachine implements AsyncDisposable {
     registries: new Map(),
   };
   room: DiskRoom = { total: 1024 ** 4, available: 1024 ** 4 };
-  policy: { registries?: string[] } = {};
+  policy: Partial<Policy> = {};
   rateLimit = 0;
   quiet = 60_000;
   /** ms until a branch or tag is looked up again */
@@ -71,7 +72,7 @@ export class TestMachine implements AsyncDisposable {
       },
       platform: { os: 'linux', architecture: 'amd64' },
       sources: () => this.sources,
-      policy: () => this.policy,
+      reach: () => ({ policy: { ...OPEN_POLICY, ...this.policy }, ownAddresses: () => [] }),
       room: async () => this.room,
       rateLimit: () => this.rateLimit,
       imagesPulled: () => false,

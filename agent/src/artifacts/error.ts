@@ -1,4 +1,4 @@
-import { EngineError } from '../domain/engine.ts';
+import { EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import { ContentError } from '../system/download.ts';
 
 /** Why an artifact cannot be had. `isTransient`: the next attempt may succeed as things are. */
@@ -32,15 +32,19 @@ export class ArtifactError extends Error {
   }
 }
 
+/** Errors of a registry that are no fault of the connection. */
+const CODES: Partial<Record<EngineErrorCode, ArtifactErrorCode>> = {
+  ImageUnauthorized: 'Unauthorized',
+  PolicyRefused: 'PolicyRefused',
+};
+
 /** An error of any kind as one of a pull. */
 export function toArtifactError(error: unknown): ArtifactError {
   if (error instanceof ArtifactError) return error;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof ContentError) return new ArtifactError(error.code, message, { cause: error });
   if (error instanceof EngineError)
-    return new ArtifactError(error.code === 'ImageUnauthorized' ? 'Unauthorized' : 'Unavailable', message, {
-      cause: error,
-    });
+    return new ArtifactError(CODES[error.code] ?? 'Unavailable', message, { cause: error });
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new ArtifactError('DiskFull', 'the disk is full', { cause: error });

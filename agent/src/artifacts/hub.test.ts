@@ -1,9 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Policy } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
 import { type HubFault, TestHub } from './_hub.ts';
@@ -383,5 +386,55 @@ describe('room on the disk that ends during a pull', () => {
     expect(spawnSync('mount', ['-o', 'remount,size=16m', disk]).status).toBe(0);
     await machine.reaches('models', 'tiny', 'Ready');
     expect(ranges(hub).at(-1)).toMatch(/^bytes=\d{6,7}-$/);
+  });
+});
+
+describe('a hub that redirects to another host', () => {
+  /** A hub whose list says nothing of its only file, and that redirects to a service of the machine's network. */
+  async function redirecting(headers: Record<string, string>, policy: Partial<Policy> = {}) {
+    const secret = createServer((_incoming, outgoing) => outgoing.end('what only this machine may read'));
+    const hub = createServer(({ url = '' }, outgoing) => {
+      if (url.startsWith('/api/'))
+        return outgoing.end(JSON.stringify({ sha: 'a'.repeat(40), siblings: [{ rfilename: 'a.txt' }] }));
+      return outgoing.writeHead(302, { location: `${urlOf(secret)}/keys`, ...headers }).end();
+    });
+    const machine = new TestMachine().start();
+    onTestFinished(async () => {
+      await machine[Symbol.asyncDispose]();
+      for (const server of [hub, secret]) server.close();
+    });
+    for (const server of [hub, secret]) await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const host = urlOf(hub).replace('http://', '');
+    machine.policy = { ...policy, ...(policy.registries && { registries: [host] }) };
+    machine.registry({ url: urlOf(hub), type: 'hub' });
+    machine.want('models', makeArtifact());
+    return machine;
+  }
+  const urlOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+  test('gives no file when it names no checksum of it', async () => {
+    const machine = await redirecting({});
+    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+    expect(lastError).toBe('the hub leads to another host for the file a.txt of team/tiny and names no checksum of it');
+    expect(machine.blobs).toEqual([]);
+  });
+
+  test('gives no file whose checksum it does not know', async () => {
+    const machine = await redirecting({ 'x-linked-etag': `"${sha256('something else')}"` });
+    expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/was announced$/);
+    expect(machine.blobs).toEqual([]);
+  });
+
+  test('gives a file whose checksum it names', async () => {
+    const machine = await redirecting({ 'x-linked-etag': `"${sha256('what only this machine may read')}"` });
+    await machine.reaches('models', 'tiny', 'Ready');
+  });
+
+  test('is not followed when the policy names the hub and not that host', async () => {
+    const tag = `"${sha256('what only this machine may read')}"`;
+    const machine = await redirecting({ 'x-linked-etag': tag }, { registries: ['the hub'] });
+    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+    expect(lastError).toMatch(/names neither in "registries" nor in "storage"$/);
   });
 });

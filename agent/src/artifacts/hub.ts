@@ -79,9 +79,15 @@ export async function resolveHub(
           repository: repo,
           headers: rangeHeaders(range),
           signal: fileSignal,
-          // A large file lies elsewhere; only the hub's own response has its checksum.
-          onRedirect: (linked) => {
+          // A large file lies elsewhere; only the hub's own response has its checksum. Without one the hub could pass off
+          // what another host answers to this machine as a file of the repository.
+          onRedirect: (linked, away) => {
             source.checksum ??= checksumOfTag(linked['x-linked-etag']);
+            if (away && !source.checksum)
+              throw new ArtifactError(
+                'Invalid',
+                `the hub leads to another host for the file ${file.rfilename} of ${repo} and names no checksum of it`,
+              );
           },
         });
         await expectContent(found, `the file ${file.rfilename} of ${repo}`);

@@ -3,7 +3,7 @@ import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifa
 import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import { type DiskRoom, roomRefusal } from '../domain/disk-room.ts';
-import type { Policy } from '../domain/policy.ts';
+import type { ReachLimits } from '../domain/reach.ts';
 import { canonicalHost } from '../domain/reference.ts';
 import { artifactSource, type RegistrySource } from '../domain/target.ts';
 import { RegistryClient } from '../registries/client.ts';
@@ -32,7 +32,8 @@ interface Asked {
 export interface ResolveDependencies {
   /** `linux` and the machine's architecture, for indexes */
   platform: { os: string; architecture: string };
-  policy(): Pick<Policy, 'registries'>;
+  /** what bounds where the agent goes for a registry */
+  reach(): ReachLimits;
 }
 
 export interface PullDependencies extends ResolveDependencies {
@@ -61,8 +62,9 @@ export async function pullArtifact(
   const late = AbortSignal.timeout(DEADLINE);
   const ended = AbortSignal.any([signal, late]);
   try {
-    const source = sourceOf(view, registry, deps.policy());
-    using client = new RegistryClient(source);
+    const limits = deps.reach();
+    const source = sourceOf(view, registry, limits);
+    using client = new RegistryClient(source, limits);
     const resolved = await resolve({ kind, view, registry }, client, deps, ended);
     // What is in archives is known when they are here.
     checkNames(
@@ -96,7 +98,8 @@ function checkNames({ repo }: ArtifactView, files: readonly { path: string }[]):
 /** The revision that the name in a view means now: a manifest digest, or a commit. Throws ArtifactError. */
 export async function lookUpRevision(asked: Asked, deps: ResolveDependencies, signal: AbortSignal): Promise<string> {
   try {
-    using client = new RegistryClient(sourceOf(asked.view, asked.registry, deps.policy()));
+    const limits = deps.reach();
+    using client = new RegistryClient(sourceOf(asked.view, asked.registry, limits), limits);
     return (await resolve(asked, client, deps, signal)).revision;
   } catch (error) {
     throw toArtifactError(error);
@@ -115,7 +118,7 @@ function resolve(
 function sourceOf(
   { repo, registryId }: ArtifactView,
   registry: RegistryView | undefined,
-  { registries }: Pick<Policy, 'registries'>,
+  { policy: { registries } }: ReachLimits,
 ): RegistrySource {
   const source = registry && artifactSource(registry);
   if (!registry) throw new ArtifactError('NotFound', `this node has no registry ${registryId}`);

@@ -11,6 +11,8 @@ const STRICTEST_POLICY: Policy = {
   capAdd: [],
   bindPrefixes: [],
   registries: [],
+  storage: [],
+  pullThroughAgent: true,
   exec: false,
   logs: false,
   stopRefused: false,

@@ -20,6 +20,13 @@ export const policySchema = z.strictObject({
   bindPrefixes: z.array(z.string().startsWith('/')).optional(),
   /** hosts that images may come from; absent: any. Images without a host come from that of their registry */
   registries: z.array(z.string()).optional(),
+  /**
+   * hosts that registries may lead the agent to besides: token services, and where content is stored; `*` and `*.example.com`
+   * are patterns. Absent: with `registries` none, otherwise any that lies no further inside than the registry
+   */
+  storage: z.array(z.string()).optional(),
+  /** the agent fetches every image from its registry, and the engine from the agent, so that each host is judged */
+  pullThroughAgent: z.boolean().default(false),
   /** programs that users of the controller start in containers, such as a shell */
   exec: z.boolean().default(true),
   /** logs of containers and of the agent, for users of the controller */

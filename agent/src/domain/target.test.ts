@@ -78,6 +78,15 @@ describe('a pull', () => {
       const { reference: _reference, ...rest } = pullTarget(reference, from);
       expect(rest).toEqual(want);
     });
+
+  test.each([
+    ['of a registry', 'a:1', registry(login), { ...relay, credentials: login }],
+    ['of another host', 'o.example/a:1', registry(login), { host: 'o.example', ca: '', insecure: false }],
+    ['of no registry', 'a:1', undefined, { host: 'docker.io', ca: '', insecure: false }],
+    ['of the loopback interface', '127.0.0.1:5000/a:1', undefined, { host: '127.0.0.1:5000', ca: '', insecure: true }],
+  ])('%s goes through the relay when the policy wants all images to', (_name, reference, from, want) => {
+    expect(pullTarget(reference, from, { pullThroughAgent: true }).relay).toMatchObject(want);
+  });
 });
 
 describe('settings of a registry for an image of another host', () => {

@@ -1,6 +1,6 @@
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
-import { type PolicyContext, refusal } from './policy.ts';
+import { type Policy, type PolicyContext, refusal } from './policy.ts';
 import { canonicalHost, isLoopback, PUBLIC_HUB, parseReference } from './reference.ts';
 
 /** A registry that the agent itself speaks to. */
@@ -31,21 +31,29 @@ export interface PullTarget {
 /**
  * Where an image comes from. A reference that names no host is looked for at the host of its registry, unless that is
  * the public hub or the local cache. Credentials, authorities and `insecure` of a registry are for its own host only: a
- * reference to another one gets none of them. Pure.
+ * reference to another one gets none of them. With `pullThroughAgent` the engine never asks a registry itself. Pure.
  */
-export function pullTarget(reference: string, registry: RegistryView | undefined): PullTarget {
+export function pullTarget(
+  reference: string,
+  registry: RegistryView | undefined,
+  { pullThroughAgent = false }: Partial<Pick<Policy, 'pullThroughAgent'>> = {},
+): PullTarget {
   const from = registry && originOf(registry);
-  if (!registry || !from) return { reference };
   const parsed = parseReference(reference);
+  if (!registry || !from || (parsed.namesHost && parsed.host !== from.host))
+    return { reference, ...(pullThroughAgent && { relay: anonymous(parsed.host) }) };
   const full = parsed.namesHost || from.host === PUBLIC_HUB.host ? reference : `${from.host}/${reference}`;
-  if (parsed.namesHost && parsed.host !== from.host) return { reference };
   const { username, password } = registry;
   const credentials = username !== '' ? { username, password } : undefined;
   // Engines trust the loopback interface by themselves.
-  if ((registry.ca || registry.insecure) && !isLoopback(from.host))
-    return { reference: full, relay: { ...from, ca: registry.ca, insecure: registry.insecure, credentials } };
+  const insecure = registry.insecure || (pullThroughAgent && isLoopback(from.host));
+  if (((registry.ca || registry.insecure) && !isLoopback(from.host)) || pullThroughAgent)
+    return { reference: full, relay: { ...from, ca: registry.ca, insecure, credentials } };
   return { reference: full, credentials: credentials && { ...credentials, host: from.host } };
 }
+
+/** A registry of which no more than the host is known. */
+const anonymous = (host: string): RegistrySource => ({ host, ca: '', insecure: isLoopback(host) });
 
 /** What the image of a view is pulled by; undefined while it depends on a registry that is not known. Pure. */
 export function pullReference(

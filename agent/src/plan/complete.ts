@@ -29,8 +29,8 @@ export function completeSteps(steps: readonly BareStep[], input: PlanInput): Ste
   });
 }
 
-function completeImage(step: BareStepOf<'image'>, { registries, machine }: PlanInput): StepOf<'image'> {
-  const pull = pullTarget(step.reference, registries.get(step.registryId));
+function completeImage(step: BareStepOf<'image'>, { registries, machine, policy }: PlanInput): StepOf<'image'> {
+  const pull = pullTarget(step.reference, registries.get(step.registryId), policy);
   return { ...step, pull, instance: machine.instance };
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { ANYWHERE } from '../domain/_reach.ts';
 import { EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
@@ -112,6 +113,7 @@ class Machine {
           exchangedPath: () => undefined,
           prepareMounts: ({ mounts }) => mounts,
           portTaken: async ({ external }) => this.foreignPorts.has(external),
+          reach: () => ANYWHERE,
           lookup: async (name) => name,
         },
         slots: createPullSlots(),

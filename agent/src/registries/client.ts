@@ -3,10 +3,12 @@ import http from 'node:http';
 import https from 'node:https';
 import tls from 'node:tls';
 import { EngineError } from '../domain/engine.ts';
+import { Reach, type ReachLimits } from '../domain/reach.ts';
 import { PUBLIC_HUB } from '../domain/reference.ts';
 import type { RegistrySource } from '../domain/target.ts';
-import { exchange, open, TransportError } from '../system/http.ts';
+import { exchange, type HttpRequest, open, TransportError } from '../system/http.ts';
 import { parseChallenge } from './challenge.ts';
+import { judgedLookup, type Resolver, requireReach } from './judged-lookup.ts';
 
 const SECOND = 1000;
 /** A registry has so long to begin a response. */
@@ -23,14 +25,15 @@ export interface RegistryRequest {
   repository: string;
   headers: Record<string, string>;
   signal: AbortSignal;
-  /** the headers of each response that leads elsewhere */
-  onRedirect?: (headers: IncomingHttpHeaders) => void;
+  /** the headers of each response of the registry's own host that leads elsewhere, and whether to another host */
+  onRedirect?: (headers: IncomingHttpHeaders, away: boolean) => void;
 }
 
 /**
  * A client of one registry, for the time of one pull: authenticates when the registry asks for it, and follows redirects
  * to where its content is. Credentials and tokens go to the registry and to the token service that it names, over TLS
- * unless the registry is `insecure`, and to no host that these redirect to.
+ * unless the registry is `insecure`, and to no host that these redirect to. Each host is one that the machine allows
+ * (see Reach).
  *
  * Errors are EngineErrors that say why in words; none holds a header, a query or a password.
  */
@@ -38,11 +41,16 @@ export class RegistryClient implements Disposable {
   readonly #source: RegistrySource;
   readonly #http: http.Agent;
   readonly #https: https.Agent;
+  readonly #reach: Reach;
+  readonly #resolve: Resolver | undefined;
   #origin: Promise<URL> | undefined;
   #authorization: Promise<string> | undefined;
 
-  constructor(source: RegistrySource) {
+  /** `resolve` finds the addresses of names; absent: the system does. */
+  constructor(source: RegistrySource, limits: ReachLimits, resolve?: Resolver) {
     this.#source = source;
+    this.#reach = new Reach(source.host, limits);
+    this.#resolve = resolve;
     if (source.token) this.#authorization = Promise.resolve(`Bearer ${source.token}`);
     this.#http = new http.Agent({ keepAlive: true, maxSockets: 8 });
     this.#https = new https.Agent({
@@ -120,6 +128,7 @@ export class RegistryClient implements Disposable {
         'ImagePullFailed',
         `the registry ${host} names a token service without TLS (${url.host}); only its setting "insecure" allows that`,
       );
+    requireReach(this.#reach, url);
     if (service) url.searchParams.set('service', service);
     url.searchParams.set('scope', scope.replace('%', repository));
     try {
@@ -131,7 +140,7 @@ export class RegistryClient implements Disposable {
           headers: { host: url.host, accept: 'application/json', ...(basic && { authorization: basic }) },
           deadline: HEAD_DEADLINE,
           signal,
-          connections: this.#agentOf(url),
+          ...this.#connectionTo(url),
         },
         TOKEN_LIMIT,
       );
@@ -161,9 +170,9 @@ export class RegistryClient implements Disposable {
     let [current, url] = [response, from];
     for (let hops = 0; isRedirect(current); hops++) {
       const { location } = current.headers;
-      request.onRedirect?.(current.headers);
-      current.destroy();
       const next = location !== undefined && URL.canParse(location, url.href) ? new URL(location, url) : undefined;
+      current.destroy();
+      if (url.host === from.host) request.onRedirect?.(current.headers, next?.host !== from.host);
       const host = this.#source.host;
       if (!next || hops >= REDIRECTS || !/^https?:$/.test(next.protocol))
         throw new EngineError('ImagePullFailed', `the registry ${host} redirects to nowhere`);
@@ -181,6 +190,7 @@ export class RegistryClient implements Disposable {
 
   async #send(url: URL, request: RegistryRequest, authorization: string | undefined): Promise<IncomingMessage> {
     const { method, headers, signal } = request;
+    requireReach(this.#reach, url);
     try {
       return await open({
         target: { origin: url },
@@ -189,7 +199,7 @@ export class RegistryClient implements Disposable {
         headers: { ...headers, host: url.host, ...(authorization && { authorization }) },
         deadline: HEAD_DEADLINE,
         signal,
-        connections: this.#agentOf(url),
+        ...this.#connectionTo(url),
       });
     } catch (error) {
       const own = url.host === this.#source.host;
@@ -208,6 +218,7 @@ export class RegistryClient implements Disposable {
     const name = host === PUBLIC_HUB.host ? PUBLIC_HUB.answersAt : host;
     const secure = new URL(`${scheme ?? 'https'}://${name}`);
     if (scheme || !insecure) return secure;
+    requireReach(this.#reach, secure);
     try {
       const path = '/v2/';
       const response = await open({
@@ -217,7 +228,7 @@ export class RegistryClient implements Disposable {
         headers: { host: secure.host },
         deadline: HEAD_DEADLINE,
         signal,
-        connections: this.#https,
+        ...this.#connectionTo(secure),
       });
       response.destroy();
       return secure;
@@ -227,8 +238,11 @@ export class RegistryClient implements Disposable {
     }
   }
 
-  #agentOf({ protocol }: URL): http.Agent {
-    return protocol === 'https:' ? this.#https : this.#http;
+  #connectionTo({ protocol, host }: URL): Pick<HttpRequest, 'connections' | 'lookup'> {
+    return {
+      connections: protocol === 'https:' ? this.#https : this.#http,
+      lookup: judgedLookup(this.#reach, host, this.#resolve),
+    };
   }
 }
 
@@ -262,6 +276,8 @@ const CERTIFICATE = /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHA
 
 function translate(error: unknown, what: string, signal: AbortSignal): unknown {
   if (error instanceof EngineError || signal.aborted) return error;
+  const { cause } = error as Error;
+  if (cause instanceof EngineError) return cause;
   const { code = '', message } = error as NodeJS.ErrnoException;
   if (CERTIFICATE.test(code))
     return new EngineError('ImagePullFailed', `${what}: its certificate is not trusted: ${message}`, { cause: error });

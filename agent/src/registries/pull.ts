@@ -1,7 +1,9 @@
 import { type Engine, EngineError, type PullRequest } from '../domain/engine.ts';
+import type { ReachLimits } from '../domain/reach.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { PullTarget } from '../domain/target.ts';
 import { RegistryClient } from './client.ts';
+import { requireRegistryReach } from './judged-lookup.ts';
 import { openRelay, type Relay } from './relay.ts';
 
 /** The clean-up after a pull may take so long, ms; it also takes place when the pull was called off. */
@@ -12,6 +14,7 @@ export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'
   target: PullTarget;
   /** the agent's instance id */
   instance: string;
+  reach: ReachLimits;
 }
 
 /**
@@ -21,9 +24,12 @@ export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'
 export async function pullImage(engine: Engine, options: PullOptions, signal: AbortSignal): Promise<string> {
   const { target, platform, onProgress } = options;
   const { reference, credentials } = target;
-  if (!target.relay) return engine.pull({ reference, platform, credentials, onProgress }, signal);
+  if (!target.relay) {
+    await requireRegistryReach(parseReference(reference).host, options.reach);
+    return engine.pull({ reference, platform, credentials, onProgress }, signal);
+  }
   const rising = onlyRising(onProgress);
-  using client = new RegistryClient(target.relay);
+  using client = new RegistryClient(target.relay, options.reach);
   await using relay = await openRelay({
     client,
     image: parseReference(reference),

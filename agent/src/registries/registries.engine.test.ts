@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
 import { registryViewSchema } from '../../../src/wire/agent.ts';
+import { ANYWHERE } from '../domain/_reach.ts';
 import type { EngineFacts } from '../domain/engine.ts';
 import { pullTarget } from '../domain/target.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../engines/_contract.ts';
@@ -75,7 +76,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
   function pull({ reference = 'team/sample:1', registry = {}, signal, onProgress }: Options) {
     const view = registryViewSchema.parse({ id: 7, url: locked.url, ...registry });
     const target = pullTarget(reference, view);
-    const options = { target, platform: '', instance: INSTANCE, onProgress };
+    const options = { target, platform: '', instance: INSTANCE, onProgress, reach: ANYWHERE };
     return pullImage(engine, options, signal ?? new AbortController().signal);
   }
 

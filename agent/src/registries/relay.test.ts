@@ -4,6 +4,7 @@ import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { ANYWHERE } from '../domain/_reach.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { RegistrySource } from '../domain/target.ts';
 import { RegistryClient } from './client.ts';
@@ -51,7 +52,7 @@ async function relayTo(
   source: Partial<RegistrySource> & { host: string },
   options: Partial<RelayOptions> = {},
 ): Promise<Relay> {
-  const client = new RegistryClient({ ca: '', insecure: true, scheme: 'http', ...source });
+  const client = new RegistryClient({ ca: '', insecure: true, scheme: 'http', ...source }, ANYWHERE);
   const image = parseReference(`${source.host}/team/app:1`);
   const relay = await openRelay({ client, image, prefix: 'skerry-test-', ...options });
   onTestFinished(async () => {

@@ -2,6 +2,7 @@ import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { PathCheck } from '../domain/binds.ts';
 import { missingDevices } from '../domain/cdi.ts';
 import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
+import type { ReachLimits } from '../domain/reach.ts';
 import { isPinned } from '../domain/reference.ts';
 import type { Step, StepOf } from '../domain/step.ts';
 import { portName } from '../plan/ports.ts';
@@ -42,6 +43,8 @@ export interface MachineAccess {
   cdiDevices?: () => readonly string[];
   /** the address of another machine */
   lookup(name: string): Promise<string>;
+  /** what bounds where images come from */
+  reach(): ReachLimits;
 }
 
 /** How a step ended, or why it has no result: the engine does not answer, or the step was aborted. */
@@ -168,7 +171,7 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 
 async function prepareImage(
   step: StepOf<'image'>,
-  { engine, pulled, slots, pullBegins }: ExecutorDependencies,
+  { engine, machine, pulled, slots, pullBegins }: ExecutorDependencies,
   onProgress: (percentage: number) => void,
   signal: AbortSignal,
 ): Promise<string> {
@@ -184,7 +187,8 @@ async function prepareImage(
   try {
     using _turn = await slots.take(reference, signal);
     const ended = pullBegins(step);
-    const id = await pullImage(engine, { target, platform, instance, onProgress }, signal).catch((error: unknown) => {
+    const options = { target, platform, instance, onProgress, reach: machine.reach() };
+    const id = await pullImage(engine, options, signal).catch((error: unknown) => {
       ended(signal.aborted ? 'given-up' : error instanceof EngineError ? error.code : 'Failed');
       throw error;
     });

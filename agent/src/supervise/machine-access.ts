@@ -1,12 +1,18 @@
 import { exchangedPath, pathRefusal } from '../domain/path-check.ts';
 import type { PolicyContext } from '../domain/policy.ts';
+import type { ReachLimits } from '../domain/reach.ts';
 import type { MachineAccess } from './executors.ts';
 import { lookupName } from './extra-hosts.ts';
 
 /** What executors ask this machine. The policy that is in force at the moment of a step counts. */
 export function createMachineAccess(
   context: PolicyContext,
-  { prepareMounts, portTaken, cdiDevices }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'>>,
+  {
+    prepareMounts,
+    portTaken,
+    cdiDevices,
+    ownAddresses = () => [],
+  }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'> & Pick<ReachLimits, 'ownAddresses'>>,
 ): MachineAccess {
   return {
     pathRefusal: (check) => pathRefusal(check, context),
@@ -15,5 +21,6 @@ export function createMachineAccess(
     portTaken,
     cdiDevices,
     lookup: lookupName,
+    reach: () => ({ policy: context.policy, ownAddresses }),
   };
 }

@@ -1,5 +1,6 @@
 import http, { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
+import type { LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
@@ -22,6 +23,8 @@ export interface HttpRequest {
   signal?: AbortSignal;
   /** keeps connections open between requests */
   connections?: http.Agent;
+  /** finds the addresses of the host that may be connected to; absent: the system does, and all may */
+  lookup?: LookupFunction;
 }
 
 export interface HttpResponse {
@@ -106,7 +109,7 @@ function send<T>(
   request: HttpRequest,
   attend: (outgoing: ClientRequest, resolve: (value: T) => void, settle: () => void) => void,
 ): Promise<T> {
-  const { target, method, path, headers, body, deadline, signal, connections } = request;
+  const { target, method, path, headers, body, deadline, signal, connections, lookup } = request;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const common = {
@@ -126,6 +129,7 @@ function send<T>(
             ...common,
             host: target.origin.hostname.replace(/^\[|\]$/g, ''),
             port: target.origin.port || undefined,
+            ...(lookup && { lookup }),
             ...(target.ca && { ca: target.ca }),
             ...(target.insecure && { rejectUnauthorized: false }),
           });

@@ -184,6 +184,11 @@ function addresses(networkInterface: string): { name: string; address: string } 
   return addressIn({ interfaces: networkInterfaces(), routes, routes6 }, networkInterface);
 }
 
+/** The addresses of this machine's interfaces, as they are now. */
+export function ownAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address));
+}
+
 /** Names of limits as the kernel names them, and as containers ask for them. */
 const LIMIT_NAMES: Readonly<Record<string, string>> = {
   'Max open files': 'nofile',
