@@ -223,7 +223,7 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
   }));
   metrics.httpRequest({ route: '/node-list', method: 'GET', code: '200' }, 0.2);
   metrics.reconciled({ controller: 'edge-node', outcome: 'done' }, 0.1);
-  await using server = createOpsServer({ registry: metrics.registry, ready: async () => undefined });
+  await using server = createOpsServer({ registry: metrics.registry, ready: async () => undefined, bound() {} });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const { code, output } = await checked(page);

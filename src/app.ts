@@ -9,6 +9,7 @@ import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
+import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import { servedChain } from './http/served-chain.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
@@ -147,6 +148,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
       addressOf: clientAddress,
+      authenticated: (request, caller) => rest.authenticated(request, caller),
       ...auditing,
       caCert: () => caCert(config),
       identity,
@@ -368,6 +370,8 @@ function createRest(config: Config, { deps, log, metrics }: { deps: RestDependen
     ...(tls && { tls: { cert: chainOf(tls), key: readFileSync(tls.keyFile, 'utf8') } }),
     metrics: {
       leftOut: metrics.leftOut,
+      connections: metrics.connections,
+      connectionEnded: metrics.connectionEnded,
       request: ({ method, route, status }, seconds) =>
         metrics.httpRequest({ method, route, code: String(status) }, seconds),
     },
@@ -384,6 +388,7 @@ function createOps({ client, stores, metrics }: { client: KubeClient; stores: Es
   return createOpsServer({
     registry: metrics.registry,
     ready: async () => (await readiness.check(AbortSignal.timeout(5_000)))?.message,
+    bound: (server, limits) => void admitConnections(server, { limits, clock: systemClock }),
   });
 }
 

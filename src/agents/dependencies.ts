@@ -143,6 +143,8 @@ export interface AgentOptions {
   revisionKey?: string;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
+  /** A request on this connection was authenticated, as one of this caller, such as `node <uuid>`. */
+  authenticated?: (req: IncomingMessage, caller: string) => void;
   /** begins a new list of a store that lags behind, and returns at once; without it the store catches up by its watch alone */
   listAgain?: (store: Store<KubeObject>) => void;
   /** without them every list of sessions is empty */

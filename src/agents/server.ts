@@ -28,7 +28,7 @@ import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
 import type { Exchange } from './pipeline/exchange.ts';
 import { createNotOlderThan } from './pipeline/not-older-than.ts';
 import { createOutgoing } from './pipeline/outgoing.ts';
-import { createPipeline } from './pipeline/pipeline.ts';
+import { createPipeline, nodeConnection } from './pipeline/pipeline.ts';
 import { createReadiness } from './pipeline/readiness.ts';
 import { createReceive } from './pipeline/receive.ts';
 import { createSealedPositions } from './pipeline/sealed-position.ts';
@@ -116,6 +116,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     ...{ readiness, authenticate, guesses, checkEpoch, observe, metrics },
     match: createMatch(agentRoutes(handlers)),
     addressOf,
+    ...(options.authenticated && { authenticated: options.authenticated }),
     receive: createReceive(limits, requests, clock),
     notOlderThan: createNotOlderThan({
       stores: required,
@@ -151,7 +152,9 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     },
     async authenticate(req) {
       if (!readiness.ready) throw notReady('the controller is not ready');
-      return authenticate(req.headers.authorization);
+      const identity = await authenticate(req.headers.authorization);
+      options.authenticated?.(req, nodeConnection(identity.uuid));
+      return identity;
     },
     async drain(graceMs) {
       readiness.drain();

@@ -12,7 +12,12 @@ export function addressOf(request: IncomingMessage, trustProxy: boolean): string
         .at(-1)
         ?.trim()
     : '';
-  const address = (forwarded || request.socket.remoteAddress || '').replace(/^::ffff:/i, '').slice(0, 64);
+  return clientAddress(forwarded || request.socket.remoteAddress);
+}
+
+/** The address, or for IPv6 its network, of the other end of a connection; empty when the connection is closed already. */
+export function clientAddress(remote: string | undefined): string {
+  const address = (remote ?? '').replace(/^::ffff:/i, '').slice(0, 64);
   return isIPv6(address) ? networkOf(address) : address;
 }
 

@@ -1,7 +1,8 @@
 import { JSON_DEPTH } from '../api/json.ts';
+import type { ConnectionLimits, ConnectionMetrics } from '../http/connections.ts';
 
 /** Every hook is optional and must not throw. `route` is the pattern, never the path. */
-export interface RestMetrics {
+export interface RestMetrics extends ConnectionMetrics {
   request?(labels: { method: string; route: string; status: number }, seconds: number): void;
   /** A list was sent without an object that could not be serialized. */
   leftOut?(labels: { operation: string }): void;
@@ -19,8 +20,10 @@ export interface Limits {
   headersMs: number;
   receiveMs: number;
   headerBytes: number;
-  /** open at once, long polls of agents included */
-  connections: number;
+  /** until the handshake of TLS is complete; the time for headers begins only then */
+  handshakeMs: number;
+  /** open connections, long polls of agents and sockets of sessions included */
+  connections: ConnectionLimits;
   keepAliveMs: number;
   /** limits of bodies that are being received: of all callers, and of one */
   receiving: Readonly<Record<'all' | 'caller', { bytes: number; messages: number }>>;
@@ -34,7 +37,8 @@ export const LIMITS: Limits = {
   headersMs: 10_000,
   receiveMs: 60_000,
   headerBytes: 32 * 1024,
-  connections: 16_384,
+  handshakeMs: 10_000,
+  connections: { all: 16_384, strangers: 8_192, address: 256, graceMs: 10_000, caller: 256 },
   keepAliveMs: 75_000,
   receiving: {
     all: { bytes: 64 * 2 ** 20, messages: 2_000 },

@@ -38,9 +38,14 @@ export interface Mounting {
   receiving: ByteBudget;
   /** The client address to which rate limits are applied. */
   addressOf: (request: IncomingMessage) => string;
+  /** A request on this connection was authenticated, as one of this caller. */
+  authenticated: (request: IncomingMessage, caller: string) => void;
   /** whether events have the address of the client */
   recordsAddresses: boolean;
 }
+
+/** As whose a connection of a user counts. */
+export const userConnection = ({ name }: Identity) => `user ${name}`;
 
 const REQUEST_ID = 'request-id';
 const JSON_HEAD = { 'content-type': JSON_TYPE };
@@ -144,8 +149,9 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const address = addressOf(request);
       if (route.guessable) rates.credentials(address);
       const guesses = { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) };
-      const identified = ({ name }: Identity) => {
-        user = name;
+      const identified = (identity: Identity) => {
+        user = identity.name;
+        mounting.authenticated(request, userConnection(identity));
       };
       const caller = await admit(deps, route.access, { authorization, params, signal, guesses, identified });
       if (route.body?.kind === 'file') rates.upload(user);

@@ -3,6 +3,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
+import { admitConnections } from '../http/admit-connections.ts';
 import { createBodyReader } from '../http/body.ts';
 import { addressOf } from '../http/client-address.ts';
 import { createByteBudget } from '../kube/byte-budget.ts';
@@ -17,7 +18,7 @@ import type { RestDependencies } from './dependencies.ts';
 import { unauthenticated, unavailable } from './errors.ts';
 import { LIMITS, type Limits, type RestMetrics } from './limits.ts';
 import { createTurns } from './list-reply.ts';
-import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath } from './mount.ts';
+import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath, userConnection } from './mount.ts';
 import { createRates } from './rates.ts';
 import type { AnyRoute } from './route.ts';
 import { createRoutes } from './routes/index.ts';
@@ -64,6 +65,11 @@ export interface RestServer extends AsyncDisposable {
   /** The caller of a socket, before its upgrade; or 401, 403, 429 or 503. `authorization` may come from the query. */
   admitSocket(socket: SocketCall): Promise<Identity>;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
+  /**
+   * A request on this connection was authenticated, as one of this caller, such as `node <uuid>`: the connection no longer makes
+   * room for others. For listeners that share the port; REST and `admitSocket` call it themselves.
+   */
+  authenticated(request: IncomingMessage, caller: string): void;
   /** Accepts no more connections, closes idle ones, and waits for active requests, at most `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
@@ -94,6 +100,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),
     recordsAddresses: options.recordsAddresses ?? true,
+    authenticated: (request, caller) => admitted.authenticated(request.socket, caller),
   };
 
   const app = express();
@@ -114,6 +121,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     headersTimeout: limits.headersMs,
     requestTimeout: limits.receiveMs,
     keepAliveTimeout: limits.keepAliveMs,
+    handshakeTimeout: limits.handshakeMs,
     connectionsCheckingInterval: Math.min(5_000, limits.headersMs),
     // Another protocol that a client offers, such as HTTP/2, is one that it can do without (RFC 9110, 7.8).
     shouldUpgradeCallback: ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket',
@@ -133,7 +141,12 @@ export function createRestServer(options: RestServerOptions): RestServer {
   const http = (
     options.tls ? createHttpsServer({ ...settings, ...options.tls }, listener) : createHttpServer(settings, listener)
   ) as Server;
-  http.maxConnections = limits.connections;
+  const admitted = admitConnections(http, {
+    // All clients behind a proxy have its address, and it is for the proxy to bound them.
+    limits: options.trustProxy ? { ...limits.connections, address: Number.POSITIVE_INFINITY } : limits.connections,
+    clock: options.clock ?? systemClock,
+    metrics,
+  });
   http.on('clientError', refuseMalformed);
 
   async function drain(graceMs: number): Promise<void> {
@@ -154,6 +167,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     mountFirst(handler) {
       first.push(handler);
     },
+    authenticated: mounting.authenticated,
     admitSocket: (call) => admitSocket(call, mounting),
     listen({ port, host }) {
       return new Promise((resolve, reject) => {
@@ -170,7 +184,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
 }
 
-async function admitSocket(call: SocketCall, { deps, rates, addressOf }: Mounting): Promise<Identity> {
+async function admitSocket(call: SocketCall, { deps, rates, addressOf, authenticated }: Mounting): Promise<Identity> {
   const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
@@ -179,7 +193,10 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf }: Mountin
     authorization,
     params: { uuid },
     signal,
-    ...(identified && { identified }),
+    identified(caller) {
+      authenticated(request, userConnection(caller));
+      identified?.(caller);
+    },
     guesses: { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) },
   });
   if (!identity) throw unauthenticated('send a bearer token');
@@ -196,7 +213,8 @@ const MALFORMED_MS = 1_000;
 
 /** Refuses malformed HTTP, oversized headers and slow requests with the usual error body. */
 function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  // Without a finished handshake nothing can be sent.
+  if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable) {
     socket.destroy();
     return;
   }

@@ -112,6 +112,11 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     ready: (seconds: number) => metrics.readyLag.observe(seconds),
     httpRequest: (labels: { route: string; method: string; code: string }, seconds: number) =>
       metrics.httpRequests.observe(labels, seconds),
+    connections: ({ authenticated, strangers }: { authenticated: number; strangers: number }) => {
+      metrics.connections.set({ class: 'authenticated' }, authenticated);
+      metrics.connections.set({ class: 'stranger' }, strangers);
+    },
+    connectionEnded: (reason: string) => metrics.connectionsEnded.inc({ reason }),
     leftOut: (labels: { operation: string }) => metrics.listLeftOut.inc(labels),
     access: ({ review, outcome, cached }: { review: string; outcome: string; cached: boolean }) =>
       metrics.accessReviews.inc({ review, outcome, cached: String(cached) }),

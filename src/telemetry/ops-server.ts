@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 
@@ -7,7 +7,20 @@ export interface OpsServer extends AsyncDisposable {
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
 }
 
-export function createOpsServer(options: { registry: Registry; ready: () => Promise<string | undefined> }): OpsServer {
+/**
+ * There are few probes and scrapers, and none of them authenticates. A new connection always gets a place, so that the probes of
+ * the kubelet are answered whatever a pod does that may connect.
+ */
+const OPS_CONNECTIONS = { all: 256, strangers: 256, address: 32, graceMs: 10_000, caller: 0 };
+
+export interface OpsServerOptions {
+  registry: Registry;
+  ready: () => Promise<string | undefined>;
+  /** Bounds the connections of the server. */
+  bound(server: Server, limits: typeof OPS_CONNECTIONS): void;
+}
+
+export function createOpsServer(options: OpsServerOptions): OpsServer {
   const pages = new Map(
     Object.entries<() => Promise<{ status: number; type: string; text: string }>>({
       '/metrics': async () => ({
@@ -35,8 +48,7 @@ export function createOpsServer(options: { registry: Registry; ready: () => Prom
   });
   server.requestTimeout = 10_000;
   server.headersTimeout = 10_000;
-  // There are few probes and scrapers.
-  server.maxConnections = 256;
+  options.bound(server, OPS_CONNECTIONS);
   return {
     listen: ({ port, host }) =>
       new Promise((resolve, reject) => {

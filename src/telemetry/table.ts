@@ -181,6 +181,20 @@ export const CONTROLLER_METRICS = {
   },
 
   // REST
+  connections: {
+    name: 'skerry_connections',
+    type: 'gauge',
+    labels: { class: '`authenticated`: a request on it was authenticated; `stranger`: none was yet' },
+    unit: 'connections',
+    help: 'Open connections of the port of REST and agents.',
+  },
+  connectionsEnded: {
+    name: 'skerry_connections_ended_total',
+    type: 'counter',
+    labels: { reason: 'the bound: `address`, `strangers` or `all` (docs/architecture.md#limits-by-address)' },
+    unit: 'connections',
+    help: 'Connections without an authenticated request that made room for others, and connections that got no place.',
+  },
   httpRequests: {
     name: 'skerry_http_request_duration_seconds',
     type: 'histogram',

@@ -80,3 +80,13 @@ test('a bound of another datastore that is ahead of the API server is not sent b
   expect(status).toBe(200);
   expect(headers['skerry-not-older-than']).toMatch(/^[\w-]{36}:\d{1,5}\./);
 });
+
+test('the connection of an authenticated agent counts as that of its node, and no other connection does', async () => {
+  const known: string[] = [];
+  const { replica, node, key } = await startWithNode({ authenticated: (_, caller) => void known.push(caller) });
+  await using _ = replica;
+  await replica.call('GET', '/registries');
+  expect(known).toEqual([]);
+  expect((await replica.as(node, key, 'GET', '/registries')).status).toBe(200);
+  expect(known).toEqual([`node ${node.spec.uuid}`]);
+});

@@ -2,7 +2,7 @@ import { HEADERS } from '../../api/names.ts';
 import type { RateLimit } from '../../http/rate-limit.ts';
 import type { Reply } from '../../http/reply.ts';
 import { type Call, createCall, type Observe } from '../call.ts';
-import type { AgentMetrics, NodeIdentity } from '../dependencies.ts';
+import type { AgentMetrics, AgentOptions, NodeIdentity } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';
 import { isThirdParty } from '../routes/changes.ts';
 import type { Match } from '../routes/match.ts';
@@ -29,12 +29,17 @@ export interface PipelineOptions {
   /** failed provisionings, by client address */
   guesses: RateLimit;
   addressOf: (req: Exchange['req']) => string;
+  /** A request on this connection was authenticated, as one of this caller. */
+  authenticated?: AgentOptions['authenticated'];
   receive: Receive;
   notOlderThan: NotOlderThan;
   checkEpoch: CheckEpoch;
   observe: Observe;
   metrics: AgentMetrics;
 }
+
+/** As whose a connection of an agent counts. */
+export const nodeConnection = (uuid: string) => `node ${uuid}`;
 
 /** Statuses of failed provisionings that count against the address: wrong keys, and bodies that never end. */
 const COUNTED: ReadonlySet<number> = new Set([401, 404, 408]);
@@ -61,6 +66,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   function identified(exchange: Exchange, who: NodeIdentity): void {
     const { req, res, query, route, parameter } = exchange;
+    options.authenticated?.(req, nodeConnection(who.uuid));
     exchange.call = createCall(req, res, query, who);
     if (parameter !== undefined) exchange.call.parameter = parameter;
     if (route?.metric) metrics.agent?.(route.metric);
@@ -97,6 +103,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if (!route) return undefined;
     const identified = (uuid: string) => {
       exchange.provisioned = uuid;
+      options.authenticated?.(req, nodeConnection(uuid));
     };
     const reply =
       route.access === 'provisioning-key'
