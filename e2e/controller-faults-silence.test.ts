@@ -53,6 +53,7 @@ beforeAll(async () => {
       archId: 1,
       provisionedAt: Date.now() - 60_000,
       keyExpiresAt: 0,
+      keyIssuedAt: 0,
     });
     await stack.kube.request('POST', `/api/v1/namespaces/${stack.namespace}/secrets`, key);
   });

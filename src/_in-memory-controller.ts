@@ -75,7 +75,7 @@ export async function startInMemoryController(
       client,
       namespace: NAMESPACE,
       stores,
-      provisioningKeys: { issue: async () => {}, isUsable: async () => true },
+      versionKeys: { issueForVersion: async () => true, isUsable: async () => true },
       leadership: { isLeading: true, leaderAddress: undefined },
       credentials: { token: async () => '', verify: async () => true },
       identity: 'one',
@@ -439,7 +439,14 @@ function fill(stores: Stores, size: number) {
         numbers.map((i) => secret(`${what}-${i}`, 20 + nth * size + i)),
       ),
       ...nodes.map((node) => {
-        const record = { nodeUuid: nodeUuid(node), publicKey, archId: 1, provisionedAt: 1_000, keyExpiresAt: 0 };
+        const record = {
+          nodeUuid: nodeUuid(node),
+          publicKey,
+          archId: 1,
+          provisionedAt: 1_000,
+          keyExpiresAt: 0,
+          keyIssuedAt: 0,
+        };
         const key = nodeKeySecret(node, record);
         return { ...key, metadata: { ...made('Secret', key.metadata.name).metadata, ...key.metadata } };
       }),

@@ -138,7 +138,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
       namespace,
       revisionKey,
       stores: essential,
-      provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
+      versionKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership,
       credentials,
       sessions: places,

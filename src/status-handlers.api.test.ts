@@ -74,6 +74,7 @@ async function makeNode(): Promise<TestNode> {
     archId: 1,
     provisionedAt: Date.now() - 60_000,
     keyExpiresAt: 0,
+    keyIssuedAt: 0,
   });
   await kube.request('POST', `/api/v1/namespaces/${namespace}/secrets`, secret);
   return { ...made, key: privateKey };

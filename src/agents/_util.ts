@@ -142,7 +142,15 @@ export function makeKey(): TestKey {
 
 /** The Secret with the key of the node. */
 export function keyOf(node: EdgeNode, { publicKey }: TestKey, extra: Partial<NodeKey> = {}): Secret {
-  const record = { nodeUuid: node.spec.uuid ?? '', publicKey, archId: 1, provisionedAt: 0, keyExpiresAt: 0, ...extra };
+  const record = {
+    nodeUuid: node.spec.uuid ?? '',
+    publicKey,
+    archId: 1,
+    provisionedAt: 0,
+    keyExpiresAt: 0,
+    keyIssuedAt: 0,
+    ...extra,
+  };
   const secret = nodeKeySecret(node, record);
   return { ...secret, metadata: metadata(secret.metadata.name, secret.metadata) };
 }
@@ -216,7 +224,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   const clock = options.clock;
   const agents = createAgents({
     client: noClient as KubeClient,
-    provisioningKeys: { issue: async () => {}, isUsable: async () => true },
+    versionKeys: { issueForVersion: async () => true, isUsable: async () => true },
     credentials: { token: async () => 'replica', verify: async (token) => token === 'replica' },
     namespace: NAMESPACE,
     identity: randomUUID(),

@@ -10,7 +10,7 @@ import type {
   InternalHandlers,
   Leadership,
   Observations,
-  ProvisioningKeys,
+  VersionKeys,
 } from './dependencies.ts';
 import { createCurrentValues } from './leader/current-values.ts';
 import { createLeaderClient, type LeaderClient } from './leader/leader-client.ts';
@@ -24,7 +24,7 @@ import { type AgentRoutesOptions, createAgentRoutes } from './server.ts';
 export interface AgentsOptions extends AgentOptions {
   client: KubeClient;
   stores: AgentStores;
-  provisioningKeys: ProvisioningKeys;
+  versionKeys: VersionKeys;
   leadership: Leadership;
   credentials: InternalCredentials;
   /** what the leader answers to other replicas besides what agents need */

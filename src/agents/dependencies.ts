@@ -31,11 +31,12 @@ export function requiredStores(stores: AgentStores): readonly Store<KubeObject>[
   return keys.map((key) => stores[key] as Store<KubeObject>);
 }
 
-export interface ProvisioningKeys {
-  /** Whether an agent could be provisioned with the key now; reads the Secret from the API server. */
+/** The provisioning keys that agents get for a requested version. */
+export interface VersionKeys {
+  /** Whether an agent could be provisioned with the key now; reads the Secrets from the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
-  /** Issues a provisioning key of a node; the former key becomes invalid. */
-  issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
+  /** Issues a key for a requested version; false, without a key, while a key that a person asked for waits for its agent. */
+  issueForVersion(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<boolean>;
 }
 
 /** What one replica observed of one node since its last message to the leader. */

@@ -20,8 +20,26 @@ export interface NodeKey {
   containerEngine?: string;
   /** Unix ms */
   provisionedAt: number;
-  /** Unix ms, expiry of the provisioning key that was used; a key that expires later has precedence */
+  /** the provisioning key that was used: when it expires and was issued (Unix ms), and whether for a requested version */
   keyExpiresAt: number;
+  keyIssuedAt: number;
+  keyIssuedFor?: 'version';
+}
+
+/** What of a provisioning decides which of two keys gives the identity. */
+type Provisioning = Pick<NodeKey, 'provisionedAt' | 'keyExpiresAt' | 'keyIssuedAt' | 'keyIssuedFor'>;
+
+/**
+ * Whether a provisioning with `key` may replace the present one, `before`: that of a later key stays when an earlier one is
+ * sent again. Keys for a version go to whoever has the key of the node, so one that was issued before a person's key was used
+ * gives nothing any more, and a person's key that is used for the first time replaces what any of them gave.
+ * The API server dates keys in whole seconds.
+ */
+export function mayReplace(before: Provisioning, key: Omit<Provisioning, 'provisionedAt'> & { isFirstUse: boolean }) {
+  if (key.keyIssuedFor && !before.keyIssuedFor) return key.keyIssuedAt > before.provisionedAt;
+  if (before.keyIssuedFor && !key.keyIssuedFor && key.isFirstUse) return true;
+  if (before.keyIssuedAt !== key.keyIssuedAt) return before.keyIssuedAt < key.keyIssuedAt;
+  return before.keyExpiresAt <= key.keyExpiresAt;
 }
 
 export const nodeKeyName = (uuid: string) => `node-key-${uuid}`;
@@ -47,6 +65,8 @@ export function nodeKeySecret(node: EdgeNode, key: NodeKey): Secret {
       containerEngine: key.containerEngine,
       provisionedAt: String(key.provisionedAt),
       keyExpiresAt: String(key.keyExpiresAt),
+      keyIssuedAt: String(key.keyIssuedAt),
+      keyIssuedFor: key.keyIssuedFor,
     }),
   };
 }
@@ -73,6 +93,8 @@ function nodeKeyIn(secret: Secret): NodeKey | undefined {
     ...(data.containerEngine && { containerEngine: data.containerEngine }),
     provisionedAt: Number(data.provisionedAt) || 0,
     keyExpiresAt: Number(data.keyExpiresAt) || 0,
+    keyIssuedAt: Number(data.keyIssuedAt) || 0,
+    ...(data.keyIssuedFor === 'version' && { keyIssuedFor: data.keyIssuedFor }),
   };
 }
 

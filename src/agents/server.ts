@@ -12,8 +12,8 @@ import {
   type AgentOptions,
   type AgentRoutes,
   type AgentStores,
-  type ProvisioningKeys,
   requiredStores,
+  type VersionKeys,
 } from './dependencies.ts';
 import { createDesiredCache } from './desired-state/desired-cache.ts';
 import { withSessions } from './desired-state/with-sessions.ts';
@@ -41,7 +41,7 @@ import { agentRoutes } from './routes/table.ts';
 export interface AgentRoutesOptions extends AgentOptions {
   client: Pick<KubeClient, 'list' | 'listPage' | 'find' | 'create' | 'replace' | 'delete'>;
   stores: AgentStores;
-  provisioningKeys: ProvisioningKeys;
+  versionKeys: VersionKeys;
   forwarder: ObservationForwarder;
   used: UsedTokens;
   /** without it agents get no positions, and every list is complete */
@@ -104,7 +104,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const positions = createPositionUpdates(options.epochs, longPolls.release);
   const outgoing = createOutgoing(limits);
   const handlers = createHandlers({
-    ...{ client, stores, namespace, provisioningKeys: options.provisioningKeys, caCert: options.caCert, limits },
+    ...{ client, stores, namespace, versionKeys: options.versionKeys, caCert: options.caCert, limits },
     releasesUrl: options.releasesUrl,
     sessions: options.sessions,
     ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, outgoing, clock, log, metrics },

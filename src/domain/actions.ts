@@ -7,6 +7,10 @@ const MAX_COUNT = 2 ** 52;
 /** Greatest count that a machine may report as carried out: counts, and Unix times in ms. */
 const MAX_REPORTED = 10 ** 13;
 
+/** Whether a machine may report a count as carried out; a greater one would leave none for further requests. */
+export const isReportedCount = (count: number): boolean =>
+  Number.isInteger(count) && count >= 0 && count <= MAX_REPORTED;
+
 /** Actions of a node, which annotations with a count request. */
 const NODE_ACTIONS = ['reconcile', 'reboot', 'prune', 'version'] as const;
 export type NodeAction = (typeof NODE_ACTIONS)[number];
@@ -84,7 +88,7 @@ export function requestRebuild(application: Application, entries: readonly strin
  */
 export function rebuildCountOf(application: Application, entry: string, carriedOut = 0): number {
   const known = application.status?.microservices?.find(({ name }) => name === entry)?.rebuildCount ?? 0;
-  const reported = carriedOut <= MAX_REPORTED ? carriedOut : 0;
+  const reported = isReportedCount(carriedOut) ? carriedOut : 0;
   return Math.max(countOf(annotatedRebuilds(application), entry), known, reported);
 }
 

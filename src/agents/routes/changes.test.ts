@@ -557,8 +557,8 @@ test('a requested version has a provisioning key, the same one as long as it is 
   const issued: string[] = [];
   let used: string | undefined;
   const { replica, node, key, clock } = await startWithNode({
-    provisioningKeys: {
-      issue: async (_node, { key }) => void issued.push(key),
+    versionKeys: {
+      issueForVersion: async (_node, { key }) => issued.push(key) > 0,
       isUsable: async (_node, key) => key !== used,
     },
   });

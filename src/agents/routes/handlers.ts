@@ -1,6 +1,6 @@
 import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
 import type { Observe } from '../call.ts';
-import type { AgentLimits, AgentMetrics, AgentStores, NodeSessions, ProvisioningKeys } from '../dependencies.ts';
+import type { AgentLimits, AgentMetrics, AgentStores, NodeSessions, VersionKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { LongPolls } from '../long-polls/long-polls.ts';
@@ -21,7 +21,7 @@ export interface HandlerDependencies {
   client: Pick<KubeClient, 'find' | 'create' | 'replace' | 'delete'>;
   stores: AgentStores;
   namespace: string;
-  provisioningKeys: ProvisioningKeys;
+  versionKeys: VersionKeys;
   caCert?: (() => string) | undefined;
   releasesUrl?: string | undefined;
   limits: AgentLimits;

@@ -217,35 +217,89 @@ test('an invalid request does not use up the key', async () => {
   expect((await provision(replicas[0], await issue(known), makeKey(), { type: 0 })).status).toBe(200);
 });
 
-test('the key of a requested version is never one that was used or replaced', async () => {
+/** A node for which a version is requested, provisioned with `agent`, at a replica that issues keys. */
+async function startRequested() {
   const { stores } = replicas[0];
-  const provisioningKeys = createProvisioningKeys({ client, namespace, secrets: stores.secrets as never });
-  await using replica = await startReplica({ client, stores, namespace, provisioningKeys });
+  const keys = createProvisioningKeys({ client, namespace, secrets: stores.secrets as never });
+  const replica = await startReplica({ client, stores, namespace, versionKeys: keys });
   const made = await createNode();
   const node = await client.replace(RESOURCES.nodes, {
     ...made,
     metadata: { ...made.metadata, annotations: { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade"}' } },
   });
   stores.nodes.observe(node);
-  let agent = makeKey();
+  const agent = makeKey();
   await provision(replicas[1], await issue(node), agent);
-  // Tokens count from the second after a replica started.
-  const offered = async () => {
-    const ask = () => replica.as(node, agent, 'GET', '/version');
-    await expect.poll(async () => (await ask()).status, { timeout: 5_000 }).toBe(200);
-    return (await ask()).body.provisionKey as string;
+  // The API server dates keys in whole seconds, and one for a version gives an identity only when it is later than the present one.
+  const second = Math.floor(Date.now() / 1000);
+  await expect.poll(() => Math.floor(Date.now() / 1000)).toBeGreaterThan(second);
+  const read = (as: TestKey) => replica.as(node, as, 'GET', '/version', { thirdParty: true });
+  /** The key that the node is offered. Tokens count from the second after a replica started. */
+  const offered = async (as: TestKey): Promise<string> => {
+    await expect.poll(async () => (await read(as)).status, { timeout: 5_000 }).toBe(200);
+    return (await read(as)).body.provisionKey;
   };
-  const first = await offered();
-  expect(await offered()).toBe(first);
+  return { replica, keys, node, agent, read, offered };
+}
+
+/** As a person: with a key that is issued over REST. */
+async function issueOverRest(keys: ReturnType<typeof createProvisioningKeys>, node: EdgeNode): Promise<string> {
+  const key = randomUUID();
+  await keys.issue(node, { key, expiresAt: Date.now() + 20 * 60_000 }, AbortSignal.timeout(5_000));
+  return key;
+}
+
+test('the key of a requested version is never one that was used', async () => {
+  const { replica, agent, offered } = await startRequested();
+  await using _ = replica;
+  const first = await offered(agent);
+  expect(await offered(agent)).toBe(first);
   const next = makeKey();
   expect((await provision(replicas[1], first, next)).status).toBe(200);
-  agent = next;
-  const second = await offered();
+  const second = await offered(next);
   expect(second).not.toBe(first);
-  await provisioningKeys.issue(node, { key: randomUUID(), expiresAt: Date.now() + 60_000 }, AbortSignal.timeout(5_000));
-  const third = await offered();
-  expect(third).not.toBe(second);
-  expect((await provision(replicas[1], third, makeKey())).status).toBe(200);
+  expect((await provision(replicas[1], second, makeKey())).status).toBe(200);
+});
+
+test.each([
+  ['REST', issueOverRest],
+  ['kubectl', (_: unknown, node: EdgeNode) => issue(node)],
+])('whoever polls for the key of a requested version cannot replace a key that was issued over %s', async (_, make) => {
+  const { replica, keys, node, agent, read, offered } = await startRequested();
+  await using __ = replica;
+  const stolen = await offered(agent);
+  const key = await make(keys, node);
+  for (let i = 0; i < 3; i++)
+    expect(await read(agent)).toMatchObject({
+      status: 409,
+      body: { code: 'PROVISIONING_KEY_WAITS', retryable: false },
+    });
+  const machine = makeKey();
+  expect((await provision(replicas[1], key, machine)).status).toBe(200);
+  expect((await provision(replicas[0], stolen, makeKey())).status).toBe(404);
+  expect((await configOf(replicas[1], node, agent)).status).toBe(401);
+  await expect.poll(async () => (await configOf(replicas[0], node, machine)).status).toBe(200);
+});
+
+test("a person's key gives the identity although a key for a version was issued later and used first", async () => {
+  const { replica, node } = await startRequested();
+  await using _ = replica;
+  const key = await issue(node);
+  // As a replica does that looked for awaited keys before this one existed.
+  const blind = createProvisioningKeys({
+    client: { ...client, list: async () => ({ items: [], resourceVersion: '1' }) } as never,
+    namespace,
+    secrets: replicas[0].stores.secrets as never,
+  });
+  const thief = makeKey();
+  const stolen = randomUUID();
+  await blind.issueForVersion(node, { key: stolen, expiresAt: Date.now() + 40 * 60_000 }, AbortSignal.timeout(5_000));
+  expect((await provision(replicas[0], stolen, thief)).status).toBe(200);
+  const machine = makeKey();
+  expect((await provision(replicas[1], key, machine)).status).toBe(200);
+  await expect.poll(async () => (await configOf(replicas[0], node, machine)).status).toBe(200);
+  expect((await configOf(replicas[1], node, thief)).status).toBe(401);
+  expect((await provision(replicas[0], stolen, thief)).status).toBe(404);
 });
 
 test('after deprovisioning the identity is gone everywhere', async () => {
@@ -258,12 +312,15 @@ test('after deprovisioning the identity is gone everywhere', async () => {
   await expect.poll(async () => (await configOf(replicas[1], node, agent)).status).toBe(401);
 });
 
-test('a node that deletes itself is deleted', async () => {
+test('the key of a node deletes no node, protected or not: its agent has only left it', async () => {
   const node = await createNode();
   const agent = makeKey();
   await provision(replicas[0], await issue(node), agent);
   expect((await replicas[1].as(node, agent, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(await client.find(RESOURCES.nodes, { namespace, name: node.metadata.name })).toBeUndefined();
+  const kept = await client.find(RESOURCES.nodes, { namespace, name: node.metadata.name });
+  expect(kept?.metadata).toMatchObject({ uid: node.metadata.uid });
+  expect(kept?.metadata).not.toHaveProperty('deletionTimestamp');
+  expect((await configOf(replicas[1], node, agent)).body.code).toBe('AGENT_PUBLIC_KEY_NOT_FOUND');
 });
 
 test('two hundred nodes at once are all provisioned', async () => {

@@ -11,7 +11,7 @@ import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../
 import type { AgentStores } from '../dependencies.ts';
 import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
-import { type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
+import { mayReplace, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
 
 /** A provisioned agent and the response to it. */
 export interface Provisioned {
@@ -35,6 +35,9 @@ interface UsedKey {
   nodeUuid: string;
   /** Unix ms */
   expiresAt: number;
+  /** Unix ms, whole seconds of the API server */
+  issuedAt: number;
+  issuedFor?: 'version';
   usedBy?: PublicKey;
 }
 
@@ -68,7 +71,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     const { key, type, engine, publicKey } = parsed.data;
     const containerEngine = engine ? engineOf(engine) : undefined;
     const pair = publicKey ? { publicKey } : generateKeyPair();
-    const { node, used } = await useUp(key, type, pair.publicKey);
+    const { node, used, isFirstUse } = await useUp(key, type, pair.publicKey);
     const record: NodeKey = {
       nodeUuid: used.nodeUuid,
       publicKey: pair.publicKey,
@@ -76,8 +79,10 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
       ...(containerEngine && { containerEngine }),
       provisionedAt: clock.wall(),
       keyExpiresAt: used.expiresAt,
+      keyIssuedAt: used.issuedAt,
+      ...(used.issuedFor && { keyIssuedFor: used.issuedFor }),
     };
-    const isNew = await writeNodeKey(node, record);
+    const isNew = await writeNodeKey(node, record, isFirstUse);
     const reply: ProvisionReply = {
       uuid: used.nodeUuid,
       namespace,
@@ -90,7 +95,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
   /** The store may be late: the write then leads to a conflict, and the Secret is read from the API server. */
   async function useUp(key: string, type: number, publicKey: PublicKey) {
     const name = provisioningKeyName(key);
-    let taken: { node: EdgeNode; used: UsedKey } | undefined;
+    let taken: { node: EdgeNode; used: UsedKey; isFirstUse: boolean } | undefined;
     const take = async (secret: Secret | undefined) => {
       const found = secret && readUsedKey(secret);
       if (!found) throw unknownKey();
@@ -101,7 +106,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
       // Before the key is used up: an invalid request must not use up the key.
       const node = await nodeOf(found.nodeUuid);
       checkType(type, node);
-      taken = { node, used: { ...found, usedBy: publicKey } };
+      taken = { node, used: { ...found, usedBy: publicKey }, isFirstUse: !found.usedBy };
       if (found.usedBy) return undefined;
       return { ...secret, data: { ...secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) } };
     };
@@ -130,12 +135,12 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
   }
 
   /** False when the node has this key already. */
-  async function writeNodeKey(node: EdgeNode, record: NodeKey): Promise<boolean> {
+  async function writeNodeKey(node: EdgeNode, record: NodeKey, isFirstUse: boolean): Promise<boolean> {
     const wanted = nodeKeySecret(node, record);
     return write(nodeKeyName(nodeUuid(node)), async (known) => {
       const before = known && readNodeKey(known);
       // A replacement that was provisioned with a later key in between keeps the identity.
-      if (before && before.keyExpiresAt > record.keyExpiresAt) throw unknownKey();
+      if (before && !mayReplace(before, { ...record, isFirstUse })) throw unknownKey();
       if (before?.publicKey.x === record.publicKey.x && known && isOwnedBy(known, node)) return undefined;
       return known ? withVersion(wanted, known) : wanted;
     });
@@ -168,11 +173,12 @@ const withVersion = (wanted: Secret, known: Secret): Secret => ({
 function readUsedKey(secret: Secret): UsedKey | undefined {
   const key = readProvisioningKey(secret);
   if (!key) return undefined;
-  const { nodeUuid, expiresAt, publicKey } = key;
+  const { nodeUuid, expiresAt, publicKey, issuedFor } = key;
+  const issuedAt = Date.parse(secret.metadata.creationTimestamp ?? '') || 0;
   const usedBy = parsePublicKey(publicKey);
   // A key with an unreadable user counts as used.
   if (publicKey !== undefined && !usedBy) return undefined;
-  return { nodeUuid, expiresAt, ...(usedBy && { usedBy }) };
+  return { nodeUuid, expiresAt, issuedAt, ...(issuedFor && { issuedFor }), ...(usedBy && { usedBy }) };
 }
 
 /** For agents that send no public key. The private key is in the response and nowhere else. */

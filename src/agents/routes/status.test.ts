@@ -178,21 +178,23 @@ test('deprovisioning that the API server refuses changes nothing and gets 503', 
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
-test('a node that removes itself is deleted; one that is being deleted only reports that it is done', async () => {
+test('an agent that says goodbye leaves a node that nobody deletes; of one in deletion it reports that it is done', async () => {
   const { client, deleted } = deletingClient();
   const setup = await startWithNode({ client });
   await using _ = setup.replica;
   const { replica, node, key } = setup;
-  expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(deleted).toEqual([{ kind: 'EdgeNode', namespace: 'skerry', name: 'edge-1', uid: node.metadata.uid }]);
-  expect(observed(setup)?.report).toMatchObject({ microserviceStatus: [], daemonStatus: 'DEPROVISIONED' });
   replica.stores.nodes.set(
     changed(node, ({ metadata }) => {
       metadata.deletionTimestamp = '2026-01-01T00:00:05Z';
     }),
   );
   expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(deleted).toHaveLength(1);
+  expect(deleted).toEqual([]);
+  expect(observed(setup)?.report).toMatchObject({ microserviceStatus: [], daemonStatus: 'DEPROVISIONED' });
+  replica.stores.nodes.set(changed(node, () => {}));
+  expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
+  expect(deleted).toMatchObject([{ kind: 'Secret', name: `node-key-${node.spec.uuid}` }]);
+  expect((await replica.as(node, key, 'GET', '/config')).body.code).toBe('AGENT_PUBLIC_KEY_NOT_FOUND');
 });
 
 /** A request whose body is sent in pieces; resolves with the status. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HEADERS } from '../../api/names.ts';
 import { NO_CONTENT, type Reply } from '../../http/reply.ts';
 import { RESOURCES } from '../../kinds/index.ts';
-import { type Clock, type KubeClient, refOf } from '../../kube/mod.ts';
+import type { Clock, KubeClient } from '../../kube/mod.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/index.ts';
 import type { Call, Observe } from '../call.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
@@ -73,33 +73,35 @@ export function createStatusHandlers({ observe, hasReport, onMistakes, clock, me
 
 /** The handlers that end an identity: the agent is deprovisioned, or its node is deleted. */
 export function createDeparture({ client, stores, namespace, observe, flush, clock }: DepartureOptions) {
+  /** Deletes the key of the node first, so that no later request with it is accepted. */
+  async function leave(call: Call, microservices: NonNullable<StatusReport['microserviceStatus']>): Promise<Reply> {
+    const ref = { namespace, name: nodeKeyName(call.uuid) };
+    const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
+    await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
+    if (uid) stores.secrets.observeGone(ref, uid);
+    return departed(call, microservices);
+  }
+
+  async function departed(call: Call, microservices: NonNullable<StatusReport['microserviceStatus']>): Promise<Reply> {
+    observe(call, deprovisioned(microservices));
+    await flush();
+    return NO_CONTENT;
+  }
+
   return {
-    /** Deprovisions the agent: its key is deleted first, so that no later request of it is accepted. */
-    async deprovision(call: Call, body: unknown): Promise<Reply> {
+    deprovision(call: Call, body: unknown): Promise<Reply> {
       const { microserviceUuids } = valid(deprovisionRequestSchema, body);
-      const ref = { namespace, name: nodeKeyName(call.uuid) };
-      const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
-      await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
-      if (uid) stores.secrets.observeGone(ref, uid);
-      observe(call, deprovisioned(microserviceUuids.map((id) => ({ id, status: 'DELETING' }))));
-      await flush();
-      return NO_CONTENT;
+      return leave(
+        call,
+        microserviceUuids.map((id) => ({ id, status: 'DELETING' })),
+      );
     },
 
     /**
      * The last request of an agent whose node is being deleted: it has removed its workloads. An empty last report releases
-     * the finalizer; a node that is not being deleted yet is deleted now.
+     * the finalizer. An EdgeNode belongs to people, who may protect it: of one that nobody deletes the agent only leaves.
      */
-    async deleteNode(call: Call): Promise<Reply> {
-      const { uid, deletionTimestamp } = call.node.metadata;
-      if (!deletionTimestamp) {
-        const preconditions = uid ? { uid } : {};
-        await client.delete(RESOURCES.nodes, refOf(call.node), { preconditions, timeoutMs: CALL_MS });
-      }
-      observe(call, deprovisioned([]));
-      await flush();
-      return NO_CONTENT;
-    },
+    deleteNode: (call: Call): Promise<Reply> => (call.node.metadata.deletionTimestamp ? departed : leave)(call, []),
   };
 
   function deprovisioned(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {

@@ -53,7 +53,7 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     { method: 'GET', path: '/volumeMounts', metric: 'read', notOlderThan: true, handle: reads.volumeMounts },
     ofSessions('/exec/sessions', ['execSessions'], ({ exec }) => ({ execSessions: exec })),
     ofSessions('/logs/sessions', ['microserviceLogs', 'fogLogs'], ({ logs }) => ({ logSessions: logs })),
-    { method: 'GET', path: '/version', metric: 'read', handle: version },
+    { method: 'GET', path: '/version', metric: 'read', handle: version, ...audited },
 
     { method: 'PUT', path: '/status', metric: 'status', body: 'report', handle: status.report },
     { method: 'PATCH', path: '/config', metric: 'read', body: 'message', handle: status.config },

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
-import { startWithNode } from '../_util.ts';
+import { type ReplicaOptions, startWithNode } from '../_util.ts';
+import type { RecordedEvent } from '../dependencies.ts';
 
 const RELEASES = 'https://releases.example/agent';
 
@@ -9,8 +10,9 @@ const RELEASES = 'https://releases.example/agent';
 async function startRequested(
   done = 0,
   version: string | undefined = '{"count":1,"command":"upgrade","semver":"1.2.3"}',
+  options: ReplicaOptions = {},
 ) {
-  const setup = await startWithNode({ releasesUrl: RELEASES });
+  const setup = await startWithNode({ releasesUrl: RELEASES, ...options });
   const { metadata, ...rest } = setup.node;
   const node = {
     ...rest,
@@ -19,7 +21,12 @@ async function startRequested(
       resourceVersion: '999',
       annotations: version === undefined ? {} : { [ANNOTATIONS.version]: version },
     },
-    status: { observedGeneration: 1, ...rest.status, actions: { version: done } },
+    status: {
+      observedGeneration: 1,
+      ...rest.status,
+      actions: { version: done },
+      ...(done > 0 && { versionTime: new Date(setup.clock.wall()).toISOString() }),
+    },
   } as EdgeNode;
   setup.replica.stores.nodes.observe(node);
   return { ...setup, node };
@@ -46,14 +53,55 @@ test('a third-party agent gets no place of releases', async () => {
   expect(body).not.toHaveProperty('releasesUrl');
 });
 
-test('after the action our agent gets 404, and a third-party agent another key', async () => {
-  const { replica, node, key } = await startRequested(1);
+test('after the action our agent gets 404, and a third-party agent another key for 20 minutes', async () => {
+  const { replica, node, key, clock } = await startRequested(1);
   await using _ = replica;
+  const asThirdParty = () => replica.as(node, key, 'GET', '/version', { thirdParty: true });
   expect(await replica.as(node, key, 'GET', '/version')).toMatchObject({
     status: 404,
     body: { code: 'VERSION_COMMAND_NOT_FOUND', retryable: false },
   });
-  expect((await replica.as(node, key, 'GET', '/version', { thirdParty: true })).status).toBe(200);
+  expect((await asThirdParty()).status).toBe(200);
+  await clock.advance(20 * 60_000);
+  expect((await asThirdParty()).body.code).toBe('VERSION_COMMAND_NOT_FOUND');
+});
+
+test('a version that was carried out at an unknown time gives no key', async () => {
+  const { replica, node, key } = await startRequested(1);
+  await using _ = replica;
+  const { versionTime: _time, ...status } = node.status ?? {};
+  replica.stores.nodes.observe({
+    ...node,
+    metadata: { ...node.metadata, resourceVersion: '1000' },
+    status,
+  } as EdgeNode);
+  expect((await replica.as(node, key, 'GET', '/version', { thirdParty: true })).status).toBe(404);
+});
+
+test('while a key that a person asked for waits, a third-party agent gets 409, and ours the version without a key', async () => {
+  const { replica, node, key } = await startRequested(0, undefined, {
+    versionKeys: { issueForVersion: async () => false, isUsable: async () => false },
+  });
+  await using _ = replica;
+  expect(await replica.as(node, key, 'GET', '/version', { thirdParty: true })).toMatchObject({
+    status: 409,
+    body: { code: 'PROVISIONING_KEY_WAITS', retryable: false },
+  });
+  const { status, body } = await replica.as(node, key, 'GET', '/version');
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ versionCommand: 'upgrade', provisionKey: '', releasesUrl: RELEASES });
+});
+
+test('a key for a requested version is an event of the audit log, without the key', async () => {
+  const events: RecordedEvent[] = [];
+  const audit = { record: (event: RecordedEvent) => void events.push(event), recordsAddresses: true };
+  const { replica, node, key } = await startRequested(0, undefined, { audit });
+  await using _ = replica;
+  const { body } = await replica.as(node, key, 'GET', '/version');
+  expect(events).toMatchObject([
+    { method: 'GET', endpointPath: '/agent/version', actorId: node.spec.uuid, status: 'SUCCESS' },
+  ]);
+  expect(JSON.stringify(events)).not.toContain(body.provisionKey);
 });
 
 test.each([

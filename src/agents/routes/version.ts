@@ -5,7 +5,7 @@ import type { Clock } from '../../kube/mod.ts';
 import { createTokenBuckets } from '../../kube/token-bucket.ts';
 import type { VersionReply } from '../../wire/index.ts';
 import type { Call, Observe } from '../call.ts';
-import type { ProvisioningKeys } from '../dependencies.ts';
+import type { VersionKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
 import { isThirdParty } from './changes.ts';
@@ -13,7 +13,7 @@ import { etagOf, tagged } from './reads.ts';
 
 export interface VersionOptions {
   desired: Pick<DesiredCache, 'digests'>;
-  provisioningKeys: ProvisioningKeys;
+  versionKeys: VersionKeys;
   observe: Observe;
   clock: Clock;
   /** where our agents find releases of themselves */
@@ -27,9 +27,17 @@ const CALL_MS = 10_000;
 const REMEMBERED = 1_000;
 /** Limit per node of requests to the API server: each issues a key, or checks that it is still usable. */
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
+/** How long a third-party agent may ask for another key after its acknowledgement, which ends the action. */
+const ACKNOWLEDGED_MS = 20 * 60_000;
+/** What our agent gets, which has no use for a key, while a person has asked for one. */
+const NO_KEY = { key: '', expiresAt: 0 };
 
-/** `GET /agent/version`: the requested version, with a key to provision again after the change. */
-export function createVersion({ desired, provisioningKeys, observe, clock, releasesUrl }: VersionOptions) {
+/**
+ * `GET /agent/version`: the requested version, with a key to provision again after the change. Whoever has the key of a node may
+ * ask, so a key is issued only while the action is due (to third-party agents also for a while after it), and never in
+ * place of one that a person asked for.
+ */
+export function createVersion({ desired, versionKeys, observe, clock, releasesUrl }: VersionOptions) {
   const issued = new Map<string, { key: string; expiresAt: number }>();
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
@@ -42,27 +50,37 @@ export function createVersion({ desired, provisioningKeys, observe, clock, relea
     const known = issued.get(uuid);
     const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
     // The key may have been used since, or another one issued.
-    if (isFresh && (await provisioningKeys.isUsable(node, known.key, signal))) return known;
+    if (isFresh && (await versionKeys.isUsable(node, known.key, signal))) return known;
     const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
-    await provisioningKeys.issue(node, key, signal);
+    if (!(await versionKeys.issueForVersion(node, key, signal))) return undefined;
     if (issued.size >= REMEMBERED) issued.clear();
     issued.set(uuid, key);
     return key;
   }
 
+  /** Whether the version is still to change, as far as this agent can know. */
+  function isOpen(call: Call): boolean {
+    if (isDue(call.node, 'version')) return true;
+    const { versionTime } = call.node.status ?? {};
+    return isThirdParty(call) && versionTime !== undefined && clock.wall() < Date.parse(versionTime) + ACKNOWLEDGED_MS;
+  }
+
   return async (call: Call): Promise<Reply> => {
     observe(call);
     const { command, semver } = requestedAction(call.node, 'version');
-    // A third-party agent may ask again after its acknowledgement, for another key.
-    if (!command || !(isThirdParty(call) || isDue(call.node, 'version')))
-      throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version is requested');
+    if (!command || !isOpen(call)) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version is requested');
     const etag = etagOf(desired.digests(call.uuid) ?? {}, ['version']);
     if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
-    const { key, expiresAt } = await keyFor(call);
+    const offered = (await keyFor(call)) ?? (isThirdParty(call) ? undefined : NO_KEY);
+    if (!offered)
+      throw new AgentFailure(
+        'PROVISIONING_KEY_WAITS',
+        'a provisioning key of this node waits for its agent: provision with that key, or ask again once it has expired',
+      );
     const reply: VersionReply = {
       versionCommand: command,
-      provisionKey: key,
-      expirationTime: expiresAt,
+      provisionKey: offered.key,
+      expirationTime: offered.expiresAt,
       ...(semver !== undefined && { semver }),
       ...(releasesUrl !== undefined && !isThirdParty(call) && { releasesUrl }),
     };

@@ -259,6 +259,7 @@ export const edgeNodeStatusSchema = object({
   })
     .optional()
     .describe('Actions carried out, as counted by the annotations.'),
+  versionTime: text({ max: 64 }).optional().describe('When the last version command was carried out (RFC 3339).'),
   platformStatus: object({
     phase: oneOf(...PLATFORM_PHASES).describe('Phase of the platform reconcile.'),
     generation: counter.describe('Generation asked for.'),

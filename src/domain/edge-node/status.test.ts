@@ -500,6 +500,28 @@ describe('platformStatus', () => {
 });
 
 describe('actions', () => {
+  it('are never taken back by a report, which would make them due again', () => {
+    const status = { actions: { version: 3 }, versionTime: at(T0 - MINUTE) };
+    const { actions, versionTime } = statusOf({ status, report: { actions: { version: 0 } } });
+    expect([actions?.version, versionTime]).toEqual([3, at(T0 - MINUTE)]);
+  });
+
+  it('leave counts for further requests, whatever a report says', () => {
+    const status = { actions: { reboot: 3 } };
+    expect(statusOf({ status, report: { actions: { reboot: 2 ** 53 - 1, prune: 10 ** 13 + 1 } } }).actions).toEqual({
+      reboot: 3,
+      reconcile: 0,
+    });
+  });
+
+  it('have the time of the last version that was carried out', () => {
+    const version = (status: object, count: number) =>
+      statusOf({ status, report: { actions: { version: count } } }).versionTime;
+    expect(version({}, 1)).toBe(at(T0 + SECOND));
+    expect(version({ actions: { version: 1 }, versionTime: at(T0 - MINUTE) }, 1)).toBe(at(T0 - MINUTE));
+    expect(version({ actions: { version: 1 }, versionTime: at(T0 - MINUTE) }, 2)).toBe(at(T0 + SECOND));
+  });
+
   it('are those that the agent reports as carried out, merged with the stored ones', () => {
     const status = { actions: { reboot: 1, prune: 3 } };
     expect(statusOf({ status, report: { actions: { reboot: 2 } } }).actions).toEqual({

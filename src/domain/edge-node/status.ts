@@ -3,7 +3,7 @@ import { ANNOTATIONS, ARCHITECTURES } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import { platformGeneration, requestedAction } from '../actions.ts';
+import { isReportedCount, type NodeAction, platformGeneration, requestedAction } from '../actions.ts';
 import type { ArtifactKind } from '../artifact/index.ts';
 import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
@@ -67,7 +67,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     observedGeneration: node.metadata.generation ?? 0,
     daemonStatus: daemonState(node, observation, alive),
     ...observedArtifacts({ node, observation, desired }),
-    actions: { ...previous?.actions, ...counts(report.actions), reconcile: requestedAction(node, 'reconcile').count },
+    ...carriedOut(inputs, report.actions),
     platformStatus: platformStatus(inputs),
     ...(microservices && {
       microservices,
@@ -360,8 +360,27 @@ function platformStatus({ node, identity, upstreams = [], now }: NodeStatusInput
   };
 }
 
-const counts = (actions: StatusReport['actions']) =>
-  Object.fromEntries(Object.entries(actions ?? {}).map(([order, value]) => [order, amount(value)]));
+/**
+ * The actions that were carried out. A machine cannot take back what it reported, which would make an action due again, and
+ * what it reports leaves counts for further requests.
+ */
+function carriedOut(
+  { node, now }: NodeStatusInputs,
+  reported: StatusReport['actions'] = {},
+): Pick<EdgeNodeStatus, 'actions' | 'versionTime'> {
+  const before = node.status?.actions ?? {};
+  const counts = Object.entries(reported).flatMap(([action, value = 0]) =>
+    isReportedCount(value) ? [[action, Math.max(value, before[action as NodeAction] ?? 0)]] : [],
+  );
+  const actions: NonNullable<EdgeNodeStatus['actions']> = {
+    ...before,
+    ...Object.fromEntries(counts),
+    reconcile: requestedAction(node, 'reconcile').count,
+  };
+  const isVersionChanged = (actions.version ?? 0) > (before.version ?? 0);
+  const versionTime = isVersionChanged ? new Date(now).toISOString() : node.status?.versionTime;
+  return { actions, ...(versionTime !== undefined && { versionTime }) };
+}
 
 const amount = (value: number | undefined): number | undefined =>
   value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);

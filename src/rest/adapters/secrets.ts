@@ -11,7 +11,13 @@ import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import { createOrUpdate } from '../../kube/update.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
-import { isReplacedBy, provisioningKeyData, provisioningKeyName } from '../../stores/provisioning-key.ts';
+import {
+  isAwaited,
+  isReplacedBy,
+  type ProvisioningKey,
+  provisioningKeyData,
+  provisioningKeyName,
+} from '../../stores/provisioning-key.ts';
 import type { ProvisioningKeys, RegistryPasswords } from '../dependencies.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;
@@ -84,9 +90,12 @@ function passwordSecretName(registry: string, destination: string): string {
   return `${owner}-${PASSWORD}-${createHash('sha256').update(`${registry} ${destination}`).digest('hex').slice(0, 16)}`;
 }
 
-export interface ProvisioningKeyLooks {
-  /** Whether an agent could be provisioned with the key now; reads the Secret from the API server. */
+/** The provisioning keys that agents get for a requested version. */
+export interface VersionKeys {
+  /** Whether an agent could be provisioned with the key now; reads the Secrets from the API server. */
   isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
+  /** Issues a key for a requested version; false, without a key, while a key that a person asked for waits for its agent. */
+  issueForVersion(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<boolean>;
 }
 
 export interface ProvisioningKeysOptions extends SecretsOptions {
@@ -98,43 +107,62 @@ export function createProvisioningKeys({
   client,
   namespace,
   secrets,
-}: ProvisioningKeysOptions): ProvisioningKeys & ProvisioningKeyLooks {
+}: ProvisioningKeysOptions): ProvisioningKeys & VersionKeys {
+  async function keysOf(node: EdgeNode, signal: AbortSignal): Promise<readonly Secret[]> {
+    const labelSelector = `${LABELS.provisioningKey}=${nodeUuid(node)}`;
+    return (await client.list(RESOURCES.secrets, { namespace, labelSelector, signal })).items;
+  }
+
+  /** Creates the Secret of a key, and deletes the keys of `known` that are replaced. */
+  async function create(
+    node: EdgeNode,
+    key: string,
+    data: Omit<ProvisioningKey, 'nodeUuid'>,
+    { known, signal }: { known: readonly Secret[]; signal: AbortSignal },
+  ): Promise<void> {
+    const uuid = nodeUuid(node);
+    const issued = await client.create(
+      RESOURCES.secrets,
+      {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: {
+          name: provisioningKeyName(key),
+          namespace,
+          labels: { [LABELS.provisioningKey]: uuid },
+          ownerReferences: [ownerReference(node)],
+        },
+        type: 'Opaque',
+        data: provisioningKeyData({ ...data, nodeUuid: uuid }),
+      },
+      { fieldManager, signal },
+    );
+    // Including the one issued here, when a later one was faster. The reconciler removes keys that are not known here
+    // yet because another replica has just issued them.
+    const keys = [...known, issued];
+    const replaced = keys.filter((key) => keys.some((other) => isReplacedBy(key, other)));
+    await Promise.all(
+      replaced.map(({ metadata: { name, uid } }) =>
+        client.delete(RESOURCES.secrets, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal }),
+      ),
+    );
+  }
+
   return {
     async isUsable(node, key, signal) {
-      const labelSelector = `${LABELS.provisioningKey}=${nodeUuid(node)}`;
-      const { items } = await client.list(RESOURCES.secrets, { namespace, labelSelector, signal });
-      const found = items.find(({ metadata }) => metadata.name === provisioningKeyName(key));
+      const keys = await keysOf(node, signal);
+      const found = keys.find(({ metadata }) => metadata.name === provisioningKeyName(key));
       return (
-        found !== undefined && found.data?.publicKey === undefined && !items.some((other) => isReplacedBy(found, other))
+        found !== undefined && found.data?.publicKey === undefined && !keys.some((other) => isReplacedBy(found, other))
       );
     },
-    async issue(node: EdgeNode, { key, expiresAt }, signal) {
-      const uuid = nodeUuid(node);
-      const issued = await client.create(
-        RESOURCES.secrets,
-        {
-          apiVersion: 'v1',
-          kind: 'Secret',
-          metadata: {
-            name: provisioningKeyName(key),
-            namespace,
-            labels: { [LABELS.provisioningKey]: uuid },
-            ownerReferences: [ownerReference(node)],
-          },
-          type: 'Opaque',
-          data: provisioningKeyData({ nodeUuid: uuid, expiresAt }),
-        },
-        { fieldManager, signal },
-      );
-      // Including the one issued here, when a later one was faster. The reconciler removes keys that this store does not
-      // have yet because another replica has just issued them.
-      const keys = [...secrets.byIndex('provisioningKeyOf', uuid), issued];
-      const replaced = keys.filter((key) => keys.some((other) => isReplacedBy(key, other)));
-      await Promise.all(
-        replaced.map(({ metadata: { name, uid } }) =>
-          client.delete(RESOURCES.secrets, { namespace, name }, { ...(uid && { preconditions: { uid } }), signal }),
-        ),
-      );
+    issue: (node, { key, expiresAt }, signal) =>
+      create(node, key, { expiresAt }, { known: secrets.byIndex('provisioningKeyOf', nodeUuid(node)), signal }),
+    async issueForVersion(node, { key, expiresAt }, signal) {
+      const known = await keysOf(node, signal);
+      if (known.some(isAwaited)) return false;
+      await create(node, key, { expiresAt, issuedFor: 'version' }, { known, signal });
+      return true;
     },
   };
 }
