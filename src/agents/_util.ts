@@ -5,6 +5,7 @@ import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api/v3/index.ts';
 import { ESSENTIAL_KINDS } from '../kinds/index.ts';
+import { createVirtualClock } from '../kube/_util.ts';
 import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
 import { createStores } from '../stores/stores.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
@@ -15,36 +16,7 @@ import { type NodeKey, nodeKeySecret } from './node-key.ts';
 export const NAMESPACE = 'skerry';
 
 /** A clock that only the test advances. */
-export function makeClock(start = Date.parse('2026-01-01T00:00:00Z')): Clock & { advance(ms: number): Promise<void> } {
-  let now = 0;
-  let timers: { at: number; callback: () => void }[] = [];
-  const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
-  return {
-    now: () => now,
-    wall: () => start + now,
-    after(ms, callback) {
-      const timer = { at: now + Math.max(ms, 0), callback };
-      timers.push(timer);
-      return () => {
-        timers = timers.filter((other) => other !== timer);
-      };
-    },
-    async advance(ms) {
-      const until = now + ms;
-      await settle();
-      for (;;) {
-        const next = timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
-        if (!next) break;
-        timers = timers.filter((other) => other !== next);
-        now = Math.max(now, next.at);
-        next.callback();
-        await settle();
-      }
-      now = until;
-      await settle();
-    },
-  };
-}
+export const makeClock = () => createVirtualClock(Date.parse('2026-01-01T00:00:00Z'));
 
 let version = 0;
 const metadata = (name: string, extra: object = {}) => ({
@@ -294,6 +266,6 @@ export async function startWithNode(options: ReplicaOptions = {}) {
   ]);
   const replica = await startReplica({ clock, ...options });
   fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   return { clock, node, key, application, replica };
 }

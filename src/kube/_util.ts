@@ -1,4 +1,5 @@
 /** Helpers of the tests in this folder. */
+import { createVirtualTime, type VirtualTime } from '../../hack/testing/virtual-time.ts';
 import type { Clock } from './clock.ts';
 import type { KubeObject, Resource } from './object.ts';
 
@@ -29,37 +30,15 @@ export function makeConfigMap(
 }
 
 export interface VirtualClock extends Clock {
-  /** Advances the time. Alarms ring in order; all promises that one alarm resolves are settled before the next rings. */
-  advance(ms: number): Promise<void>;
+  /** Lets time pass; beside sockets it waits for the timers that are to ring (`VirtualTime`). */
+  advance: VirtualTime['advance'];
 }
 
-export function createVirtualClock(): VirtualClock {
-  let now = 1_000;
-  let alarms: { at: number; callback: () => void }[] = [];
-  return {
-    now: () => now,
-    wall: () => 1_800_000_000_000 + now,
-    after(ms, callback) {
-      const alarm = { at: now + Math.max(0, ms), callback };
-      alarms.push(alarm);
-      return () => {
-        alarms = alarms.filter((other) => other !== alarm);
-      };
-    },
-    async advance(ms) {
-      const end = now + ms;
-      for (;;) {
-        await settle();
-        const next = alarms.toSorted((a, b) => a.at - b.at)[0];
-        if (!next || next.at > end) break;
-        alarms = alarms.filter((other) => other !== next);
-        now = Math.max(now, next.at);
-        next.callback();
-      }
-      now = end;
-      await settle();
-    },
-  };
+/** `wall`: what the wall clock says at the start. */
+export function createVirtualClock(wall = 1_800_000_000_000): VirtualClock {
+  const start = 1_000;
+  const time = createVirtualTime(start);
+  return { now: () => time.now, wall: () => wall + time.now - start, after: time.after, advance: time.advance };
 }
 
 /** Resolves after all promises that can settle now have settled. */

@@ -71,9 +71,9 @@ describe('a router that refuses', () => {
     router.open();
     for (const [i, pause] of [200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
       await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
-      await router.clock.advance(pause - 1);
+      await router.clock.advance(pause - 1, { timers: 0 });
       expect(router.count()).toBe(i + 1);
-      await router.clock.advance(1);
+      await router.clock.advance(1, { timers: 1 });
       await until(`attempt ${i + 2}`, () => router.count() === i + 2);
     }
     expect(warnings(router.lines)).toEqual([expect.stringMatching(/cannot be reached: .*Failed to authenticate/)]);
@@ -93,9 +93,9 @@ describe('a router that refuses', () => {
     for (let attempt = 1; attempt <= 3; attempt++) {
       await until(`refusal ${attempt}`, () => router.lines.length === attempt);
       expect(count).toBe(attempt);
-      await router.clock.advance(4_999);
+      await router.clock.advance(4_999, { timers: 0 });
       expect(count).toBe(attempt);
-      await router.clock.advance(1);
+      await router.clock.advance(1, { timers: 1 });
     }
     expect(warnings(router.lines)).toEqual([
       expect.stringContaining('amqp:unauthorized-access no permission for user-s'),
@@ -112,9 +112,9 @@ describe('a router that refuses', () => {
     router.open();
     for (const [i, pause] of [200, 400, 800].entries()) {
       await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
-      await router.clock.advance(pause - 1);
+      await router.clock.advance(pause - 1, { timers: 0 });
       expect(router.count()).toBe(i + 1);
-      await router.clock.advance(1);
+      await router.clock.advance(1, { timers: 1 });
       await until(`attempt ${i + 2}`, () => router.count() === i + 2);
     }
     expect(warnings(router.lines)).toEqual([
@@ -128,7 +128,7 @@ describe('a router that refuses', () => {
     router.open();
     await until('a failure', () => router.lines.length === 1);
     admits = true;
-    await router.clock.advance(200);
+    await router.clock.advance(200, { timers: 1 });
     await until('the address', () => router.seen.includes('up'));
   });
 });
@@ -154,11 +154,11 @@ test('a connection over which an address is not answered within 5 s is given up 
   await until('the address', () => router.seen.includes('up'));
   router.goSilent();
   router.open();
-  await router.clock.advance(4_999);
+  await router.clock.advance(4_999, { timers: 0 });
   expect(router.lines).toEqual([]);
-  await router.clock.advance(1);
+  await router.clock.advance(1, { timers: 1 });
   expect(warnings(router.lines)).toEqual([expect.stringContaining('the router does not answer')]);
-  await router.clock.advance(200);
+  await router.clock.advance(200, { timers: 1 });
   await until('both addresses', () => router.seen.length === 4);
   expect(router.seen).toEqual(['up', 'down', 'up', 'up']);
   expect(router.count()).toBe(2);
@@ -205,9 +205,9 @@ describe('an address to which nothing more is sent', () => {
     channel.send(at('a'), said('a'));
     await until('its link', () => log.length === 1);
     channel.forget(at('a'));
-    await router.clock.advance(4_999);
+    await router.clock.advance(4_999, { timers: 0 });
     expect(log).toEqual(['open']);
-    await router.clock.advance(1);
+    await router.clock.advance(1, { timers: 1 });
     await until('its end', () => log.length === 2);
     expect(router.seen).toEqual(['up']);
     expect(router.lines).toEqual([]);

@@ -77,9 +77,9 @@ test('an end of a session that the bus did not confirm within 5 s is asked for a
   const pings = () => bus.lines.filter((line) => line === 'PING').length;
   const before = pings();
   await until('its flush', () => pings() > before);
-  await bus.clock.advance(5_000);
+  await bus.clock.advance(5_000, { timers: 1 });
   answer();
-  await bus.clock.advance(1_000);
+  await bus.clock.advance(1_000, { timers: 1 });
   await until('the second end', () => bus.seen.includes('b up'));
   expect(bus.seen).toEqual(['a up', 'b up']);
   // It is subscribed to once.

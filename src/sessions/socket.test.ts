@@ -38,26 +38,26 @@ async function connect(options: { autoPong?: boolean } = {}) {
 
 test('a client that answers no ping is disconnected at the next one', async () => {
   const { clock, client, ws, until } = await connect({ autoPong: false });
-  await Promise.all([once(client, 'ping'), clock.advance(SESSION_TIMES.ping)]);
+  await Promise.all([once(client, 'ping'), clock.advance(SESSION_TIMES.ping, { timers: 1 })]);
   expect(ws.readyState).toBe(ws.OPEN);
-  await clock.advance(SESSION_TIMES.ping);
+  await clock.advance(SESSION_TIMES.ping, { timers: 1 });
   await until('closed');
 });
 
 test('a client that answers pings, or sends anything, stays', async () => {
   const { clock, ws, client, until } = await connect();
-  for (let i = 0; i < 4; i++) await Promise.all([once(ws, 'pong'), clock.advance(SESSION_TIMES.ping)]);
+  for (let i = 0; i < 4; i++) await Promise.all([once(ws, 'pong'), clock.advance(SESSION_TIMES.ping, { timers: 1 })]);
   ws.removeAllListeners('pong');
   client.send('x');
   await until('message');
-  await clock.advance(SESSION_TIMES.ping);
+  await clock.advance(SESSION_TIMES.ping, { timers: 1 });
   expect(ws.readyState).toBe(ws.OPEN);
 });
 
 test('a client whose reading was stopped is not expected to answer', async () => {
   const { clock, ws, socket } = await connect({ autoPong: false });
   socket.pause();
-  await clock.advance(3 * SESSION_TIMES.ping);
+  await clock.advance(3 * SESSION_TIMES.ping, { timers: 1 });
   expect(ws.readyState).toBe(ws.OPEN);
 });
 
@@ -65,9 +65,9 @@ test('a client that does not answer a close frame is disconnected after its time
   const { clock, client, socket, seen, until } = await connect();
   client.pause();
   socket.close(1000, 'over');
-  await clock.advance(SESSION_TIMES.close - 1);
+  await clock.advance(SESSION_TIMES.close - 1, { timers: 0 });
   expect(seen).toEqual([]);
-  await clock.advance(1);
+  await clock.advance(1, { timers: 1 });
   await until('closed');
   expect(seen).toEqual(['closed']);
 });
@@ -87,10 +87,10 @@ async function closeUnread({ client, socket, seen }: Awaited<ReturnType<typeof c
 test('a client that reads slowly gets what was sent before the close frame', async () => {
   const both = await connect();
   const { client, clock } = both;
-  await clock.advance(SESSION_TIMES.ping - SESSION_TIMES.close);
+  await clock.advance(SESSION_TIMES.ping - SESSION_TIMES.close, { timers: 0 });
   const bytes = await closeUnread(both);
   vi.advanceTimersByTime(SESSION_TIMES.linger - 1);
-  await clock.advance(SESSION_TIMES.linger - 1);
+  await clock.advance(SESSION_TIMES.linger - 1, { timers: 1 });
   let read = 0;
   client.on('message', (data: Buffer) => {
     read += data.length;
@@ -104,7 +104,7 @@ test('a client that reads slowly gets what was sent before the close frame', asy
 test('a client that takes nothing after a close frame is disconnected', async () => {
   const both = await connect();
   await closeUnread(both);
-  await both.clock.advance(SESSION_TIMES.linger + SESSION_TIMES.close);
+  await both.clock.advance(SESSION_TIMES.linger + SESSION_TIMES.close, { timers: 1 });
   await both.until('closed');
 });
 
@@ -120,9 +120,9 @@ test('a client that has stopped reading, and says that it lives, gets what the s
   socket.send(Buffer.alloc(1_024 * 1_024));
   await expect.poll(() => ws.bufferedAmount).toBe(0);
   socket.close(1000, 'over');
-  await clock.advance(2 * SESSION_TIMES.close);
+  await clock.advance(2 * SESSION_TIMES.close, { timers: 1 });
   await pong();
-  await clock.advance(SESSION_TIMES.close);
+  await clock.advance(SESSION_TIMES.close, { timers: 1 });
   expect(seen).toEqual([]);
   let read = 0;
   client.on('message', (data: Buffer) => {

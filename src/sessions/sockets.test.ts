@@ -311,7 +311,7 @@ describe('who is gone without a word, and answers no ping, is given up at the se
     // Pings of either side have arrived before the next one is due.
     const ping = async () => {
       const pings = [user, agent].map(({ ws }) => once(ws, 'ping'));
-      await clock.advance(SESSION_TIMES.ping);
+      await clock.advance(SESSION_TIMES.ping, { timers: 2 });
       await Promise.all(pings);
     };
     await ping();
@@ -321,7 +321,7 @@ describe('who is gone without a word, and answers no ping, is given up at the se
   test('an agent: its terminal waits for it', async () => {
     const { stack, user, path, clock } = await connected('agent');
     await expect.poll(() => stack.sessions.count).toBe(1);
-    await clock.advance(SESSION_TIMES.ping);
+    await clock.advance(SESSION_TIMES.ping, { timers: 2 });
     await user.until('STDERR \r\nThe connection to the node is lost.');
     const agent = await stack.agent(path);
     await agent.until('ACTIVATION');
@@ -330,7 +330,7 @@ describe('who is gone without a word, and answers no ping, is given up at the se
 
   test('a user: the terminal ends, and its place is free', async () => {
     const { stack, agent, clock } = await connected('user');
-    await clock.advance(SESSION_TIMES.ping);
+    await clock.advance(SESSION_TIMES.ping, { timers: 2 });
     await agent.until('CLOSE the user left');
     expect((await agent.closed).code).toBe(1000);
     await expect.poll(() => stack.places.lists(stack.nodeUuid).exec).toEqual([]);
@@ -427,10 +427,10 @@ test('a replica that shuts down cuts what waits for users who read nothing after
   const drained = stack.rest.drain(60_000).then(done);
   await agent.until('CLOSE the controller shuts down');
   const connections = () => new Promise<number>((resolve) => stack.rest.http.getConnections((_, n) => resolve(n)));
-  await clock.advance(2 * SESSION_TIMES.close - 1);
+  await clock.advance(2 * SESSION_TIMES.close - 1, { timers: 0 });
   await expect.poll(connections).toBe(1);
   expect(done).not.toHaveBeenCalled();
-  await clock.advance(1);
+  await clock.advance(1, { timers: 1 });
   await drained;
 });
 

@@ -68,7 +68,7 @@ test('a replica that was marked inactive is active again after its next heartbea
   await expect.poll(now).toMatchObject({ isActive: true });
   for (let i = 0; i < 2; i++) expect(await replicas.deactivate(uuid('marked'), signal)).toBe(true);
   expect(await now()).toMatchObject({ isActive: false });
-  await clock.advance(1.2 * REPLICA_TIMES.heartbeatMs);
+  await clock.advance(1.2 * REPLICA_TIMES.heartbeatMs, { timers: 1 });
   await expect.poll(now).toMatchObject({ isActive: true });
 });
 
@@ -80,7 +80,7 @@ test('a replica whose heartbeats end without a word is inactive after three of t
   const renewTime = new Date(clock.wall() - REPLICA_TIMES.activeMs + 1_000).toISOString().replace('Z', '000Z');
   await client.replace(LEASES, { ...lease, spec: { ...lease.spec, holderIdentity: 'marked', renewTime } });
   expect(await replicas.find(uuid('marked'), signal)).toMatchObject({ isActive: true });
-  await clock.advance(2_000);
+  await clock.advance(2_000, { timers: 0 });
   expect(await replicas.find(uuid('marked'), signal)).toMatchObject({ isActive: false });
 });
 

@@ -21,8 +21,7 @@ test('a replica that is not ready sends 503 to a path that does not exist', asyn
   const clock = makeClock();
   await using replica = await startReplica({ clock });
   const response = replica.call('GET', '/nothing');
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  await clock.advance(5_000);
+  await clock.advance(5_000, { timers: 2 });
   expect(await response).toMatchObject({ status: 503, body: { code: 'CONTROLLER_NOT_READY' } });
 });
 
@@ -57,7 +56,7 @@ test('a store of another kind that is never complete does not keep agents waitin
   const stores = { ...makeStores(), toys: other };
   await using replica = await startReplica({ clock, stores });
   fill(stores, { nodes: [node], secrets: [keyOf(node, key)] });
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   expect(other.synced).toBe(false);
   expect((await replica.as(node, key, 'GET', '/changes')).status).toBe(200);
 });
@@ -73,7 +72,7 @@ test('a bound of another datastore that is ahead of the API server is not sent b
       isServed = true;
     });
   while (!isServed) {
-    await clock.advance(50);
+    await clock.advance(50, { timers: 0 });
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
   const { status, headers } = await response;

@@ -148,9 +148,9 @@ test('a used token is refused until it expires, tolerance included', async () =>
   await using _ = replica;
   const token = makeToken(node.spec.uuid ?? '', key, clock.wall());
   expect((await replica.call('GET', '/config', bearer(token))).status).toBe(200);
-  await clock.advance(69_000);
+  await clock.advance(69_000, { timers: 0 });
   expect((await replica.call('GET', '/config', bearer(token))).body.code).toBe('AGENT_JWT_ALREADY_USED');
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   expect((await replica.call('GET', '/config', bearer(token))).body.code).toBe('AGENT_JWT_EXPIRED');
 });
 
@@ -199,7 +199,7 @@ test('a node that sends requests without pause gets 429, others do not', async (
   for (let i = 0; i < 12; i++) statuses.push((await replica.as(node, key, 'GET', '/config')).status);
   expect(statuses).toEqual([...Array(10).fill(200), 429, 429]);
   expect((await replica.as(other, otherKey, 'GET', '/config')).status).toBe(200);
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
@@ -216,7 +216,7 @@ test('every request gets 503 with Retry-After while a store is incomplete, provi
   void answers.then(() => {
     answered = true;
   });
-  while (!answered) await clock.advance(1_000);
+  while (!answered) await clock.advance(1_000, { timers: 0 });
   for (const answer of await answers) {
     expect(answer.status).toBe(503);
     expect(answer.body).toMatchObject({ code: 'CONTROLLER_NOT_READY', retryable: true });
