@@ -8,6 +8,7 @@ const STRICTEST_POLICY: Policy = {
   hostPid: false,
   hostIpc: false,
   devices: false,
+  runtimes: [],
   capAdd: [],
   bindPrefixes: [],
   registries: [],

@@ -68,6 +68,18 @@ describe('the policy rule', () => {
       [{ ipcMode: '' }, { ipcMode: 'private' }, { ipcMode: 'shareable' }, { ipcMode: 'none' }, { pidMode: 'host' }],
     ],
     devices: [{ devices: false }, [{ devices: [device] }, { cdiDevices: ['nvidia.com/gpu=0'] }], [{ devices: [] }]],
+    'devices, for runtimes, which can bring them along,': [
+      { devices: false },
+      [{ runtime: 'nvidia' }, { runtime: 'runc' }],
+      [{ runtime: '' }],
+    ],
+    'devices beside runtimes': [
+      { devices: false, runtimes: ['kata'] },
+      [{ runtime: 'nvidia' }, { runtime: 'kata', devices: [device] }],
+      [{ runtime: 'kata' }, { runtime: '' }],
+    ],
+    runtimes: [{ runtimes: ['runc'] }, [{ runtime: 'nvidia' }], [{ runtime: 'runc' }, { runtime: '' }]],
+    'runtimes: []': [{ runtimes: [] }, [{ runtime: 'runc' }], [{ devices: [device] }]],
     capAdd: [
       { capAdd: ['CAP_NET_ADMIN'] },
       [{ capAdd: ['SYS_ADMIN'] }, { capAdd: ['NET_ADMIN', 'cap_sys_admin'] }, { capAdd: ['ALL'] }],

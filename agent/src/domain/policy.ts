@@ -14,6 +14,8 @@ export const policySchema = z.strictObject({
   hostPid: z.boolean().default(true),
   hostIpc: z.boolean().default(true),
   devices: z.boolean().default(true),
+  /** runtimes that may be named; absent: any, or none with `devices: false`, since a runtime can bring devices along */
+  runtimes: z.array(z.string()).optional(),
   /** capabilities that may be added; absent: any */
   capAdd: z.array(z.string()).optional(),
   /** directories that binds may lie in; absent: any */
@@ -105,6 +107,11 @@ const RULES: readonly Rule[] = [
   (view, policy) => isShared(view.ipcMode) && !policy.hostIpc && 'the machine does not share its IPC',
   (view, policy) =>
     view.devices.length + view.cdiDevices.length > 0 && !policy.devices && 'the machine shares no devices',
+  (view, policy) => {
+    const allowed = policy.runtimes ?? (policy.devices ? undefined : []);
+    const refused = view.runtime !== '' && allowed && !allowed.includes(view.runtime);
+    return refused && `the machine does not allow the runtime ${view.runtime}; "runtimes" of its policy can name it`;
+  },
   (view, policy) => {
     const allowed = policy.capAdd && new Set(policy.capAdd.map(capability));
     const refused = view.capAdd.find((name) => allowed && !allowed.has(capability(name)));
