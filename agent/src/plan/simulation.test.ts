@@ -119,6 +119,7 @@ class Machine {
         slots: createPullSlots(),
         pullBegins: () => () => {},
         pulled: () => {},
+        mayUse: () => true,
       },
       () => {},
       new AbortController().signal,

@@ -33,9 +33,10 @@ export interface Database extends Disposable {
  * instance: a copy of the identity's instance id, should that file be lost. bootId: the machine's boot that the rows were
  * last saved in. actions: JSON counters of actions carried out. ending: the controller deletes this node. epochPosition:
  * sealed, of the datastore behind the controller that sent what runs here; it outlives a provisioning, since the containers
- * do. notOlderThan: bound of the responses that the documents came with.
+ * do. notOlderThan: bound of the responses that the documents came with. imageAccess: JSON, the credentials that images were
+ * pulled with (image-access.ts).
  */
-const VALUES = ['instance', 'bootId', 'actions', 'ending', 'epochPosition', 'notOlderThan'] as const;
+const VALUES = ['instance', 'bootId', 'actions', 'ending', 'epochPosition', 'notOlderThan', 'imageAccess'] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES } from '../domain/policy.ts';
-import type { ImagePolicy, Step } from '../domain/step.ts';
+import type { ImagePolicy, Step, StepOf } from '../domain/step.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
-import { execute } from './executors.ts';
+import { memoryDatabase } from '../state/database.ts';
+import { mayUseImage, noteImagePull } from '../state/image-access.ts';
+import { type Ended, execute } from './executors.ts';
 import { createMachineAccess } from './machine-access.ts';
 import { createPullSlots } from './pull-slots.ts';
 
@@ -87,7 +89,8 @@ describe('an image that is', () => {
           machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
           slots: createPullSlots(),
           pullBegins: () => () => {},
-          pulled: (_reference, id) => pulled.push(id),
+          pulled: (_step, id) => pulled.push(id),
+          mayUse: () => true,
         },
         () => {},
         new AbortController().signal,
@@ -95,4 +98,95 @@ describe('an image that is', () => {
       expect(outcome).toMatchObject(want.reason ? { ok: false, reason: want.reason } : { ok: true, imageId: want.id });
       expect(pulled.length > 0).toBe(want.pulled);
     });
+});
+
+describe('an image on the machine that was pulled with the credentials of a registry', () => {
+  const REFERENCE = 'private.example/app:1';
+  const account = (username: string) => ({ username, password: 'p', host: 'private.example' });
+  /** A machine on which the registry 5 has pulled the image, and a function that asks for it for another microservice. */
+  async function machine(credentials?: object) {
+    const engine = new MemoryEngine({ anyImage: true });
+    const database = memoryDatabase();
+    const ask = (change: Partial<StepOf<'image'>>): Promise<Ended> =>
+      execute(
+        {
+          ...{ kind: 'image', uuid: 'u', target: '', reference: REFERENCE, registryId: 2, platform: '' },
+          ...{ rebuildCount: 0, policy: 'ifMissing', pull: { reference: REFERENCE }, instance: 'test', ...change },
+        } as Step,
+        {
+          engine,
+          machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
+          slots: createPullSlots(),
+          pullBegins: () => () => {},
+          pulled: (step, id, isNew) => noteImagePull(database, id, step, isNew),
+          mayUse: (step, id) => mayUseImage(database, id, step),
+        },
+        () => {},
+        new AbortController().signal,
+      );
+    const first = { registryId: 5, pull: { reference: REFERENCE, credentials } } as Partial<StepOf<'image'>>;
+    expect(await ask(first)).toMatchObject({ ok: true });
+    let pulls = 0;
+    engine.faults.before = (operation) => {
+      if (operation === 'pull') pulls++;
+    };
+    return { engine, ask, first, pulls: () => pulls };
+  }
+  const pinned = { reference: `app@${digest}`, pull: { reference: `app@${digest}` } };
+
+  test('is not for a microservice with the local cache as its registry', async () => {
+    const { ask } = await machine(account('limpet'));
+    expect(await ask({ policy: 'never' })).toMatchObject({
+      ok: false,
+      reason: 'ImageUnauthorized',
+      message: expect.stringMatching(/credentials of a registry that this microservice does not name/),
+    });
+  });
+
+  test.each<[string, Partial<StepOf<'image'>>]>([
+    ['another registry', { registryId: 6 }],
+    ['another user of the registry', { registryId: 5, pull: { reference: REFERENCE, credentials: account('whelk') } }],
+    ['no credentials', { registryId: 5 }],
+  ])('is pulled for a microservice that names %s, and refused when that cannot pull it', async (_name, change) => {
+    const { engine, ask, pulls } = await machine(account('limpet'));
+    engine.faults.before = (operation) => {
+      if (operation === 'pull') throw new EngineError('ImageUnauthorized', 'denied');
+    };
+    expect(await ask(change)).toMatchObject({ ok: false, reason: 'ImageUnauthorized' });
+    // A registry that cannot be reached is no proof of access either.
+    engine.faults.before = (operation) => {
+      if (operation === 'pull') throw new EngineError('ImagePullFailed', 'no route');
+    };
+    expect(await ask({ ...change, policy: 'preferFresh' })).toMatchObject({ ok: false, reason: 'ImagePullFailed' });
+    expect(pulls()).toBe(0);
+  });
+
+  test('is not for a pinned reference without these credentials', async () => {
+    const { engine, ask, pulls } = await machine(account('limpet'));
+    engine.images.set(pinned.reference, imageIdOf(REFERENCE));
+    await ask({ ...pinned, policy: 'fresh' });
+    expect(pulls()).toBe(1);
+  });
+
+  test('is used without a pull by a microservice that names the registry', async () => {
+    const { ask, first, pulls } = await machine(account('limpet'));
+    expect(await ask(first)).toMatchObject({ ok: true, imageId: imageIdOf(REFERENCE) });
+    expect(pulls()).toBe(0);
+  });
+
+  test('is for all when it was pulled without credentials', async () => {
+    const { ask, pulls } = await machine();
+    expect(await ask({ policy: 'never' })).toMatchObject({ ok: true });
+    expect(pulls()).toBe(0);
+  });
+
+  test('is for both when a second registry has pulled it, and for all after a pull without credentials', async () => {
+    const { ask, first, pulls } = await machine(account('limpet'));
+    const second = { registryId: 6, pull: { reference: REFERENCE, credentials: account('whelk') } };
+    for (const each of [second, second, first]) expect(await ask(each)).toMatchObject({ ok: true });
+    expect(pulls()).toBe(1);
+    await ask({ registryId: 1 });
+    expect(await ask({ policy: 'never' })).toMatchObject({ ok: true });
+    expect(pulls()).toBe(2);
+  });
 });

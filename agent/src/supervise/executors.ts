@@ -22,8 +22,10 @@ export interface ExecutorDependencies {
   slots: PullSlots;
   /** A pull begins. The returned function is called when it has ended: `ok`, `given-up`, or the reason of its failure. */
   pullBegins(step: StepOf<'image'>): (outcome: string) => void;
-  /** This agent pulled an image, so it may remove it one day. */
-  pulled(reference: string, imageId: string): void;
+  /** This agent pulled an image; one that is new may be removed by it one day. */
+  pulled(step: StepOf<'image'>, imageId: string, isNew: boolean): void;
+  /** whether a microservice may run an image that is here without pulling it (image-access.ts) */
+  mayUse(step: StepOf<'image'>, imageId: string): boolean;
 }
 
 /**
@@ -171,14 +173,20 @@ function reasonOf(kind: Step['kind'], code: EngineErrorCode): string {
 
 async function prepareImage(
   step: StepOf<'image'>,
-  { engine, machine, pulled, slots, pullBegins }: ExecutorDependencies,
+  { engine, machine, pulled, mayUse, slots, pullBegins }: ExecutorDependencies,
   onProgress: (percentage: number) => void,
   signal: AbortSignal,
 ): Promise<string> {
   const { pull: target, policy, platform, instance } = step;
   const { reference } = target;
   const present = await engine.image(reference, signal);
-  if (present && (policy === 'never' || policy === 'ifMissing' || isPinned(reference))) return present;
+  const usable = present !== undefined && mayUse(step, present);
+  if (usable && (policy === 'never' || policy === 'ifMissing' || isPinned(reference))) return present;
+  if (policy === 'never' && present)
+    throw new EngineError(
+      'ImageUnauthorized',
+      `image ${reference} was pulled to this machine with the credentials of a registry that this microservice does not name; it can name that registry in place of the local cache`,
+    );
   if (policy === 'never')
     throw new EngineError(
       'ImageMissing',
@@ -193,11 +201,11 @@ async function prepareImage(
       throw error;
     });
     ended('ok');
-    if (id !== present) pulled(reference, id);
+    pulled(step, id, id !== present);
     return id;
   } catch (error) {
     const isUnreachable = error instanceof EngineError && error.code === 'ImagePullFailed';
-    if (present && policy === 'preferFresh' && isUnreachable) return present;
+    if (usable && policy === 'preferFresh' && isUnreachable) return present;
     throw error;
   }
 }

@@ -12,6 +12,7 @@ import { nodeStatuses } from '../plan/statuses.ts';
 import { noteBegin, noteResult, type StepResult } from '../plan/step-result.ts';
 import { updateRecords } from '../plan/update-records.ts';
 import type { Database } from '../state/database.ts';
+import { mayUseImage, noteImagePull } from '../state/image-access.ts';
 import type { Log } from '../system/log.ts';
 import { ChangeNotifier } from './change-notifier.ts';
 import { EngineSession, type EngineState, type Outage } from './engine-session.ts';
@@ -388,7 +389,9 @@ export class Supervisor {
       machine,
       slots: this.#slots,
       pullBegins: (image: StepOf<'image'>) => this.#pulls.begin(image, this.#signal),
-      pulled: (reference: string, id: string) => this.#records.attempt(() => database.saveImage(id, reference)),
+      pulled: (step: StepOf<'image'>, id: string, isNew: boolean) =>
+        this.#records.attempt(() => noteImagePull(database, id, step, isNew)),
+      mayUse: (step: StepOf<'image'>, id: string) => mayUseImage(database, id, step),
     };
     return execute(step, deps, onProgress, signal);
   }
