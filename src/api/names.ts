@@ -37,6 +37,8 @@ export const LABELS = {
   shareable: `${GROUP}/shareable`,
   /** objects in use; the admission policy refuses their DELETE */
   inUse: `${GROUP}/in-use`,
+  /** objects that decide what microservices of the system run; the admission policy says who changes them */
+  usedBySystem: `${GROUP}/used-by-system`,
   /** Secrets with a provisioning key */
   provisioningKey: `${GROUP}/provisioning-key`,
   /** Secrets with the public key of a node */

@@ -14,6 +14,7 @@ export const applicationKind = defineKind<Application>()({
   withholdsTexts: true,
   rest: { tag: 'Applications', key: 'name', notFound: 'INVALID_APPLICATION_NAME' },
   references: (application) => referencesOf(application),
+  isOfSystem: ({ spec }) => spec.isSystem === true,
   referrers: (application, to, refs) =>
     (application.spec.microservices ?? [])
       .filter((entry) => REFERENCES[to]?.(entry, application).some((ref) => refs.includes(ref)))
@@ -27,6 +28,9 @@ export const applicationKind = defineKind<Application>()({
     left: formerNodeUuidsOf,
   },
 });
+
+/** The kinds that an application and its entries refer to, by key. */
+export const referencedByApplications = (): readonly string[] => ['applicationTemplates', ...Object.keys(REFERENCES)];
 
 /** What an entry of an application refers to, by the key of the kind: numbers and v3 names. */
 const REFERENCES: Readonly<

@@ -35,6 +35,11 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly references?: Of<T, Iterable<Reference>>;
   /** parts of an object that have one of these references, for messages; the object itself when absent */
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
+  /**
+   * Whether an object is one of the system's own, which decides who may change what it refers to
+   * (docs/spec/identity-and-access.md#what-the-system-uses). Objects of kinds without it never are.
+   */
+  readonly isOfSystem?: Of<T, boolean>;
   /** the error of REST for the deletion of an object that others refer to */
   readonly inUse?: { status: 400 | 409; code: string };
   /** its objects can be linked to nodes: `spec.nodes` names them */
@@ -48,7 +53,7 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly rest: KindRest<T>;
   /** the verdict on an object by the objects that it refers to */
   readonly verdict?: { of(object: T, find: FindReferenced): Verdict | undefined }['of'];
-  /** further indexes of its store; name, uuid, id, ref and linked exist for every kind that has them */
+  /** further indexes of its store; name, uuid, id, ref, systemRef and linked exist for every kind that has them */
   readonly indexes: Readonly<Record<Index, Of<T, Iterable<string>>>>;
 }
 
@@ -131,7 +136,7 @@ interface KindIdentity<T> {
 }
 
 /** Names of the indexes that kinds share. */
-export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref' | 'linked';
+export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref' | 'systemRef' | 'linked';
 
 /** Defines a kind; its key and its indexes are inferred. */
 export const defineKind =

@@ -25,6 +25,8 @@ const NAMESPACE = 'test';
 /** Dependencies in memory: objects with resource versions and conflicts, tokens `admin`, `sre`, `developer` and `viewer`. */
 export interface MemoryDependencies extends RestDependencies {
   stores: Stores;
+  /** the next resource version */
+  version: { next: number };
   passwords: Map<string, string>;
   keys: { uuid: string; key: string; expiresAt: number }[];
   observed: Map<string, Observation>;
@@ -40,6 +42,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
   const observed = new Map<string, Observation>();
   return {
     stores,
+    version,
     passwords,
     keys,
     observed,

@@ -1,3 +1,4 @@
+import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { isShareable, labelledNumber, textNameOf } from '../domain/core-objects/form.ts';
 import { type Kind, type KindObject, nameIn, referenceKey } from '../kinds/index.ts';
@@ -7,7 +8,7 @@ type Indexes = Record<string, (object: KindObject) => Iterable<string>>;
 
 /** The indexes of a kind: v3 name, identity, and those of its definition. */
 export function indexesOf(kind: Kind): Indexes {
-  const { identity, references, links, indexes } = kind;
+  const { identity, references, links, indexes, isOfSystem = isMarkedOfSystem } = kind;
   const { uuid, id } = identity;
   return {
     name: (object) => [nameIn(kind, object)],
@@ -18,12 +19,18 @@ export function indexesOf(kind: Kind): Indexes {
         return number === undefined ? [] : [String(number)];
       },
     }),
-    ...(references && { ref: (object) => Array.from(references(object), referenceKey) }),
+    ...(references && {
+      ref: (object) => Array.from(references(object), referenceKey),
+      /** references of the system's own objects, and of those that the reconciler marked as used by the system */
+      systemRef: (object) => (isOfSystem(object) ? Array.from(references(object), referenceKey) : []),
+    }),
     // names and uuids of the nodes that an object is linked to
     ...(links && { linked: ({ spec }) => spec.nodes ?? [] }),
     ...indexes,
   };
 }
+
+const isMarkedOfSystem = ({ metadata }: KindObject) => metadata.labels?.[LABELS.usedBySystem] === 'true';
 
 /** The indexes of core objects of both kinds. */
 const COMMON_INDEXES = {

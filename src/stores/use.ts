@@ -28,6 +28,11 @@ export interface Use<T> {
   isUsed(object: T): boolean;
   /** Names of the users of the object, for messages; sorted. */
   users(object: T): string[];
+  /**
+   * Whether an object of the system names it, or one that is marked as used by the system, or it belongs to one; takes constant
+   * time. Another object may have its name as well.
+   */
+  isUsedBySystem(object: T): boolean;
   /** The first users, which edits of users do not change, and the number of the others; takes constant time. */
   first(object: T): Users;
 }
@@ -54,8 +59,52 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
         )
         .sort();
     },
+    isUsedBySystem(object) {
+      const refs = keys(refsTo(kind, object));
+      return (
+        sources.some(({ store }) => refs.some((ref) => store.countByIndex('systemRef', ref) > 0)) ||
+        ownersOfSystem(kinds, find, kind, object).length > 0
+      );
+    },
     first: (object) => firstIn(sources, meaning(object)),
   };
+}
+
+/** Names of objects of the system that an object names: it belongs to them. */
+const ownersOfSystem = <T extends KindObject>(
+  kinds: Kinds,
+  find: FindReferenced,
+  { references }: Kind<T>,
+  object: T,
+): readonly string[] =>
+  Array.from(references?.(object) ?? []).flatMap((reference) => {
+    const target = kinds[reference.to];
+    const owner = target?.isOfSystem && find(reference);
+    return owner && target.isOfSystem?.(owner) ? [nameIn(target, owner)] : [];
+  });
+
+/**
+ * Names of the first applications of the system that an object decides about: they name it, or something that names it, or it
+ * belongs to one. At most one more than {@link NAMED_USERS} for each reference; the cost grows with what names the object, apart
+ * from applications. What names an object by its name counts although an older object has that name.
+ */
+function systemUsersOf(stores: object, kinds: Kinds, kind: Kind, object: KindObject): readonly string[] {
+  const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
+  const found = new Set(ownersOfSystem(kinds, finder(stores, kinds), kind, object));
+  const seen = new Set<string>();
+  const visit = (named: Kind, by: KindObject) => {
+    for (const ref of refsTo(named, by)) {
+      const key = referenceKey({ to: named.key, ref });
+      if (seen.has(key)) continue;
+      seen.add(key);
+      for (const { source, store } of sources) {
+        if (!source.isOfSystem) for (const user of store.byIndex('ref', key)) visit(source, user);
+        else for (const user of store.firstByIndex('systemRef', key, NAMED_USERS + 1)) found.add(nameIn(source, user));
+      }
+    }
+  };
+  visit(kind, object);
+  return [...found].sort();
 }
 
 /** The first users among those of several sources. */
@@ -93,11 +142,14 @@ const unseenBy = ({ named, more }: Users, unseen: number): Users => ({
 /** The users of objects of any kind, for callers that know the kind only at run time. */
 export interface References {
   users(kind: Kind, object: KindObject): readonly string[];
+  /** names of the first applications of the system that a stored or new object decides about */
+  systemUsers(kind: Kind, object: KindObject): readonly string[];
   find: FindReferenced;
 }
 
 export const createReferences = (stores: object, kinds: Kinds): References => ({
   users: (kind, object) => createUse(stores, kinds, kind).users(object),
+  systemUsers: (kind, object) => systemUsersOf(stores, kinds, kind, object),
   find: finder(stores, kinds),
 });
 

@@ -10,6 +10,7 @@ import {
   type Kind,
   type KindObject,
   type Kinds,
+  nameIn,
   type Operation,
   usersOf,
   type Write,
@@ -17,6 +18,7 @@ import {
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
 import { oldest } from '../../stores/oldest.ts';
+import { requireMayChange } from '../access/system.ts';
 import { createNamed, deleteObject, isPresent, requireUnprotected } from '../deletion.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -268,6 +270,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         metadata: { name: called, labels: identityLabels({ uuid, id }) },
         spec: { ...spec, ...(name !== undefined && name !== called && !crud.scope && { name }) },
       } as T;
+      await requireMayChange({ deps, caller }, kind, object);
       await requireLinkable(deps, kind, { after: object }, signal);
       await requireVerdict(deps, object, signal);
       await hooks.permit?.(caller, object, undefined);
@@ -312,9 +315,12 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       () => presentObject(deps, kind, value, signal),
       async (object) => {
         before = object;
+        await requireMayChange({ deps, caller }, kind, object);
         const write = writeOf(object);
         const changed =
           (await hooks.change?.(deps, object, write, signal, caller)) ?? withChanges(object, { spec: write.spec });
+        // With another name it may be what the system uses.
+        if (nameIn(kind, changed) !== nameIn(kind, object)) await requireMayChange({ deps, caller }, kind, changed);
         await requireLinkable(deps, kind, { before: object, after: changed }, signal);
         await requireVerdict(deps, changed, signal);
         await hooks.permit?.(caller, changed, object);
@@ -368,6 +374,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const object = await presentObject(deps, kind, value, signal);
     const refused = crud.undeletable?.(object);
     if (refused) throw refused;
+    await requireMayChange({ deps, caller }, kind, object);
     const users = new Set([
       ...(kind.inUse ? deps.references.users(kind, object) : []),
       ...(hooks.users?.(deps, object) ?? []),

@@ -8,6 +8,7 @@ import type { KindLinks } from '../../kinds/definition.ts';
 import { KINDS, type Kind, type KindObject, refsTo, type Write } from '../../kinds/index.ts';
 import type { KindCrud } from '../../kinds/rest.ts';
 import { oldest } from '../../stores/oldest.ts';
+import { requireMayChange } from '../access/system.ts';
 import { isPresent } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -54,7 +55,8 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
     await edit(
       objectsOf(deps, kind),
       () => presentObject(deps, kind, name, signal),
-      (object) => {
+      async (object) => {
+        await requireMayChange({ deps, caller }, kind, object);
         const changed = change(object, nodes);
         if (changed.length === object.spec.nodes?.length) return object;
         return withChanges(object as T & { spec: object }, { spec: { ...object.spec, nodes: changed } });
