@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
+import { repositoryFiles } from './repository.ts';
 import { describeTally, runProject, sum, type Tally } from './vitest.ts';
 
 /** The message of a check that fails; nothing when it passes. */
@@ -30,6 +31,11 @@ const CHECKS: readonly Check[] = [
  * counts as one test.
  */
 export async function check(): Promise<Tally> {
+  return sum([...(await runChecks()), await timed('unit tests', () => runProject('unit'))]);
+}
+
+/** What `check` does before the unit tests. */
+export async function runChecks(): Promise<Tally[]> {
   const tallies: Tally[] = [];
   for (const { name, run } of CHECKS) {
     const start = performance.now();
@@ -39,8 +45,7 @@ export async function check(): Promise<Tally> {
     if (verdict !== undefined) process.stdout.write(`${verdict.trimEnd()}\n`);
     tallies.push({ passed: verdict === undefined ? 1 : 0, failed: verdict === undefined ? 0 : 1, skipped: 0 });
   }
-  tallies.push(await timed('unit tests', () => runProject('unit')));
-  return sum(tallies);
+  return tallies;
 }
 
 /** Runs a test project and prints the line of a check for it. */
@@ -55,7 +60,7 @@ export async function timed(name: string, run: () => Promise<Tally>): Promise<Ta
 
 function checkLayers(): Verdict {
   const rules = JSON.parse(readFileSync(join(import.meta.dirname, 'deps.json'), 'utf8'));
-  const names = globSync('{src,agent/src,cli/src}/**/*.ts', { cwd: ROOT });
+  const names = repositoryFiles(ROOT).filter((path) => PRODUCT.test(path));
   const files = new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
   const lines = findViolations(files, rules).map(
     ({ file, imports, reason }) => `  ${file}${imports && ` imports ${imports}`}: ${reason}`,
@@ -75,18 +80,17 @@ async function checkGenerated(): Promise<Verdict> {
   return existsSync(generator) ? command(process.execPath, [generator, '--check']) : undefined;
 }
 
-/** Every text of the repository, except files that tests and tools leave behind. */
+/** Every text of the repository. */
 function checkReferences(): Verdict {
-  const paths = globSync('**/*', {
-    cwd: ROOT,
-    exclude: (name) => name.startsWith('node_modules') || name.startsWith('.') || name.endsWith('/node_modules'),
-  });
+  const paths = repositoryFiles(ROOT);
   const texts = paths.filter((path) => TEXTS.test(path) && !OWN_WORDS.has(path));
   const files = new Map(texts.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]));
   const lines = findBrokenReferences(files, paths).map(({ file, line, reason }) => `  ${file}:${line}: ${reason}`);
   return lines.length > 0 ? lines.join('\n') : undefined;
 }
 
+/** Files whose imports have rules. */
+const PRODUCT = /^(?:src|agent\/src|cli\/src)\/.*\.ts$/;
 const TEXTS = /(?:\.(?:ts|cjs|md|ya?ml|tpl|json|sh)|Makefile)$/;
 /** Files that deliberately name what does not exist. */
 const OWN_WORDS: ReadonlySet<string> = new Set(['hack/references.ts', 'hack/references.test.ts', 'package-lock.json']);

@@ -163,6 +163,11 @@ const RUNS: readonly Run[] = [
     command: ['hack/package/twice.ts'],
   },
   {
+    name: 'targets',
+    about: 'each target of the Makefile after each other one, in one checkout',
+    command: ['hack/targets.ts'],
+  },
+  {
     name: 'machine',
     about: 'the package of the agent where systemd is init, and a watchdog that hangs',
     command: tests('engine', 'hack/package/machine.engine.test.ts'),

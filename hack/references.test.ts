@@ -1,5 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { findBrokenReferences, slugsOf } from './references.ts';
+import { ROOT } from './paths.ts';
+import { findBrokenReferences, reachableFiles, slugsOf } from './references.ts';
+import { repositoryFiles } from './repository.ts';
 
 const PATHS = ['docs/a.md', 'docs/spec/b.md', 'src/kube/store.ts', 'src/kube/store.test.ts', 'agent/src/app.ts'];
 
@@ -62,4 +66,19 @@ describe('a reference is reported as broken:', () => {
 test('headings have the same fragments as on GitHub', () => {
   const page = "# Replacing an application's state\n## `a_b` and C-D\n## Twice\n## Twice\n```\n# no heading\n```\n";
   expect([...slugsOf(page)]).toEqual(['replacing-an-applications-state', 'a_b-and-c-d', 'twice', 'twice-1']);
+});
+
+test('every link of the pages of a release leads to a file of the release', () => {
+  const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+  const files = reachableFiles(['CHANGELOG.md', 'SECURITY.md'], repositoryFiles(ROOT), read);
+  expect(files).toContain('docs/spec/identity-and-access.md');
+  const missing = files
+    .filter((path) => path.endsWith('.md'))
+    .flatMap((path) =>
+      [...read(path).matchAll(/\]\((?![a-z]+:|#)([^)\s#]+)/g)].map(([, to = '']) =>
+        posix.join(posix.dirname(path), to),
+      ),
+    )
+    .filter((to) => !files.some((file) => `${file}/`.startsWith(`${to.replace(/\/$/, '')}/`)));
+  expect(missing).toEqual([]);
 });

@@ -90,6 +90,27 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   return broken;
 }
 
+/**
+ * The files that a reader of these pages reaches by links, the pages themselves included; of a folder all files. `paths` has
+ * all files that there are, `read` returns the text of one.
+ */
+export function reachableFiles(
+  starts: readonly string[],
+  paths: readonly string[],
+  read: (path: string) => string,
+): string[] {
+  const reached = new Set(starts);
+  for (const path of reached) {
+    if (!isMarkdown(path)) continue;
+    for (const [, target = ''] of read(path).matchAll(LINK)) {
+      if (/^(?:[a-z]+:|#)/.test(target)) continue;
+      const to = posix.join(posix.dirname(path), target.split('#')[0] ?? '').replace(/\/$/, '');
+      for (const one of paths) if (one === to || one.startsWith(`${to}/`)) reached.add(one);
+    }
+  }
+  return [...reached].sort();
+}
+
 /** Returns a function: whether a file or folder has this path, or a path that begins with it. */
 function createExists(paths: Iterable<string>): (path: string) => boolean {
   const sorted = [...paths].sort();

@@ -16,6 +16,8 @@ import { type Bundle, type BundleName, bundle } from '../build.ts';
 import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
 import { type Log, startClock } from '../progress.ts';
+import { reachableFiles } from '../references.ts';
+import { repositoryFiles } from '../repository.ts';
 import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from './agent.ts';
 import { armv7Node } from './armv7.ts';
 import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
@@ -153,7 +155,11 @@ async function makeClusterParts({ origin, env, bundles, at, log }: Release): Pro
     files.push({ platform, uri: `${(env.URL ?? HOME).replace(/\/+$/, '')}/${path}`, sha256: sha256(bytes) });
   }
   writeFileSync(at('plugin/skerry.yaml'), krewManifest(version, files));
-  for (const name of ['LICENSE', 'CHANGELOG.md', 'SECURITY.md']) copyFileSync(join(ROOT, name), at(name));
+  // With every page that they lead to, so that their links work wherever the release is.
+  const pages = reachableFiles(['CHANGELOG.md', 'SECURITY.md'], repositoryFiles(ROOT), (path) =>
+    readFileSync(join(ROOT, path), 'utf8'),
+  );
+  for (const name of ['LICENSE', ...pages]) copyFileSync(join(ROOT, name), at(name));
   log(`skerry-${version}.tgz, skerry-${version}.yaml and the plugin for ${files.length} platforms`);
 }
 

@@ -1,0 +1,24 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ROOT } from './paths.ts';
+import { repositoryFiles } from './repository.ts';
+
+test('the files of a checkout are those of git and new ones, without what .gitignore names and what was removed', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-repository-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });
+  git('init', '--quiet');
+  for (const name of ['.gitignore', 'kept.md', 'removed.md']) writeFileSync(join(folder, name), 'dist/\n');
+  git('add', '--all');
+  rmSync(join(folder, 'removed.md'));
+  mkdirSync(join(folder, 'dist'));
+  for (const name of ['new.md', 'dist/SECURITY.md']) writeFileSync(join(folder, name), '');
+  expect(repositoryFiles(folder).sort()).toEqual(['.gitignore', 'kept.md', 'new.md']);
+});
+
+test('the checkout of this test has its own file among its files', () => {
+  expect(repositoryFiles(ROOT)).toContain('hack/repository.test.ts');
+});

@@ -1,0 +1,16 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * Paths of the files of a checkout, relative to it: those that git has and new ones, without what `.gitignore` names, such as
+ * what a release or the local stack leaves behind. Throws where git knows no checkout.
+ */
+export function repositoryFiles(root: string): string[] {
+  const args = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];
+  const { status, stdout, stderr } = spawnSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 64 * 1024 ** 2 });
+  if (status !== 0)
+    throw new Error(`git names no files of ${root}, which has to be a checkout: ${stderr ?? ''}`.trim());
+  const paths = new Set(stdout.split('\0').filter((path) => path !== ''));
+  return [...paths].filter((path) => existsSync(join(root, path)));
+}
