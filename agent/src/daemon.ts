@@ -1,5 +1,4 @@
 import type { Server } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
@@ -31,6 +30,7 @@ import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
 import { discoverCdi } from './system/cdi.ts';
 import { systemClock } from './system/clock.ts';
+import { directoryProblem } from './system/data-directory.ts';
 import { holdDirectory } from './system/directory-lock.ts';
 import {
   fileIdentity,
@@ -54,6 +54,9 @@ import { programsOnDisk } from './system/started-programs.ts';
 import { watchUnhandled } from './system/unhandled.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 import { filesOnDisk } from './volume-mounts/files.ts';
+
+/** In memory on most machines, and root's. */
+const RUN = '/run';
 
 /** Engine sockets that no container may ever bind. */
 const FOREIGN_SOCKETS = [
@@ -86,7 +89,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   using closing = new DisposableStack();
   closing.use(holdDirectory(config.diskDirectory, log));
   const databaseFile = join(config.diskDirectory, 'agent.db');
-  const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, tmpdir()]);
+  const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, RUN]);
   closing.use(database);
   if (setAside) log.warn('The database was damaged; the agent began a new one', { setAside });
   const problem = database.problem();
@@ -118,7 +121,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     ),
     machine: localMachine(config.diskDirectory),
     policy,
-    fileProblems: policyTroubles,
+    fileProblems: () =>
+      [...policyTroubles(), directoryProblem(config.diskDirectory)].filter((each) => each !== undefined),
     protectedPaths: protectedPaths(config, engineUrl),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },

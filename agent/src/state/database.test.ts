@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -230,4 +232,21 @@ describe('the identity file', () => {
     expect(newIdentity(instance).instance).toBe(instance);
     expect(newIdentity('nonsense').instance).toMatch(/^[0-9a-f]{32}$/);
   });
+});
+
+test('a copy of the database in a spare directory follows no link that another user put there, and does not stay', () => {
+  // A file where the directory of the database should be stands for a disk that takes no writes.
+  writeFileSync(join(folder, 'data'), '');
+  const [spare, victim] = [join(folder, 'spare'), join(folder, 'victim')];
+  mkdirSync(spare, { mode: 0o777 });
+  const planted = ['', '-wal', '-shm'].map((part) => join(spare, `agent-${process.pid}.db${part}`));
+  for (const link of planted) symlinkSync(victim, link);
+  using database = openSqliteDatabase(path, 0, [spare]).database;
+  expect(database.problem()).toBeDefined();
+  expect(existsSync(victim)).toBe(false);
+  expect(
+    readdirSync(spare)
+      .map((name) => join(spare, name))
+      .sort(),
+  ).toEqual(planted.sort());
 });

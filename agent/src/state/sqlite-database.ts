@@ -1,10 +1,19 @@
 import { createHash } from 'node:crypto';
-import { chmodSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Digests } from '../../../src/wire/sections.ts';
 import type { ResponseName, SavedResponse } from '../domain/desired.ts';
-import { canWrite, copyFile, exists, listDirectory, makeDirectory, removePath, setAside } from '../system/disk.ts';
+import {
+  canWrite,
+  copyFile,
+  exists,
+  listDirectory,
+  makeDirectory,
+  makePrivateFile,
+  privateDirectory,
+  removePath,
+  setAside,
+} from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
 import type { Database, ValueName } from './database.ts';
 import { copyDatabase, memoryDatabase, readRecords, recordText } from './database.ts';
@@ -129,9 +138,12 @@ function forgetOlder(path: string): void {
 function readByCopy(path: string, spares: readonly string[]): Database {
   const memory = memoryDatabase();
   for (const spare of spares) {
-    const copy = join(spare, `agent-${process.pid}.db`);
+    let place: string | undefined;
     try {
       makeDirectory(spare, 0o755);
+      // Others may write in a spare directory, and the copy has all passwords.
+      place = privateDirectory(spare, 'agent-db-');
+      const copy = join(place, 'agent.db');
       for (const part of ['', '-wal']) copyFile(path + part, copy + part);
       using database = open(copy);
       copyDatabase(database, memory);
@@ -139,7 +151,7 @@ function readByCopy(path: string, spares: readonly string[]): Database {
     } catch {
       // The next directory may work; without any, the agent knows nothing and changes nothing.
     } finally {
-      for (const part of PARTS) removePath(copy + part);
+      if (place) removePath(place);
     }
   }
   return memory;
@@ -181,10 +193,9 @@ function whileUnwritable(path: string, known: Database, wall: number, reason: st
 }
 
 function open(path: string): Database {
-  const isNew = !exists(path);
+  if (!exists(path)) makePrivateFile(path);
   const sqlite = new DatabaseSync(path);
   try {
-    if (isNew) chmodSync(path, 0o600);
     sqlite.function('checksum', { deterministic: true, varargs: true }, checksum);
     // FULL: a transaction that has returned is on the disk, since its digest is sent to the controller next.
     sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');

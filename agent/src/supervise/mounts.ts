@@ -34,6 +34,7 @@ export function prepareMounts(
       if (!exists(source)) throw new EngineError('Failed', `${source} is not there`);
       return mount;
     }
+    if (isOwn) makeDirectory(volumesDirectory, 0o750);
     const made = makeDirectory(source, 0o755);
     if (isOwn) openVolume(source, made, user, volumesDirectory);
     return { ...mount, source };

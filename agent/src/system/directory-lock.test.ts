@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -41,4 +41,15 @@ test('an agent starts without a lock when the lock file cannot be created', () =
   const file = join(directory, 'file');
   writeFileSync(file, '');
   holdDirectory(join(file, 'below'), silentLog())[Symbol.dispose]();
+});
+
+test('the lock can be opened by the user of the agent alone, also when an earlier agent made it for all', () => {
+  const file = join(directory, 'agent.lock');
+  writeFileSync(file, '');
+  chmodSync(file, 0o644);
+  // What is there besides keeps the directory itself open.
+  writeFileSync(join(directory, 'other'), '');
+  chmodSync(directory, 0o755);
+  using _lock = holdDirectory(directory, silentLog());
+  expect(statSync(file).mode & 0o777).toBe(0o600);
 });

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fileIdentity, makeDirectory, readText } from './disk.ts';
+import { closeDirectory } from './data-directory.ts';
+import { fileIdentity, makePrivateFile, readText } from './disk.ts';
 import { errorText, type Log } from './log.ts';
 
 /** SQLITE_BUSY: another process has it. */
@@ -15,7 +16,9 @@ export function holdDirectory(directory: string, log: Log): Disposable {
   const file = join(directory, 'agent.lock');
   let database: DatabaseSync | undefined;
   try {
-    makeDirectory(directory, 0o700);
+    closeDirectory(directory);
+    // Whoever may open the file may lock it.
+    makePrivateFile(file);
     database = new DatabaseSync(file);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {

@@ -4,11 +4,13 @@ import {
   chmodSync,
   chownSync,
   closeSync,
+  constants,
   copyFileSync,
   existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -78,6 +80,15 @@ export function writeBytes(path: string, content: Uint8Array, mode: number): voi
 /** Appends to a file, which is made when it is missing. */
 export function appendText(path: string, text: string, mode: number): void {
   appendFileSync(path, text, { mode });
+}
+
+/**
+ * Makes an empty file that only its owner may open, or closes one that is there to others. That one is not opened: the kernel
+ * would end the locks that this process has on it.
+ */
+export function makePrivateFile(path: string): void {
+  if (!existsSync(path)) appendFileSync(path, '', { mode: 0o600 });
+  chmodSync(path, 0o600);
 }
 
 export function renamePath(from: string, to: string): void {
@@ -175,9 +186,14 @@ export function directoryOwner(path: string): { uid: number; gid: number; mode: 
   return { uid, gid, mode: mode & 0o7777 };
 }
 
-/** Copies a file. One that is not there is no error. */
+/** A new directory below another one, which only this process's user may open. */
+export function privateDirectory(below: string, prefix: string): string {
+  return mkdtempSync(join(below, prefix));
+}
+
+/** Copies a file to a path that is free: no file and no link that is there is written to. One that is not there is no error. */
 export function copyFile(from: string, to: string): void {
-  if (existsSync(from)) copyFileSync(from, to);
+  if (existsSync(from)) copyFileSync(from, to, constants.COPYFILE_EXCL);
 }
 
 /** Whether so many bytes can be written in a directory and come to rest on its disk. */
