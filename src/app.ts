@@ -351,7 +351,7 @@ function placeOf({ releasesFolder, releasesUrl }: Config): Pick<InstallOptions, 
 
 /** What the Lease of a replica says of versions. The place where agents find updates counts before a folder without a URL. */
 function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
-  const isOwn = releasesFolder !== undefined && releasesUrl === `${publicUrl.replace(/\/+$/, '')}/releases`;
+  const isOwn = releasesFolder !== undefined && releasesUrl === `${publicUrl.replace(/(?<!\/)\/+$/, '')}/releases`;
   const isElsewhere = releasesUrl !== undefined && !isOwn;
   const place = isElsewhere ? { url: releasesUrl } : releasesFolder ? { folder: releasesFolder } : undefined;
   return {

@@ -275,7 +275,9 @@ function systemImagesOf(given: Readonly<Record<string, string | undefined>>): Sy
 /** Agents fetch from the controller itself where it has the releases and no other place is named. */
 function releasesOf(e: z.infer<typeof environment>): Pick<Config, 'releasesUrl' | 'releasesFolder'> {
   const own =
-    e.SKERRY_RELEASES_DIR && e.CONTROLLER_PUBLIC_URL && `${e.CONTROLLER_PUBLIC_URL.replace(/\/+$/, '')}/releases`;
+    e.SKERRY_RELEASES_DIR &&
+    e.CONTROLLER_PUBLIC_URL &&
+    `${e.CONTROLLER_PUBLIC_URL.replace(/(?<!\/)\/+$/, '')}/releases`;
   const url = e.SKERRY_RELEASES_URL ?? own;
   return { ...(url && { releasesUrl: url }), ...(e.SKERRY_RELEASES_DIR && { releasesFolder: e.SKERRY_RELEASES_DIR }) };
 }

@@ -88,5 +88,5 @@ function withheld(value: unknown, name = ''): unknown {
 /** Removes credentials from URLs at any depth. */
 function withoutUsers(value: unknown): unknown {
   const text = JSON.stringify(value ?? null);
-  return JSON.parse(text.replace(/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`));
+  return JSON.parse(text.replace(/((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@:]*:[^/\s"'@]*@/gi, `$1${MASK}@`));
 }

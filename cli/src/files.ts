@@ -92,4 +92,4 @@ function statOf(path: string): Stats | undefined {
 }
 
 /** The last name of a path, without slashes at its end. */
-export const lastName = (path: string): string => basename(path.replace(/\/+$/, ''));
+export const lastName = (path: string): string => basename(path.replace(/(?<!\/)\/+$/, ''));

@@ -22,7 +22,7 @@ export function objectName(name: string): string {
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, 63)
-    .replace(/^-+|-+$/g, '');
+    .replace(/^-+|(?<!-)-+$/g, '');
   return slug ? `${slug}-${digest}` : `x-${digest}`;
 }
 

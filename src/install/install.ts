@@ -59,8 +59,8 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
     if (own === undefined) return refuse(response, 400, 'the request names no host');
     try {
       const list = await packages();
-      const place = base ?? `${own.replace(/\/+$/, '')}/releases`;
-      const text = installScript(`${place.replace(/\/+$/, '')}/${list.version}`, list);
+      const place = base ?? `${own.replace(/(?<!\/)\/+$/, '')}/releases`;
+      const text = installScript(`${place.replace(/(?<!\/)\/+$/, '')}/${list.version}`, list);
       response.writeHead(200, { 'content-type': 'text/x-shellscript; charset=utf-8' }).end(text);
     } catch (err) {
       log.error({ err }, 'The packages of the agent cannot be listed');

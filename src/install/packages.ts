@@ -82,7 +82,7 @@ const LIST = 'latest/packages.json';
 function readAt(place: Place, file: string): Promise<Buffer> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   if ('folder' in place) return readFile(join(place.folder, file), { signal });
-  return fetchFile(`${place.url.replace(/\/+$/, '')}/${file}`, signal);
+  return fetchFile(`${place.url.replace(/(?<!\/)\/+$/, '')}/${file}`, signal);
 }
 
 async function fetchFile(url: string, signal: AbortSignal): Promise<Buffer> {

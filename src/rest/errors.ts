@@ -84,7 +84,7 @@ function afterValue(message: string): string {
   if (!start) return message;
   if (!/^["{[]/.test(text)) return text.replace(/^\S+: /, '');
   let depth = 0;
-  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]]|: /g)) {
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|\\?$)|[{}[\]]|: /gs)) {
     if (token === '{' || token === '[') depth++;
     else if (token === '}' || token === ']') depth--;
     else if (token === ': ' && depth === 0) return text.slice(index + token.length);

@@ -186,5 +186,5 @@ const REASON = 300;
 function reasonOf(error: unknown): string {
   const { originalError, message } = error as { originalError?: Error; message?: unknown };
   const [line = ''] = String(originalError?.message ?? message ?? error).split('\n');
-  return line.replace(/, (file:|line:).*$/, '').slice(0, REASON) || 'cannot be rendered';
+  return line.replace(/, (file:|line:).*$/s, '').slice(0, REASON) || 'cannot be rendered';
 }

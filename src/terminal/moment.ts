@@ -2,7 +2,7 @@ const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3600_00
 
 /** A date and time in UTC, from itself or from a duration before now, such as `1h30m`; undefined for what is neither. */
 export function momentOf(text: string, now: number): string | undefined {
-  const parts = /^(\d{1,9}[smhd])+$/.test(text) ? [...text.matchAll(/(\d+)([smhd])/g)] : undefined;
+  const parts = /^(\d{1,9}[smhd])+$/.test(text) ? [...text.matchAll(/(?<!\d)(\d{1,9})([smhd])/g)] : undefined;
   const at = parts
     ? now - parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (UNITS[unit] ?? 0), 0)
     : Date.parse(text);

@@ -6,8 +6,9 @@ export const LIMITS = { files: 20_000, path: 1024, segments: 32, segment: 255 } 
  * this machine, so it must not lead out of it.
  */
 export function fileNameProblem(path: string): string | undefined {
+  if (path.length > LIMITS.path) return 'is too long';
   const segments = path.split('/');
-  if (path.length > LIMITS.path || segments.length > LIMITS.segments) return 'is too long';
+  if (segments.length > LIMITS.segments) return 'is too long';
   for (const segment of segments) {
     if (segment === '' || segment === '.' || segment === '..') return 'is no path below a directory';
     if (Buffer.byteLength(segment) > LIMITS.segment) return 'is too long';

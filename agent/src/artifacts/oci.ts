@@ -123,7 +123,7 @@ const isGguf = (mediaType: string) => /[./+-]gguf([./+-]|$)/.test(mediaType);
 
 /** The form of a layer that is an archive of files rather than a file. */
 function archiveOf(mediaType: string): ArchiveForm | 'other' | undefined {
-  const [, form] = /[/.+-]tar((?:[.+-].*)?)$/.exec(mediaType) ?? [];
+  const [, form] = /[/.+-]tar((?:[.+-].*)?)$/s.exec(mediaType) ?? [];
   if (form === undefined) return undefined;
   if (form === '') return 'tar';
   return /^[.+-]gz(ip)?$/.test(form) ? 'tar+gzip' : 'other';

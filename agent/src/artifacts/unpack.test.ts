@@ -81,6 +81,12 @@ const HOSTILE: Record<string, [TarPart[] | Buffer, RegExp, ArchiveForm?]> = {
   'a block device': [[{ path: 'sda', type: '4' }], /the special file "sda"/],
   'a pipe': [[{ path: 'p', type: '6' }], /the special file "p"/],
   'a sparse file': [[{ path: 'x', type: 'x', content: pax('GNU.sparse.major', '1') }, file], /sparse file/],
+  'a path of slashes': [
+    [{ path: 'x', type: 'x', content: pax('path', `${'/'.repeat(65_000)}x`) }, file],
+    /is too long/,
+  ],
+  'content that belongs to no file': [[{ path: '.', content: 'x'.repeat(2048) }], /"\." is no path below a directory/],
+  'content without a name': [[{ path: '', content: 'x' }], /"" is no path below a directory/],
   'two files of one name': [[file, { path: './a.txt', content: 'b' }], /two files named "a.txt"/],
   'a file that is longer than the archive': [[{ path: 'x', content: 'x', size: 2 ** 32 }], /ends within an entry/],
   'a name longer than an archive may say': [

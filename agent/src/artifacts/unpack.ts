@@ -36,8 +36,9 @@ export async function unpack(
     let entries = 0;
     for await (const entry of readTar(unpacked(archive, deps.store, signal))) {
       if (++entries > LIMITS.files) throw new TarError(`it has more than ${LIMITS.files} entries`);
-      const path = entry.path.replace(/^(\.\/)+/, '').replace(/\/+$/, '');
-      if (path === '' || path === '.') continue;
+      const path = pathOf(entry.path);
+      // The archive's own directory. The content of a file is read by `keep` alone, which looks at the room on the disk.
+      if ((path === '' || path === '.') && entry.kind === 'directory') continue;
       const problem = fileNameProblem(path);
       if (problem) throw new TarError(`its file name ${shown(path)} ${problem}`);
       if (entry.kind === 'directory') continue;
@@ -56,7 +57,7 @@ export async function unpack(
 
   async function fileOf(path: string, entry: TarEntry): Promise<RecordFile> {
     if (entry.kind === 'file') return { path, ...(await keep(path, entry)) };
-    const target = entry.kind === 'hardlink' && files.get(entry.target.replace(/^(\.\/)+/, ''));
+    const target = entry.kind === 'hardlink' && files.get(pathOf(entry.target));
     if (target) return { ...target, path };
     const what = entry.kind.endsWith('link')
       ? `the link ${shown(path)} to ${shown(entry.target)}`
@@ -132,5 +133,8 @@ async function* gunzipped(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
 
 /** Errors of zlib: the bytes are not what they should be. */
 const isDamage = (error: unknown) => /^Z_/.test((error as NodeJS.ErrnoException).code ?? '');
+
+/** Without "./" before it and slashes after it. */
+const pathOf = (written: string) => written.replace(/^(\.\/)+/, '').replace(/(?<!\/)\/+$/, '');
 
 const shown = (text: string) => JSON.stringify(text.slice(0, 100));

@@ -10,11 +10,11 @@ const TELLING = /pass|secret|token|credential|api[-_]?key|private/i;
 
 /** Patterns of secrets in any text. */
 const SHAPES: readonly [RegExp, string][] = [
-  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, MASK],
-  [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, MASK],
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----)[\s\S])*-----END [A-Z ]*PRIVATE KEY-----/g, MASK],
+  [/(?<![\w-])(?=[\w-]+\.[\w-]+\.)[\w-]*?\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, MASK],
   [/(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}/gi, `$1${MASK}`],
   [/(\bskerry:\/\/[^/\s"']+\/)[^\s"'?]+/g, `$1${MASK}`],
-  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@]+:[^/\s"'@]*@/gi, `$1${MASK}@`],
+  [/((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@:]*:[^/\s"'@]*@/gi, `$1${MASK}@`],
 ];
 
 /** Every secret that the agent has: keys, tokens, passwords of registries, secret values of env, config and volume mounts. */

@@ -179,7 +179,7 @@ function checkFlags(
 }
 
 function checkWords({ name, usage = '' }: Command, given: readonly string[]): void {
-  const most = usage.endsWith('...]') ? Number.POSITIVE_INFINITY : (usage.match(/<[^>]*>|\[[^\]]*\]/g)?.length ?? 0);
+  const most = usage.endsWith('...]') ? Number.POSITIVE_INFINITY : (usage.match(/<[^<>]*>|\[[^[\]]*\]/g)?.length ?? 0);
   if (given.length <= most) return;
   const takes = most === 0 ? 'takes no words' : `takes ${usage} alone`;
   throw new CliError(

@@ -89,7 +89,7 @@ function hash(name: string, value?: Uint8Array): string {
 export function namedBy({ hostDestination }: Pick<VolumeMapping, 'hostDestination'>): { mount: string; key: string } {
   const slash = hostDestination.indexOf('/');
   if (slash < 0) return { mount: hostDestination, key: '' };
-  return { mount: hostDestination.slice(0, slash), key: hostDestination.slice(slash + 1).replace(/\/+$/, '') };
+  return { mount: hostDestination.slice(0, slash), key: hostDestination.slice(slash + 1).replace(/(?<!\/)\/+$/, '') };
 }
 
 /** All prefixes of keys that are directories. */
@@ -124,7 +124,7 @@ export function tokenTarget(view: MicroserviceView): string | undefined {
 export function tokenCover({ volumeMappings }: Pick<MicroserviceView, 'volumeMappings'>): string | undefined {
   const places = [SERVICE_ACCOUNT_MOUNT, SERVICE_ACCOUNT_MOUNT.replace(/^\/var\/run\//, '/run/')];
   return volumeMappings
-    .map(({ containerDestination }) => containerDestination.replace(/\/+$/, ''))
+    .map(({ containerDestination }) => containerDestination.replace(/(?<!\/)\/+$/, ''))
     .find((target) => places.some((place) => place === target || place.startsWith(`${target}/`)));
 }
 

@@ -12,10 +12,15 @@ export function parseChallenge(header: string | undefined): Challenge | undefine
   return /(?:^|,\s*)basic(\s|$)/i.test(text) ? { scheme: 'basic' } : undefined;
 }
 
-/** `name="value"` pairs; a quote or a backslash in a value is escaped with a backslash. */
+/**
+ * `name="value"` pairs; a quote or a backslash in a value is escaped with a backslash. What is no pair is taken as a whole, so that
+ * no letter of it is looked at as the beginning of a name again.
+ */
 function parameters(text: string): Record<string, string | undefined> {
   const found: Record<string, string | undefined> = {};
-  for (const [, name = '', quoted, plain] of text.matchAll(/([a-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/gi))
-    found[name.toLowerCase()] ??= quoted?.replaceAll(/\\(.)/g, '$1') ?? plain;
+  for (const [, name, quoted, plain] of text.matchAll(
+    /([a-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))|[a-z]+|[^a-z]+/gi,
+  ))
+    if (name) found[name.toLowerCase()] ??= quoted?.replaceAll(/\\(.)/g, '$1') ?? plain;
   return found;
 }

@@ -223,7 +223,7 @@ export function ownLimits(): ProcessLimits {
 export function processLimits(limits: string, status: string, pidMax = ''): ProcessLimits {
   const hard: Record<string, number> = {};
   for (const line of limits.split('\n')) {
-    const [, name, , value] = /^(.+?)\s{2,}(\S+)\s+(\S+)/.exec(line) ?? [];
+    const [, name, , value] = /^(\S+(?: \S+)*) {2,}(\S+) +(\S+)/.exec(line) ?? [];
     const known = name && LIMIT_NAMES[name];
     if (known && value) hard[known] = value === 'unlimited' ? -1 : Number(value);
   }

@@ -224,7 +224,7 @@ export class Updater {
     if (keys.length === 0) throw new ReleaseError('this machine has no release key (setting releaseKeyFile)');
     const version = semver === undefined ? undefined : versionOf(semver);
     if (semver !== undefined && version === undefined) throw new ReleaseError('it is not a version such as 1.2.3');
-    const at = releasesUrl.replace(/\/+$/, '');
+    const at = releasesUrl.replace(/(?<!\/)\/+$/, '');
     const folder = `${at}/${version ?? 'latest'}`;
     const bytes = await fetchSmall(`${folder}/manifest.json`, accessTo, signal);
     const signature = await fetchSmall(`${folder}/manifest.json.sig`, accessTo, signal);

@@ -60,7 +60,7 @@ async function copyOut(context: CommandContext, { microservice, path }: Remote, 
   const isFolder = to.endsWith('/') || statSync(to, { throwIfNoEntry: false })?.isDirectory() === true;
   const output = new PassThrough();
   let leftOut = 0;
-  const folder = path.replace(/\/+$/, '').slice(0, -root.length) || '.';
+  const folder = path.replace(/(?<!\/)\/+$/, '').slice(0, -root.length) || '.';
   const [, files] = await Promise.all([
     tar(context, microservice, ['-cf', '-', '-C', folder, `./${root}`], { output }).finally(() => output.end()),
     extract(output as AsyncIterable<Buffer>, {
@@ -84,7 +84,7 @@ async function copyIn(context: CommandContext, from: string, { microservice, pat
   const own = lastName(from);
   // Else tar would put the file in the place of an empty folder.
   const isFolder = path.endsWith('/') || (await isFolderThere(context, microservice, path));
-  const given = isFolder ? `${path.replace(/\/*$/, '/')}${own}` : path;
+  const given = isFolder ? `${path.replace(/(?<!\/)\/*$/, '/')}${own}` : path;
   const name = lastName(given);
   if (['', '.', '..'].includes(name)) throw new UsageError(`"${path}" must end with a name, or with a slash`);
   const folder = given.slice(0, -name.length) || '.';

@@ -114,4 +114,4 @@ const names = (aud: unknown, audience: string) => {
   const wanted = withoutSlash(audience);
   return (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && withoutSlash(one) === wanted);
 };
-const withoutSlash = (url: string) => url.replace(/\/+$/, '');
+const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');

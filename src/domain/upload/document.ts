@@ -60,10 +60,13 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value in a message: the beginning of texts and numbers, and only the type of objects. */
+/** Characters of a value in a message. */
+const SHOWN = 100;
+
+/** A value in a message: the beginning of texts and numbers, and only the type of objects. A text is cut before it is looked at. */
 export function quoted(value: unknown): string {
   if (value === undefined) return 'absent';
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : value === null ? 'null' : 'an object';
-  const text = JSON.stringify(value);
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+  const text = JSON.stringify(typeof value === 'string' ? value.slice(0, SHOWN) : value);
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { z } from 'zod';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import type { Application } from '../../api/v3/index.ts';
 import { applicationSpecSchema, type MicroserviceEntry } from '../../api/v3/index.ts';
@@ -469,5 +470,34 @@ describe('a refusal', () => {
     ],
   ])('%s names the field and does not contain the object', (_, act, message) => {
     expect(failure(act).message).toMatch(message);
+  });
+});
+
+describe('a refused text', () => {
+  const messageOf = (text: string) =>
+    failure(() => validateSpec(z.object({ schedule: z.number() }), { schedule: text })).message;
+
+  it('is cut before it is looked at, so that a megabyte of it costs no more than a line', () => {
+    const { user } = process.cpuUsage();
+    for (const letter of [':', '/', '/:', '@', 'a', '"', '\\'])
+      expect(messageOf(letter.repeat(2 ** 20)).length).toBeLessThan(200);
+    // A few ms; an expression with two ways to match a colon takes minutes.
+    expect(process.cpuUsage().user - user).toBeLessThan(2_000_000);
+  });
+
+  it('is shown without the user and password of its URL, also when it is cut between these and the "@"', () => {
+    for (const text of [
+      'https://u:hunter2@h/x',
+      'u:hunter2@h',
+      `https://u:hunter2${'x'.repeat(2000)}@h`,
+      `http://h//u:hunter2@h`,
+    ])
+      expect(messageOf(text)).not.toContain('hunter2');
+    expect(messageOf('https://host:8080/x')).toBe('schedule: "https://host:8080/x" is not valid: must be a number');
+  });
+
+  it('that is the name of an unknown field is cut too', () => {
+    const unknown = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`${i}${'k'.repeat(5000)}`, 1]));
+    expect(failure(() => validateSpec(z.strictObject({}), unknown)).message.length).toBeLessThan(1000);
   });
 });

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { structuralOf } from '../../api/normal-form.ts';
 import { prune, tooLong, withoutNulls } from '../../api/structural.ts';
 import { invalid } from '../errors.ts';
+import { quoted } from './document.ts';
 
 /** The first violation of a value: its path, and what would be valid. */
 export interface Violation {
@@ -82,12 +83,21 @@ function shown(value: unknown, path: readonly (string | number)[]): string {
   if (value === undefined || typeof value === 'object') return '';
   const field = path.findLast((part) => typeof part === 'string');
   if (typeof field === 'string' && SECRET.has(field)) return '';
-  const text = JSON.stringify(typeof value === 'string' ? withoutCredentials(value) : value);
-  return `${text.length > 100 ? `${text.slice(0, 100)}...` : text} is not valid: `;
+  return `${quoted(typeof value === 'string' ? withoutCredentials(value) : value)} is not valid: `;
 }
 
-/** A URL may contain a user name and a password, which are secret. */
-const withoutCredentials = (text: string) => text.replace(/(\/\/|^)[^/@]*:[^/@]*@/g, '$1***@');
+/** Characters of a refused text that are looked at. */
+const LOOKED_AT = 1024;
+
+/**
+ * The beginning of a text. A URL may contain a user name and a password, which are secret; also when the text is cut between
+ * them and their "@".
+ */
+function withoutCredentials(text: string): string {
+  return text.length > LOOKED_AT
+    ? text.slice(0, LOOKED_AT).replace(/(\/\/|^)[^/@:]*:[^/@]*(?:@|$)/g, '$1***@')
+    : text.replace(/(\/\/|^)[^/@:]*:[^/@]*@/g, '$1***@');
+}
 
 function wanted(issue: Issue, value: unknown): string {
   switch (issue.code) {
@@ -107,13 +117,16 @@ function wanted(issue: Issue, value: unknown): string {
         ? `is required: one of ${issue.values.join(', ')}`
         : `must be one of ${issue.values.join(', ')}`;
     case 'unrecognized_keys':
-      return `unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`;
+      return `unknown field ${issue.keys.slice(0, KEYS_NAMED).map(quoted).join(', ')}`;
     case 'invalid_union':
       return value === undefined ? 'is required' : 'must be a number or text';
     default:
       return issue.message;
   }
 }
+
+/** Unknown fields that a message names. */
+const KEYS_NAMED = 8;
 
 const TYPES: Readonly<Record<string, string>> = {
   string: 'text',

@@ -86,7 +86,7 @@ export function createRegistryPasswords({ client, namespace }: SecretsOptions): 
 
 /** Each destination has a Secret of its own, so that no Secret has a password that was set for another destination. */
 function passwordSecretName(registry: string, destination: string): string {
-  const owner = registry.slice(0, 200).replace(/[^a-z0-9]+$/, '');
+  const owner = registry.slice(0, 200).replace(/(?<![^a-z0-9])[^a-z0-9]+$/, '');
   return `${owner}-${PASSWORD}-${createHash('sha256').update(`${registry} ${destination}`).digest('hex').slice(0, 16)}`;
 }
 

@@ -48,8 +48,11 @@ const HINTS: readonly [RegExp, string][] = [
   [/HTTP response to HTTPS client/, 'only `insecure` of the registry allows plain HTTP'],
 ];
 
-/** The words of an answer that is an error. */
+/** Characters of an answer of the engine that are read and shown. */
+const MESSAGE_LENGTH = 4096;
+
+/** The words of an answer that is an error, at most `MESSAGE_LENGTH` characters. */
 export function messageOf(text: string): string {
   const value = parseAnswer(text) as { message?: unknown; cause?: unknown };
-  return typeof value?.message === 'string' ? value.message : text.slice(0, 1024).trim();
+  return typeof value?.message === 'string' ? value.message.slice(0, MESSAGE_LENGTH) : text.slice(0, 1024).trim();
 }

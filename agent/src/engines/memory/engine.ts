@@ -335,7 +335,7 @@ export class MemoryEngine implements Engine {
   async #act<T>(operation: string, subject: string, effect: () => T): Promise<T> {
     await this.faults.before?.(operation, subject);
     const result = effect();
-    this.history.push(`${operation} ${subject.replace(/^0+(?=\d+$)/, '#')}`.trim());
+    this.history.push(`${operation} ${/^\d+$/.test(subject) ? subject.replace(/^0+(?=\d)/, '#') : subject}`.trim());
     await this.faults.after?.(operation, subject);
     return result;
   }

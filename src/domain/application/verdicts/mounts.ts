@@ -44,4 +44,4 @@ const catalogPlaces = (entry: VerdictInput['entry']): Place[] =>
     return [base, ...items.map(({ name }) => `${base}/${name}`)].map((path) => ({ path, ...place }));
   });
 
-const withoutSlash = (path: string) => path.replace(/\/+$/, '') || '/';
+const withoutSlash = (path: string) => path.replace(/(?<!\/)\/+$/, '') || '/';
