@@ -175,6 +175,8 @@ export interface AgentLimits {
   requestsPerNode: number;
   /** failed provisionings of one address in a minute */
   guessesPerMinute: number;
+  /** refused node tokens of one address in a minute; beyond it 429, and no look-up of unknown nodes for that address */
+  refusalsPerMinute: number;
 }
 
 export const AGENT_LIMITS: AgentLimits = {
@@ -198,6 +200,7 @@ export const AGENT_LIMITS: AgentLimits = {
   longPollsPerNode: 4,
   requestsPerNode: 20,
   guessesPerMinute: 30,
+  refusalsPerMinute: 300,
 };
 
 /** An authenticated node. */

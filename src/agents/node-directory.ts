@@ -3,6 +3,7 @@ import { LABELS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import { oldest } from '../stores/oldest.ts';
 import type { AgentStores } from './dependencies.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
@@ -12,8 +13,8 @@ export interface NodeDirectory {
   node(uuid: string): EdgeNode | undefined;
   keyOf(node: EdgeNode, uuid: string): KeyObject | undefined;
   /**
-   * Updates one node in the stores. `done` when the stores are at least as new as the last second; `busy` when there are too
-   * many requests for the API server. Rejects when the API server cannot be reached.
+   * Updates one node in the stores: `done` once they are at least as new as the call; `busy`, without a look-up, when too many
+   * others wait for one. Rejects when the API server cannot be reached.
    */
   refresh(uuid: string): Promise<'done' | 'busy'>;
 }
@@ -23,61 +24,69 @@ export interface NodeDirectoryOptions {
   client: Pick<KubeClient, 'list' | 'find'>;
   namespace: string;
   clock: Clock;
-  /** reads from the API server per second, for all nodes */
-  looksPerSecond?: number;
 }
 
-const FRESH_MS = 1_000;
+/**
+ * Look-ups at the API server, which also a caller without any credential can cause: one list for all who wait, a few at once and
+ * then one a second. A list is for so many nodes, most of which may be unknown; the other places are for known nodes, whose
+ * key may be late.
+ */
+export const LOOKS = { perSecond: 1, burst: 5, nodes: 50, unknown: 30 } as const;
 const LOOK_MS = 5_000;
 
-export function createNodeDirectory(options: NodeDirectoryOptions): NodeDirectory {
-  const { stores, client, namespace, clock, looksPerSecond = 20 } = options;
-  const readKey = createKeyReader();
-  const looks = new Map<string, { at: number; running: Promise<void> | undefined }>();
-  let windowFrom = Number.NEGATIVE_INFINITY;
-  let inWindow = 0;
+interface Look {
+  uuids: Set<string>;
+  unknown: number;
+  done: Promise<'done'>;
+}
 
-  async function look(uuid: string): Promise<void> {
-    const [found, key] = await Promise.all([
-      client.list(RESOURCES.nodes, { namespace, labelSelector: `${LABELS.uuid}=${uuid}`, timeoutMs: LOOK_MS }),
-      client.find(RESOURCES.secrets, { namespace, name: nodeKeyName(uuid) }, { timeoutMs: LOOK_MS }),
-    ]);
-    for (const node of found.items) stores.nodes.observe(node);
-    if (key) stores.secrets.observe(key);
+export function createNodeDirectory({ stores, client, namespace, clock }: NodeDirectoryOptions): NodeDirectory {
+  const readKey = createKeyReader();
+  const looks = createTokenBuckets({ clock, ...LOOKS });
+  /** has not begun yet */
+  let next: Look | undefined;
+
+  const nodeBy = (uuid: string) => oldest(stores.nodes.byIndex('uuid', uuid));
+
+  async function look(uuids: ReadonlySet<string>): Promise<void> {
+    const labelSelector = `${LABELS.uuid} in (${[...uuids].join(',')})`;
+    const { items } = await client.list(RESOURCES.nodes, { namespace, labelSelector, timeoutMs: LOOK_MS });
+    for (const node of items) stores.nodes.observe(node);
+    // A uuid without a node has no key, so that guessed ones cost nothing more.
+    const known = [...uuids].filter(nodeBy);
+    const find = (uuid: string) =>
+      client.find(RESOURCES.secrets, { namespace, name: nodeKeyName(uuid) }, { timeoutMs: LOOK_MS });
+    for (const key of await Promise.all(known.map(find))) if (key) stores.secrets.observe(key);
   }
 
-  function forgetOld(now: number) {
-    if (looks.size < 1_000) return;
-    for (const [uuid, { at, running }] of looks) if (!running && at + FRESH_MS < now) looks.delete(uuid);
+  function open(): Look {
+    const uuids = new Set<string>();
+    const waitMs = looks.waitMs('');
+    const turn = waitMs > 0 && new Promise<void>((resolve) => clock.after(waitMs, resolve));
+    const done = Promise.resolve(turn).then(async () => {
+      next = undefined;
+      looks.take('');
+      await look(uuids);
+      return 'done' as const;
+    });
+    return { uuids, unknown: 0, done };
   }
 
   return {
-    node: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
+    node: nodeBy,
     keyOf(node, uuid) {
       const secret = stores.secrets.get(namespace, nodeKeyName(uuid));
       return secret && readKey(secret, node);
     },
     async refresh(uuid) {
-      const now = clock.now();
-      const last = looks.get(uuid);
-      if (last?.running) return last.running.then(() => 'done');
-      if (last && last.at + FRESH_MS > now) return 'done';
-      if (windowFrom + 1_000 <= now) [windowFrom, inWindow] = [now, 0];
-      if (inWindow >= looksPerSecond) return 'busy';
-      inWindow++;
-      forgetOld(now);
-      const entry = { at: now, running: undefined as Promise<void> | undefined };
-      entry.running = look(uuid).finally(() => {
-        entry.running = undefined;
-      });
-      looks.set(uuid, entry);
-      try {
-        await entry.running;
-      } catch (error) {
-        looks.delete(uuid);
-        throw error;
-      }
-      return 'done';
+      next ??= open();
+      const { uuids, done } = next;
+      if (uuids.has(uuid)) return done;
+      const isKnown = nodeBy(uuid) !== undefined;
+      if (uuids.size >= LOOKS.nodes || (!isKnown && next.unknown >= LOOKS.unknown)) return 'busy';
+      uuids.add(uuid);
+      if (!isKnown) next.unknown++;
+      return done;
     },
   };
 }

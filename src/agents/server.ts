@@ -68,13 +68,14 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const { client, stores, forwarder, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const required = requiredStores(stores);
-  const { requests, guesses } = createLimits(limits, clock);
+  const { requests, guesses, refusals } = createLimits(limits, clock);
   const readiness = createReadiness(required, clock);
   const directory = createNodeDirectory({ stores, client, namespace, clock });
   const authenticate = createAuthenticate({
     directory,
     used: options.used,
     requests,
+    refusals,
     clock,
     startedAt: clock.wall(),
     ...(options.publicUrl !== undefined && { audience: options.publicUrl }),
@@ -152,7 +153,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     },
     async authenticate(req) {
       if (!readiness.ready) throw notReady('the controller is not ready');
-      const identity = await authenticate(req.headers.authorization);
+      const identity = await authenticate(req.headers.authorization, () => addressOf(req));
       options.authenticated?.(req, nodeConnection(identity.uuid));
       return identity;
     },
@@ -188,8 +189,8 @@ function auditOf(
   };
 }
 
-/** Requests of one node, and failed provisionings from one address. */
-function createLimits({ requestsPerNode, guessesPerMinute }: AgentLimits, clock: Clock) {
+/** Requests of one node, and failed provisionings and refused tokens from one address. */
+function createLimits({ requestsPerNode, guessesPerMinute, refusalsPerMinute }: AgentLimits, clock: Clock) {
   return {
     requests: createRateLimit({
       clock,
@@ -205,6 +206,13 @@ function createLimits({ requestsPerNode, guessesPerMinute }: AgentLimits, clock:
         new AgentFailure('TOO_MANY_REQUESTS', 'too many failed provisionings from this address', {
           retryAfterSeconds: 60,
         }),
+    }),
+    refusals: createRateLimit({
+      clock,
+      perSecond: refusalsPerMinute / 60,
+      burst: refusalsPerMinute,
+      refuse: () =>
+        new AgentFailure('TOO_MANY_REQUESTS', 'too many refused tokens from this address', { retryAfterSeconds: 10 }),
     }),
   };
 }

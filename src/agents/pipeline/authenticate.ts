@@ -3,20 +3,33 @@ import { type Clock, isTransient } from '../../kube/mod.ts';
 import type { NodeIdentity } from '../dependencies.ts';
 import { AgentFailure, type AgentFailureCode } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';
-import { bearerOf, checkClaims, checkSignature, parseToken, type UnverifiedToken } from './token.ts';
+import {
+  bearerOf,
+  checkClaims,
+  checkSignature,
+  parseToken,
+  type UnverifiedToken,
+  type VerifiedToken,
+} from './token.ts';
 import type { UsedTokens } from './used-tokens.ts';
 
 /**
  * Authenticates a request by its token, which cannot be used again. Returns a promise only when the stores may be late, for
  * example when another replica has just provisioned the node. Failures are AgentFailure, thrown or rejected.
  */
-export type Authenticate = (authorization: string | undefined) => NodeIdentity | Promise<NodeIdentity>;
+export type Authenticate = (
+  authorization: string | undefined,
+  /** address of the client: whose refused tokens are limited */
+  addressOf: () => string,
+) => NodeIdentity | Promise<NodeIdentity>;
 
 export interface AuthenticateOptions {
   directory: NodeDirectory;
   used: UsedTokens;
   /** of one node */
-  requests: Pick<RateLimit, 'take'>;
+  requests: Pick<RateLimit, 'take' | 'check'>;
+  /** refused tokens, by client address */
+  refusals: Pick<RateLimit, 'take' | 'check'>;
   clock: Clock;
   /** Unix ms; tokens issued before may have been used at the previous process */
   startedAt: number;
@@ -31,7 +44,7 @@ const MAY_BE_LATE: ReadonlySet<AgentFailureCode> = new Set([
 ]);
 
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
-  const { directory, used, requests, clock, startedAt, audience } = options;
+  const { directory, used, requests, refusals, clock, startedAt, audience } = options;
 
   function verify(token: UnverifiedToken): NodeIdentity {
     const node = directory.node(token.sub);
@@ -41,8 +54,10 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
       throw new AgentFailure('AGENT_PUBLIC_KEY_NOT_FOUND', 'no agent has the identity of this node: provision it');
     }
     checkSignature(token, key);
+    // Before anything else that whoever has the key can cause.
+    requests.check(token.sub);
     const now = clock.wall();
-    const verified = checkClaims(token, { now, audience });
+    const verified = claimsOf(token, now);
     if (verified.iat * 1000 < startedAt) {
       throw new AgentFailure(
         'CONTROLLER_AUTH_VERIFICATION_FAILED',
@@ -53,7 +68,6 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     if (used.has(verified)) {
       throw new AgentFailure('AGENT_JWT_ALREADY_USED', 'the token was used before: sign one for each request');
     }
-    // After the check of used tokens, so that an intercepted token does not count against the limit of the node.
     requests.take(token.sub);
     if (!used.use(verified, now)) {
       throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'no more used tokens can be recorded at present');
@@ -61,22 +75,49 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     return { uuid: token.sub, node };
   }
 
-  async function verifyAfterRefresh(token: UnverifiedToken): Promise<NodeIdentity> {
+  /**
+   * Wrong claims count against the limit of the node: only its key can sign them. An expired or used token does not, since whoever
+   * intercepted it can send it again for ever; it counts against its address, as all refused tokens do.
+   */
+  function claimsOf(token: UnverifiedToken, now: number): VerifiedToken {
+    try {
+      return checkClaims(token, { now, audience });
+    } catch (error) {
+      if (!(error instanceof AgentFailure) || error.code !== 'AGENT_JWT_EXPIRED') requests.take(token.sub);
+      throw error;
+    }
+  }
+
+  async function verifyAfterRefresh(token: UnverifiedToken, address: string): Promise<NodeIdentity> {
+    refusals.check(address);
     const outcome = await directory.refresh(token.sub).catch((cause: unknown) => {
       const code = isTransient(cause) ? 'CONTROLLER_DB_UNAVAILABLE' : 'CONTROLLER_AUTH_VERIFICATION_FAILED';
       throw new AgentFailure(code, 'the key of the node could not be looked up', { cause });
     });
-    if (outcome === 'done') return verify(token);
-    throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'too many unknown credentials at present');
-  }
-
-  return (authorization) => {
-    const token = parseToken(bearerOf(authorization));
+    if (outcome === 'busy')
+      throw new AgentFailure('CONTROLLER_AUTH_VERIFICATION_FAILED', 'too many unknown credentials at present');
     try {
       return verify(token);
     } catch (error) {
-      if (error instanceof AgentFailure && MAY_BE_LATE.has(error.code)) return verifyAfterRefresh(token);
-      throw error;
+      throw refused(error, address);
+    }
+  }
+
+  /** Counts a refused token against its address, which gets 429 instead of 401 beyond the limit. */
+  function refused(error: unknown, address: string): unknown {
+    if (error instanceof AgentFailure && error.status === 401) refusals.take(address);
+    return error;
+  }
+
+  return (authorization, addressOf) => {
+    let token: UnverifiedToken | undefined;
+    try {
+      token = parseToken(bearerOf(authorization));
+      return verify(token);
+    } catch (error) {
+      if (token && error instanceof AgentFailure && MAY_BE_LATE.has(error.code))
+        return verifyAfterRefresh(token, addressOf());
+      throw refused(error, addressOf());
     }
   };
 }

@@ -60,7 +60,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       exchange.address = options.addressOf(exchange.req);
       return guesses.check(exchange.address);
     }
-    const who = options.authenticate(exchange.req.headers.authorization);
+    const who = options.authenticate(exchange.req.headers.authorization, () => options.addressOf(exchange.req));
     return who instanceof Promise ? who.then((known) => identified(exchange, known)) : identified(exchange, who);
   };
 

@@ -6,10 +6,12 @@ import {
   makeKey,
   makeNode,
   makeToken,
+  type ReplicaOptions,
   startReplica,
   startWithNode,
   type TokenChanges,
 } from '../_util.ts';
+import { LOOKS } from '../node-directory.ts';
 
 /** An API server that has nothing more than the local views. */
 const emptyClient = {
@@ -167,25 +169,108 @@ test('an unknown node gets 503, never 401, while the API server does not respond
   expect(answer.headers['retry-after']).toBe('5');
 });
 
-test('a flood of unknown nodes gets 503 and costs a few API requests a second only', async () => {
-  let looks = 0;
-  const { replica, key, clock } = await startWithNode({
+/** A replica whose API server knows no further node, and the lists and reads of keys that it was asked for. */
+async function startCounting(options: ReplicaOptions = {}) {
+  const asked: string[] = [];
+  const client = {
+    list: async (_: unknown, { labelSelector = '' }: { labelSelector?: string }) => {
+      asked.push(labelSelector);
+      return { items: [], resourceVersion: '1' };
+    },
+    find: async (_: unknown, { name }: { name: string }) => void asked.push(name),
+  };
+  return { asked, ...(await startWithNode({ client: client as unknown as KubeClient, ...options })) };
+}
+
+const FLOOD = 250;
+
+/** Requests with tokens of unknown nodes, all at once, up to the time when only those of one list wait. */
+async function flood({ replica, key, clock }: Awaited<ReturnType<typeof startCounting>>) {
+  const codes: string[] = [];
+  const calls = Array.from({ length: FLOOD }, async (_, i) => {
+    const token = makeToken(makeNode(`x${i}`).spec.uuid ?? '', key, clock.wall());
+    codes.push((await replica.call('GET', '/config', bearer(token))).body.code);
+  });
+  await expect.poll(() => codes.length, { timeout: 30_000 }).toBe(FLOOD - LOOKS.unknown);
+  return { codes, all: Promise.all(calls) };
+}
+
+test('tokens of unknown nodes, hundreds at once, cost one list of the API server a second and no read of a key', async () => {
+  const setup = await startCounting();
+  await using _ = setup.replica;
+  const { codes, all } = await flood(setup);
+  expect(setup.asked).toHaveLength(LOOKS.burst);
+  await setup.clock.advance(1_000);
+  await all;
+  expect(setup.asked).toHaveLength(LOOKS.burst + 1);
+  for (const selector of setup.asked) expect(selector).toMatch(/^skerry.dev\/uuid in \((?:[0-9a-f-]{36},?){1,30}\)$/);
+  expect(new Set(codes)).toEqual(new Set(['AGENT_NODE_NOT_FOUND', 'CONTROLLER_AUTH_VERIFICATION_FAILED']));
+  expect((await setup.replica.as(setup.node, setup.key, 'GET', '/config')).status).toBe(200);
+});
+
+test('the late key of a known node is looked up while strangers flood the look-ups', async () => {
+  const late = makeNode('late');
+  const lateKey = makeKey();
+  const setup = await startCounting({
     client: {
-      ...emptyClient,
-      find: async () => {
-        looks++;
-        return undefined;
-      },
+      list: async () => ({ items: [], resourceVersion: '1' }),
+      find: async (_: unknown, { name }: { name: string }) =>
+        name.endsWith(late.spec.uuid ?? '') ? keyOf(late, lateKey) : undefined,
     } as unknown as KubeClient,
   });
+  await using _ = setup.replica;
+  const { replica, clock } = setup;
+  replica.stores.nodes.set(late);
+  const { all } = await flood(setup);
+  const answer = replica.as(late, lateKey, 'GET', '/config');
+  let isOver = false;
+  const over = Promise.all([all, answer]).finally(() => {
+    isOver = true;
+  });
+  while (!isOver) await clock.advance(100);
+  await over;
+  expect((await answer).status).toBe(200);
+});
+
+test('an address whose tokens are refused too often gets 429 without a look-up; agents with a key are served', async () => {
+  const setup = await startCounting({ limits: { refusalsPerMinute: 5 } });
+  await using _ = setup.replica;
+  const { replica, node, key, clock, asked } = setup;
+  for (let i = 0; i < 5; i++) expect((await replica.call('GET', '/config', bearer('x.y.z'))).status).toBe(401);
+  const stranger = bearer(makeToken(makeNode('x').spec.uuid ?? '', key, clock.wall()));
+  for (const token of [bearer('x.y.z'), stranger])
+    expect(await replica.call('GET', '/config', token)).toMatchObject({
+      status: 429,
+      headers: { 'retry-after': '10' },
+      body: { code: 'TOO_MANY_REQUESTS', retryable: true },
+    });
+  expect(asked).toEqual([]);
+  expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
+  await clock.advance(12_000);
+  expect((await replica.call('GET', '/config', bearer('x.y.z'))).status).toBe(401);
+});
+
+test('tokens with wrong claims, which only the key of the node can sign, count against the limit of the node', async () => {
+  const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1 } });
   await using _ = replica;
-  const codes = new Set<string>();
-  for (let i = 0; i < 50; i++) {
-    const token = makeToken(makeNode(`x${i}`).spec.uuid ?? '', key, clock.wall());
-    codes.add((await replica.call('GET', '/config', bearer(token))).body.code);
+  const wrong = () => bearer(makeToken(node.spec.uuid ?? '', key, clock.wall(), { claims: { tokenUse: 'other' } }));
+  const statuses = [];
+  for (let i = 0; i < 12; i++) statuses.push((await replica.call('GET', '/config', wrong())).status);
+  expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
+});
+
+test('used and expired tokens, which others may have intercepted, count against their address and not against the node', async () => {
+  const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1, refusalsPerMinute: 20 } });
+  await using _ = replica;
+  const used = bearer(makeToken(node.spec.uuid ?? '', key, clock.wall()));
+  const expired = bearer(makeToken(node.spec.uuid ?? '', key, clock.wall() - 600_000));
+  expect((await replica.call('GET', '/config', used)).status).toBe(200);
+  for (let i = 0; i < 10; i++) {
+    expect((await replica.call('GET', '/config', used)).body.code).toBe('AGENT_JWT_ALREADY_USED');
+    expect((await replica.call('GET', '/config', expired)).body.code).toBe('AGENT_JWT_EXPIRED');
   }
-  expect(looks).toBe(20);
-  expect([...codes]).toEqual(['AGENT_NODE_NOT_FOUND', 'CONTROLLER_AUTH_VERIFICATION_FAILED']);
+  for (const token of [used, expired]) expect((await replica.call('GET', '/config', token)).status).toBe(429);
+  expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
 test('a node that sends requests without pause gets 429, others do not', async () => {
