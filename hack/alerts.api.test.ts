@@ -51,6 +51,15 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
       'skerry_leader{lease="skerry-controller",instance="b"}': '0x120',
     },
   },
+  SkerryBudgetNearlyUsedUp: {
+    fires: { 'skerry_budget_used{budget="content"}': '71x120', 'skerry_budget_limit{budget="content"}': '100x120' },
+    silent: {
+      'skerry_budget_used{budget="content"}': '69x120',
+      'skerry_budget_limit{budget="content"}': '100x120',
+      'skerry_budget_used{budget="objects"}': '71x120',
+      'skerry_budget_limit{budget="objects"}': '1000x120',
+    },
+  },
   SkerryMassSilence: {
     fires: { 'skerry_mass_silence{instance="a"}': '1x120' },
     silent: { 'skerry_mass_silence{instance="a"}': '0x120' },
@@ -220,6 +229,8 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     microservices: new Map([['RUNNING', 5]]),
     microserviceRestarts: 3,
     objects: new Map([['EdgeNode', 9]]),
+    storedBytes: new Map([['EdgeNode', 9_000]]),
+    budgets: { content: { used: 0, limit: 64 } },
   }));
   metrics.httpRequest({ route: '/node-list', method: 'GET', code: '200' }, 0.2);
   metrics.reconciled({ controller: 'edge-node', outcome: 'done' }, 0.1);

@@ -139,6 +139,9 @@ describe('the chart renders', () => {
     expect(bus).toContain('{"name":"WS_HA_CROSS_REPLICA_REQUIRES_AMQP","value":"false"}');
     expect(bus).toContain('{"name":"WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE","value":"false"}');
     await expect(env('--set-string', 'relay.required=no')).rejects.toThrow(/required/);
+    expect(await env('--set', 'budgets.contentMiB=128')).toContain(
+      '{"name":"SKERRY_BUDGET_CONTENT_MIB","value":"128"}',
+    );
     expect(await env('--set', 'sessions.maxSockets=20000')).toContain(
       '{"name":"WS_REPLICA_MAX_CONCURRENT_WS","value":"20000"}',
     );

@@ -192,6 +192,15 @@ export const ROWS: readonly Row[] = [
         queries: { '{{instance}}': 'process_resident_memory_bytes and on(instance) skerry_build_info' },
       },
       {
+        title: 'Budgets of what users store',
+        kind: 'timeseries',
+        unit: 'percentunit',
+        queries: {
+          '{{budget}}': 'max by (budget) (skerry_budget_used) / max by (budget) (skerry_budget_limit)',
+        },
+        about: 'At 100 % users can create nothing more.',
+      },
+      {
         title: 'Event loop lag, 99 %',
         kind: 'timeseries',
         unit: 's',

@@ -8,6 +8,7 @@ import { GROUP } from './api/names.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
+import { type Budgets, budgetsOf, QUANTITIES } from './domain/budget.ts';
 import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
@@ -29,6 +30,7 @@ import {
 import { addLeaderWork } from './leader.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
+import { createWriteBudgets } from './rest/budgets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
@@ -45,6 +47,7 @@ import { createLookups } from './stores/lookups.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './stores/replicas.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import {
+  byKey,
   countObjects,
   createIdLookup,
   createStores,
@@ -53,6 +56,7 @@ import {
   followStores,
   type Stores,
 } from './stores/stores.ts';
+import { type StoredUsage, trackUsage } from './stores/usage.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
@@ -103,6 +107,8 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   });
   const stores = createStores({ namespace, kinds, log });
   const essential = essentialStores(stores);
+  const usage = building.use(trackUsage(byKey(stores)));
+  const budgets = budgetsOf(config.budgets);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
   const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
   const lookups = createLookups(stores, { revisionKey });
@@ -174,10 +180,12 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     systemImages: config.systemImages,
     sessions: places,
     templates,
+    usage,
+    budgets,
     log,
     metrics,
   });
-  measureFleet(metrics, { leadership, stores, kinds, agents });
+  measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets });
 
   const deps = createClusterDependencies({
     client,
@@ -187,6 +195,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     lookups,
     ids,
     provisioning: provisioned,
+    budgets: createWriteBudgets({ usage, budgets, metrics }),
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     ...(audit && { audit }),
@@ -319,11 +328,17 @@ async function createCredentials(client: KubeClient, log: Log, signal: AbortSign
   return { credentials, isAlone };
 }
 
+interface FleetSources {
+  leadership: Leadership;
+  stores: Stores;
+  kinds: Kinds;
+  agents: Agents;
+  usage: StoredUsage;
+  budgets: Budgets;
+}
+
 /** Figures of the fleet, which only the leader knows. */
-function measureFleet(
-  metrics: Metrics,
-  { leadership, stores, kinds, agents }: { leadership: Leadership; stores: Stores; kinds: Kinds; agents: Agents },
-) {
+function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usage, budgets }: FleetSources) {
   metrics.fleetFrom(() =>
     leadership.isLeading
       ? {
@@ -335,6 +350,10 @@ function measureFleet(
             listeningSince: leadership.since,
           }),
           objects: countObjects(stores, kinds),
+          storedBytes: usage.bytesByKind(),
+          budgets: Object.fromEntries(
+            QUANTITIES.map((one) => [one, { used: usage.installation[one], limit: budgets.installation[one] }]),
+          ),
         }
       : undefined,
   );

@@ -11,6 +11,7 @@ import {
   type SystemItemName,
 } from './api/names.ts';
 import { imageReference } from './api/v3/microservice.ts';
+import { type BudgetSettings, DEFAULT_BUDGETS } from './domain/budget.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 
 /**
@@ -18,6 +19,7 @@ import type { RelaySettings } from './sessions/configured-relay.ts';
  * has them; new ones start with SKERRY_.
  */
 const port = (fallback: number) => z.coerce.number().int().min(0).max(65535).default(fallback);
+const amount = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
 const flagOf = (fallback: 'true' | 'false') =>
   z
     .enum(['true', 'false', '1', '0', ''])
@@ -124,6 +126,16 @@ const environment = z.object({
     .max(50_000)
     .default(500)
     .describe('Sockets of exec and log sessions that users can have open at this replica.'),
+  SKERRY_BUDGET_CONTENT_MIB: amount(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
+    'MiB of Secrets and ConfigMaps that users store.',
+  ),
+  SKERRY_BUDGET_OBJECTS_MIB: amount(DEFAULT_BUDGETS.objectsMiB, 65_536).describe(
+    'MiB of nodes, applications, templates and other objects that users store.',
+  ),
+  SKERRY_BUDGET_COUNT: amount(DEFAULT_BUDGETS.count, 10_000_000).describe('Number of all these objects.'),
+  SKERRY_BUDGET_USER_PERCENT: amount(DEFAULT_BUDGETS.userPercent, 100).describe(
+    'Percent of each of these budgets that one user of REST may use.',
+  ),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
@@ -187,6 +199,8 @@ export interface Config {
   internal: { port: number; address?: string };
   /** sockets that users can have open at this replica */
   mostSockets: number;
+  /** what users may store */
+  budgets: BudgetSettings;
   audit: { isEnabled: boolean; recordsAddresses: boolean };
   logLevel: string;
   tokenAudience?: string;
@@ -235,6 +249,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     metricsPort: e.METRICS_PORT,
     internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
     mostSockets: e.WS_REPLICA_MAX_CONCURRENT_WS,
+    budgets: {
+      contentMiB: e.SKERRY_BUDGET_CONTENT_MIB,
+      objectsMiB: e.SKERRY_BUDGET_OBJECTS_MIB,
+      count: e.SKERRY_BUDGET_COUNT,
+      userPercent: e.SKERRY_BUDGET_USER_PERCENT,
+    },
     audit: { isEnabled: e.EVENT_AUDIT_ENABLED, recordsAddresses: e.EVENT_CAPTURE_IP_ADDRESS },
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),

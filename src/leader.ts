@@ -1,8 +1,11 @@
 import { GROUP } from './api/names.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
+import type { Budgets } from './domain/budget.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
 import { createEventRecorder, type Leadership, type Term } from './kube/mod.ts';
+import { keepBudgetPolicy } from './stores/budget-policy.ts';
 import type { Epochs } from './stores/epochs.ts';
+import type { StoredUsage } from './stores/usage.ts';
 
 export interface LeaderWorkOptions
   extends Omit<ControllerDependencies, 'client' | 'events' | 'self' | 'listeningSince' | 'liveness' | 'clock'> {
@@ -10,12 +13,20 @@ export interface LeaderWorkOptions
   epochs: Epochs;
   /** unique per process */
   identity: string;
+  usage: StoredUsage;
+  budgets: Budgets;
 }
 
 /** The work of a replica while it leads: it begins an epoch, runs the reconcilers, and records events. */
-export function addLeaderWork({ leadership, epochs, identity, ...shared }: LeaderWorkOptions): void {
+export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ...shared }: LeaderWorkOptions): void {
   const { observations, log, metrics } = shared;
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));
+  leadership.whileLeading(({ client, signal }) =>
+    keepBudgetPolicy(
+      { client, namespace: shared.namespace, configMaps: shared.stores.configMaps, usage, budgets, log },
+      signal,
+    ),
+  );
   leadership.whileLeading(async ({ client, signal, since }: Term) => {
     await using events = createEventRecorder({
       client,

@@ -87,6 +87,8 @@ export const ANNOTATIONS = {
   debugUntil: `${GROUP}/debug-until`,
   /** on an Application of the system: what it was made for, and goes with */
   madeFor: `${GROUP}/made-for`,
+  /** on any object that REST stored: the user whom it counts for (src/domain/budget.ts) */
+  storedBy: `${GROUP}/stored-by`,
   /** on a Secret of the audit log: the number of its events */
   auditEvents: `${GROUP}/audit-events`,
   /** on core objects: the v3 name that is not a legal object name */
@@ -125,6 +127,9 @@ export const RESERVED_LABEL_PREFIX = `${GROUP}/`;
 export const CONTAINER_NAME_PREFIX = 'skerry-';
 /** Only the agent sets environment variables with this prefix. */
 export const RESERVED_ENV_PREFIX = 'SKERRY_';
+
+/** ConfigMap by which the leader tells the admission policy how much of the budgets is used. */
+export const BUDGET_POLICY_NAME = 'skerry-budgets';
 
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { budgetsOf, DEFAULT_BUDGETS } from '../domain/budget.ts';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid } from '../domain/names.ts';
 import type { Replica } from '../domain/replica.ts';
@@ -11,13 +12,15 @@ import { createMemorySegments } from '../stores/_audit.ts';
 import { createAuditLog } from '../stores/audit-log.ts';
 import { createLookups } from '../stores/lookups.ts';
 import type { Replicas } from '../stores/replicas.ts';
-import { createStores, type Stores, storeOf } from '../stores/stores.ts';
+import { byKey, createStores, type Stores, storeOf } from '../stores/stores.ts';
+import { trackUsage } from '../stores/usage.ts';
 import { createReferences } from '../stores/use.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
+import { createWriteBudgets } from './budgets.ts';
 import type { KindsObjects, Objects, RestDependencies } from './dependencies.ts';
 
 const NAMESPACE = 'test';
@@ -75,6 +78,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     },
     observations: { of: async () => observed, listeningSince: () => 0 },
     replicas: memoryReplicas(),
+    budgets: createWriteBudgets({ usage: trackUsage(byKey(stores)), budgets: budgetsOf(DEFAULT_BUDGETS) }),
     audit: createAuditLog({ segments: createMemorySegments().segments }),
     readiness: { check: async () => undefined },
     templates: createRenderer(),

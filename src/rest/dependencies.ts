@@ -9,6 +9,7 @@ import type { AuditLog } from '../stores/audit-log.ts';
 import type { Replicas } from '../stores/replicas.ts';
 import type { References } from '../stores/use.ts';
 import type { Authenticator, Authorizer } from './access/access.ts';
+import type { WriteBudgets } from './budgets.ts';
 
 /** The objects of each kind, by the key of the kind. */
 export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
@@ -31,6 +32,8 @@ export interface RestDependencies extends KindsObjects {
   observations: Observations;
   /** the replicas of this controller */
   replicas: Replicas;
+  /** What users may store; the objects of kinds are charged to it for one caller (budgets.ts). */
+  budgets: WriteBudgets;
   /** who changed what */
   audit: Pick<AuditLog, 'record' | 'read' | 'removeBefore'>;
   readiness: Readiness;

@@ -14,6 +14,7 @@ import { admit } from './access/gate.ts';
 import { abortable } from './access/review-cache.ts';
 import { auditEvent, isAudited } from './audit.ts';
 import { type ReceiveOptions, readInput } from './body.ts';
+import { withinBudgets } from './budgets.ts';
 import { ConstantReply } from './constant-reply.ts';
 import { objectsByKey, type RestDependencies } from './dependencies.ts';
 import { errorReply, invalid, notFound, unavailable } from './errors.ts';
@@ -168,7 +169,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
           { deps, caller, signal },
         )),
         signal,
-        deps,
+        deps: route.body ? withinBudgets(deps, caller) : deps,
         caller,
         headers: {},
       };

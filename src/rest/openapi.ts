@@ -15,7 +15,7 @@ const DESCRIPTION: Readonly<Record<number, string>> = {
   403: 'Not allowed',
   404: 'Something the path or the body names does not exist',
   409: 'It exists, is in use, or changed at the same time',
-  413: 'The body is too large',
+  413: 'The body is too large, or a budget of what is stored would be exceeded',
   415: 'The body is of another type',
   429: 'Asked too often; try again after Retry-After',
   500: 'A fault of the controller',

@@ -70,6 +70,10 @@ export function essentialStores(stores: Stores): EssentialStores {
   return { ...(Object.fromEntries(kinds) as Pick<Stores, (typeof ESSENTIAL_KINDS)[number]>), secrets, configMaps };
 }
 
+/** All stores by their key, whatever their objects are. */
+export const byKey = (stores: Stores): Readonly<Record<string, MutableStore<KubeObject>>> =>
+  stores as unknown as Record<string, MutableStore<KubeObject>>;
+
 /** The store of a kind. */
 export const storeOf = <T extends KindObject>(stores: object, { key }: Kind<T>): MutableStore<T> =>
   (stores as Record<string, MutableStore<T>>)[key] as MutableStore<T>;

@@ -44,6 +44,8 @@ const figures: FleetFigures = {
   microservices: new Map([['RUNNING', 5000]]),
   microserviceRestarts: 3,
   objects: new Map([['EdgeNode', 1000]]),
+  storedBytes: new Map([['EdgeNode', 2_000_000]]),
+  budgets: { objects: { used: 2_000_000, limit: 64_000_000 } },
 };
 
 test('a leader computes the metrics of the fleet at each scrape', async () => {
@@ -69,6 +71,9 @@ test('a leader computes the metrics of the fleet at each scrape', async () => {
     'skerry_microservices{state="RUNNING"} 5000',
     'skerry_microservice_restarts 3',
     'skerry_objects{kind="EdgeNode"} 1000',
+    'skerry_stored_bytes{kind="EdgeNode"} 2000000',
+    'skerry_budget_used{budget="objects"} 2000000',
+    'skerry_budget_limit{budget="objects"} 64000000',
     'skerry_build_info{version="1.2.3"} 1',
   ])
     expect(page).toContain(`${line}\n`);
@@ -82,7 +87,7 @@ test('a replica that no longer leads has no metrics of the fleet', async () => {
   now = undefined;
   const page = await metrics.registry.metrics();
   expect(page).not.toMatch(
-    /^skerry_(nodes|nodes_by_ready|agent_versions|agent_updates|node_contact_age_seconds|applications|microservices|microservice_restarts|objects)[ {]/m,
+    /^skerry_(nodes|nodes_by_ready|agent_versions|agent_updates|node_contact_age_seconds|applications|microservices|microservice_restarts|objects|stored_bytes|budget_used|budget_limit)[ {]/m,
   );
 });
 

@@ -24,6 +24,9 @@ export interface FleetFigures {
   microserviceRestarts: number;
   /** by kind */
   objects: ReadonlyMap<string, number>;
+  storedBytes: ReadonlyMap<string, number>;
+  /** by budget */
+  budgets: Readonly<Record<string, { used: number; limit: number }>>;
 }
 
 /** The counter and labels of each event of the agent channel; the argument is the detail of the event. */
@@ -62,9 +65,11 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
   /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
     const { nodes, nodesReady, agentVersions, agentUpdates, contactAge } = metrics;
-    const { applications, microservices, microserviceRestarts, objects } = metrics;
+    const { applications, microservices, microserviceRestarts, objects, storedBytes, budgetUsed, budgetLimit } =
+      metrics;
+    const stored = [objects, storedBytes, budgetUsed, budgetLimit];
     const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, contactAge];
-    for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, objects]) metric.reset();
+    for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, ...stored]) metric.reset();
     const figures = fleet();
     // A gauge without labels is 0 after a reset; an unknown value must be absent.
     if (!figures) {
@@ -79,6 +84,11 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);
     for (const [kind, count] of figures.objects) objects.set({ kind }, count);
+    for (const [kind, bytes] of figures.storedBytes) storedBytes.set({ kind }, bytes);
+    for (const [budget, { used, limit }] of Object.entries(figures.budgets)) {
+      budgetUsed.set({ budget }, used);
+      budgetLimit.set({ budget }, limit);
+    }
     const ages = Float64Array.from(figures.contactAges).sort();
     for (const quantile of ages.length > 0 ? [0.5, 0.9, 0.99, 1] : [])
       contactAge.set({ quantile: String(quantile) }, ages[Math.ceil(quantile * ages.length) - 1] ?? 0);
@@ -126,6 +136,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     },
     unhandledRejection: () => metrics.unhandledRejections.inc(),
     audit: (outcome: 'recorded' | 'counted', count: number) => metrics.auditEvents.inc({ outcome }, count),
+    budgetRefused: (labels: { budget: string; scope: string }) => metrics.budgetRefusals.inc(labels),
     longPolls: (count: number) => metrics.longPolls.set(count),
     longPollEnded: (outcome: string) => metrics.longPollsEnded.inc({ outcome }),
     sendDelay: (seconds: number) => metrics.sendDelay.observe(seconds),

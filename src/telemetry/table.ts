@@ -83,6 +83,27 @@ export const CONTROLLER_METRICS = {
     unit: 'objects',
     help: 'Objects by kind. Leader only.',
   },
+  storedBytes: {
+    name: 'skerry_stored_bytes',
+    type: 'gauge',
+    labels: { kind: 'kind of the objects: `Application`, `Secret`, ...' },
+    unit: 'bytes',
+    help: 'Bytes of objects as they count for the budgets, without statuses. Leader only.',
+  },
+  budgetUsed: {
+    name: 'skerry_budget_used',
+    type: 'gauge',
+    labels: { budget: 'content (bytes of Secrets and ConfigMaps), objects (bytes of other kinds) or count (objects)' },
+    unit: 'bytes, or objects',
+    help: 'What users store. Leader only.',
+  },
+  budgetLimit: {
+    name: 'skerry_budget_limit',
+    type: 'gauge',
+    labels: { budget: 'content, objects or count' },
+    unit: 'bytes, or objects',
+    help: 'What users may store, without the reserve (docs/sizing.md). Leader only.',
+  },
   microserviceRestarts: {
     name: 'skerry_microservice_restarts',
     type: 'gauge',
@@ -278,6 +299,14 @@ export const CONTROLLER_METRICS = {
     labels: {},
     unit: 'lines',
     help: 'Lines of logs that were left out, since their user reads too slowly.',
+  },
+
+  budgetRefusals: {
+    name: 'skerry_budget_refusals_total',
+    type: 'counter',
+    labels: { budget: 'content, objects or count', scope: 'user or installation' },
+    unit: 'requests',
+    help: 'Writes over REST that were refused, since they exceed a budget of what is stored.',
   },
 
   // reconcilers

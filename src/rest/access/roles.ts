@@ -70,6 +70,8 @@ const MATRIX: readonly Row[] = [
   { resources: ['systemmicroservices/log', 'edgenodes/log'], sre: ['get'], developer: ['get'] },
   // resources that contain a secret
   { resources: ['secrets/data', 'certificates/key', 'registries/credentials', 'bususers/creds'], sre: ['get'] },
+  // to store more than the budget of users, when an incident has to be handled
+  { resources: ['budgets/reserve'], sre: ['create'] },
   { resources: ['busbootstraps', 'authadmin'] },
 ];
 

@@ -1,15 +1,18 @@
 import { LABELS } from '../../api/names.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
+import { budgetsOf, DEFAULT_BUDGETS } from '../../domain/budget.ts';
 import { isShareable } from '../../domain/core-objects/form.ts';
 import type { Lookups } from '../../domain/inputs.ts';
 import { KINDS, type Kinds } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createLookups } from '../../stores/lookups.ts';
 import { createReplicas } from '../../stores/replicas.ts';
-import { allSynced, type EssentialStores, type Stores, storeOf } from '../../stores/stores.ts';
+import { allSynced, byKey, type EssentialStores, type Stores, storeOf } from '../../stores/stores.ts';
+import { trackUsage } from '../../stores/usage.ts';
 import { createReferences } from '../../stores/use.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
+import { createWriteBudgets, type WriteBudgets } from '../budgets.ts';
 import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
 import { createConfigMaps, createSecrets } from './core-objects.ts';
@@ -28,6 +31,8 @@ export interface ClusterDependenciesOptions {
   provisioning: RestDependencies['provisioning'];
   /** that of the process, which writes what waits when it ends; one that keeps nothing when absent */
   audit?: RestDependencies['audit'];
+  /** those of the process; the default ones when absent */
+  budgets?: WriteBudgets;
   templates: RestDependencies['templates'];
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
@@ -72,6 +77,8 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     ids: options.ids,
     observations: options.observations,
     replicas: createReplicas({ client, namespace }),
+    budgets:
+      options.budgets ?? createWriteBudgets({ usage: trackUsage(byKey(stores)), budgets: budgetsOf(DEFAULT_BUDGETS) }),
     audit: options.audit ?? NO_AUDIT,
     readiness: createReadiness(client, stores),
     templates: options.templates,

@@ -1,0 +1,143 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { ANNOTATIONS, LABELS } from '../api/names.ts';
+import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE } from '../domain/budget.ts';
+import { createVirtualClock } from '../kube/_util.ts';
+import { byKey } from '../stores/stores.ts';
+import { trackUsage } from '../stores/usage.ts';
+import { createTestClient } from './_client.ts';
+import { createMemoryDependencies } from './_memory.ts';
+import { createWriteBudgets } from './budgets.ts';
+import type { Caller } from './route.ts';
+import { routes } from './routes/index.ts';
+import { createRestServer } from './server.ts';
+
+const MIB = 2 ** 20;
+
+/** Replicas of the REST API over objects in memory, each with these budgets. */
+async function setUp(settings: Partial<BudgetSettings> = {}) {
+  const refused: object[] = [];
+  const memory = createMemoryDependencies();
+  const budgets = createWriteBudgets({
+    usage: trackUsage(byKey(memory.stores)),
+    budgets: budgetsOf({ ...DEFAULT_BUDGETS, ...settings }),
+    metrics: { budgetRefused: (labels) => refused.push(labels) },
+  });
+  const server = createRestServer({ deps: { ...memory, budgets } });
+  onTestFinished(() => server[Symbol.asyncDispose]());
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  const as = (role: string) => createTestClient(`http://127.0.0.1:${port}`, routes).as(role);
+  const map = (name: string, bytes: number) => ({ json: { name, data: { text: 'x'.repeat(bytes) } } });
+  return { memory, usage: budgets.usage, as, map, refused };
+}
+
+describe('budgets of what users store', () => {
+  test('a ConfigMap that exceeds the budget of a user gets 413 with what to do, and nothing is stored', async () => {
+    const { as, map, memory, refused } = await setUp({ contentMiB: 2 });
+    const developer = as('developer');
+    expect((await developer.post('/configmaps', map('first', 600_000))).status).toBe(201);
+    const reply = await developer.post('/configmaps', map('second', 600_000));
+    expect(reply).toMatchObject({
+      status: 413,
+      body: {
+        name: 'PayloadTooLargeError',
+        code: 'BUDGET_EXCEEDED',
+        message:
+          'you would store 1.1 MiB of Secrets and ConfigMaps, and the budget is 1.0 MiB: delete Secrets or ConfigMaps that nothing uses, or have the operator raise budgets.contentMiB or budgets.userPercent',
+      },
+    });
+    expect(memory.stores.configMaps.size).toBe(1);
+    expect(refused).toEqual([{ budget: 'content', scope: 'user' }]);
+    expect((await developer.delete('/configmaps/first')).status).toBe(200);
+    expect((await developer.post('/configmaps', map('second', 600_000))).status).toBe(201);
+  });
+
+  test('20 requests at once store no more than the budget', async () => {
+    const { as, map, usage } = await setUp({ contentMiB: 8 });
+    const developer = as('developer');
+    const statuses = await Promise.all(
+      Array.from(
+        { length: 20 },
+        async (_, i) => (await developer.post('/configmaps', map(`map-${i}`, 900_000))).status,
+      ),
+    );
+    expect(statuses.filter((status) => status === 201)).toHaveLength(4);
+    expect(statuses.filter((status) => status === 413)).toHaveLength(16);
+    expect(usage.installation.content).toBeLessThanOrEqual(4 * MIB);
+  });
+
+  test('what many users store together stays within the budget of the installation, and an sre has the reserve', async () => {
+    const { as, map, memory, usage } = await setUp({ contentMiB: 4, userPercent: 100 });
+    const other = { metadata: { name: 'others', namespace: 'test', uid: 'u', resourceVersion: '1' } };
+    memory.stores.configMaps.set({
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', ...other, data: { text: 'x'.repeat(4 * MIB - 10_000) } },
+    });
+    expect(await as('developer').post('/configmaps', map('more', 100_000))).toMatchObject({
+      status: 413,
+      body: { message: expect.stringContaining('the installation would store 4.1 MiB') },
+    });
+    expect((await as('sre').post('/configmaps', map('mend', 100_000))).status).toBe(201);
+    expect((await as('admin').post('/configmaps', map('too-much', 800_000))).status).toBe(413);
+    expect(usage.installation.content).toBeLessThan(4.4 * MIB);
+  });
+
+  test('many small objects of any kind are bounded by their number', async () => {
+    const { as } = await setUp({ count: 20 });
+    const statuses = [];
+    for (let i = 0; i < 12; i++)
+      statuses.push(
+        (await as('developer').post('/runtimeClasses', { json: { name: `r-${i}`, handler: 'runc' } })).status,
+      );
+    expect(statuses.filter((status) => status === 413)).toHaveLength(2);
+  });
+
+  test('an edit that makes nothing grow is carried out although the budget is used up', async () => {
+    const { as, memory } = await setUp({ contentMiB: 1, userPercent: 100 });
+    const developer = as('developer');
+    await developer.post('/configmaps', { json: { name: 'mine', data: { a: 'x'.repeat(900_000), b: 'on' } } });
+    const data = { text: 'x'.repeat(MIB) };
+    const metadata = { name: 'others', namespace: 'test', uid: 'u', resourceVersion: '1' };
+    memory.stores.configMaps.set({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data });
+    const edit = (a: string, b: string) => developer.patch('/configmaps/mine', { json: { data: { a, b } } });
+    expect((await edit('x'.repeat(900_000), 'of')).status).toBe(200);
+    expect((await edit('x'.repeat(900_000), 'off')).status).toBe(413);
+    expect((await edit('', 'off')).status).toBe(200);
+  });
+
+  test('whoever makes an object grow has it on the own account, so that nobody uses up the budget of another', async () => {
+    const { as, map, memory, usage } = await setUp({ contentMiB: 4 });
+    await as('developer').post('/configmaps', map('shared', 10));
+    expect(usage.of('developer').count).toBe(1);
+    expect(
+      (await as('sre').patch('/configmaps/shared', { json: { data: { text: 'x'.repeat(1_000_000) } } })).status,
+    ).toBe(200);
+    expect(usage.of('developer')).toEqual({ content: 0, objects: 0, count: 0 });
+    expect(usage.of('sre').content).toBeGreaterThan(1_000_000);
+    expect(memory.stores.configMaps.get('test', 'shared')?.metadata.annotations?.[ANNOTATIONS.storedBy]).toBe('sre');
+    await as('developer').patch('/configmaps/shared', { json: { data: { text: '' } } });
+    expect(usage.of('sre').count).toBe(1);
+  });
+
+  test('keys of nodes count for nobody', async () => {
+    const { memory, usage } = await setUp();
+    const metadata = { name: 'node-key-1', namespace: 'test', labels: { [LABELS.nodeKey]: 'u' }, resourceVersion: '1' };
+    memory.stores.secrets.set({ apiVersion: 'v1', kind: 'Secret', metadata, data: {} });
+    expect(usage.installation).toEqual({ content: 0, objects: 0, count: 0 });
+    expect(usage.bytesByKind().get('Secret')).toBeGreaterThan(0);
+  });
+
+  test('a user who writes the same object again and again has to wait: old versions take room as well', async () => {
+    const clock = createVirtualClock();
+    const usage = trackUsage(byKey(createMemoryDependencies().stores));
+    const budgets = createWriteBudgets({ usage, clock, budgets: budgetsOf(DEFAULT_BUDGETS) });
+    const caller = (name: string): Caller => ({ identity: { name, groups: [] }, may: async () => true });
+    const rewrite = async (name: string) => {
+      const whole = { content: MIB, objects: 0, count: 0 };
+      using _held = await budgets.reserve(caller(name), { usage: whole, growth: NO_USAGE, ofUser: NO_USAGE });
+    };
+    for (let i = 0; i < 64; i++) await rewrite('ann');
+    await expect(rewrite('ann')).rejects.toMatchObject({ status: 429, headers: { 'retry-after': '1' } });
+    await rewrite('bob');
+    await clock.advance(5_000);
+    await rewrite('ann');
+  });
+});
