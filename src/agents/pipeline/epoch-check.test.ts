@@ -174,7 +174,7 @@ test('a long poll of an agent that read a list ends with the next two positions;
   await held();
   epochs.advance('1.aaaaaaaa.7\n2.bbbbbbbb.6');
   expect(replica.agents.routes.longPolls).toBe(1);
-  await setup.clock.advance(60_000);
+  await setup.clock.advance(60_000, { timers: 0 });
   expect(positionIn(await answer)).toBe('2.bbbbbbbb.6');
 });
 

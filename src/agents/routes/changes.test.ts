@@ -70,14 +70,14 @@ test('a long poll returns when something becomes due, with its sections', async 
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup);
-  await setup.clock.advance(30_000);
+  await setup.clock.advance(30_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
   setup.replica.stores.applications.set(
     changed(setup.application, ({ spec }) => {
       Object.assign(spec.microservices?.[0] ?? {}, { images: { amd64: 'registry.example/web:2' } });
     }),
   );
-  await setup.clock.advance(1);
+  await setup.clock.advance(1, { timers: 1 });
   expect((await answer).body).toMatchObject({ microserviceList: true });
 });
 
@@ -85,9 +85,9 @@ test('a long poll without a change ends without a flag, after 240 s at the lates
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup, 'wait=100000');
-  await setup.clock.advance(239_000);
+  await setup.clock.advance(239_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
-  await setup.clock.advance(1_000);
+  await setup.clock.advance(1_000, { timers: 1 });
   expect((await answer).body).toEqual({ lastUpdated: expect.any(String) });
 });
 
@@ -128,7 +128,7 @@ test('changes that concern other nodes, statuses and heartbeats end no long poll
     metadata: { ...node.metadata, resourceVersion: '900001' },
     status: { observedGeneration: 1, lastSeenTime: '2026-01-01T00:00:10Z' },
   });
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
   // The first status of the node was looked at; nothing else was.
   expect(computed - before).toBeLessThanOrEqual(1);
@@ -148,14 +148,14 @@ test('a secret that an entry takes a value from ends the long poll of its node; 
   );
   const missing = await longPoll(setup);
   replica.stores.secrets.set(makeSecret('unrelated', { password: 'x' }, shareable));
-  await clock.advance(100);
+  await clock.advance(100, { timers: 0 });
   expect(missing.isAnswered()).toBe(false);
   replica.stores.secrets.set(secret);
-  await clock.advance(1);
+  await clock.advance(1, { timers: 1 });
   expect((await missing.answer).body).toMatchObject({ microserviceList: true });
   const resolved = await longPoll(setup);
   replica.stores.secrets.set(changed(secret, ({ data }) => Object.assign(data ?? {}, { password: 'dHdv' })));
-  await clock.advance(1);
+  await clock.advance(1, { timers: 1 });
   expect((await resolved.answer).status).toBe(200);
   const read = await replica.as(setup.node, setup.key, 'GET', '/microservices');
   expect(read.body.microservices[0].env).toEqual([{ key: 'PASSWORD', value: 'two', secret: true }]);
@@ -171,7 +171,7 @@ test('a change of a registry reaches all nodes, spread out', async () => {
       spec.url = 'mirror.example';
     }),
   );
-  await setup.clock.advance(100);
+  await setup.clock.advance(100, { timers: 1 });
   expect((await answer).body).toMatchObject({ registries: true });
 });
 
@@ -187,7 +187,7 @@ test('every entry of one write is in one response', async () => {
       Object.assign(spec, { microservices: names.map((name) => ({ name, isActivated: true, ...image })) });
     }),
   );
-  await clock.advance(1);
+  await clock.advance(1, { timers: 1 });
   const { due } = (await answer).body;
   const read = await replica.as(node, key, 'GET', '/microservices');
   expect(read.body.microservices.map(({ name }: { name: string }) => name).sort()).toEqual(names);
@@ -231,7 +231,7 @@ test('a long poll ends with 401 when its node is deleted', async () => {
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.remove(setup.node);
-  await setup.clock.advance(1);
+  await setup.clock.advance(1, { timers: 1 });
   expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_NODE_NOT_FOUND', retryable: false } });
 });
 
@@ -244,7 +244,7 @@ test('a node in deletion gets the deletion flag, and no other state stops micros
       metadata.deletionTimestamp = '2026-01-01T00:00:01Z';
     }),
   );
-  await setup.clock.advance(1);
+  await setup.clock.advance(1, { timers: 1 });
   expect((await answer).body).toMatchObject({ deleteNode: true });
 });
 
@@ -257,7 +257,7 @@ test('an action is sent with its count', async () => {
       metadata.annotations = { 'skerry.dev/reboot': '3' };
     }),
   );
-  await setup.clock.advance(1);
+  await setup.clock.advance(1, { timers: 1 });
   expect((await answer).body).toMatchObject({ reboot: true, actions: { reboot: 3 } });
 });
 
@@ -277,7 +277,7 @@ test('a desired state that cannot be computed gets 503 and ends no long poll', a
       spec.description = 'x';
     }),
   );
-  await setup.clock.advance(1_000);
+  await setup.clock.advance(1_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
   const answer = await setup.replica.as(setup.node, setup.key, 'GET', '/microservices');
   expect(answer).toMatchObject({ status: 503, body: { retryable: true } });
@@ -323,7 +323,7 @@ test('an acknowledgement that reaches another replica, or the same after a resta
     applications: [...replica.stores.applications.list()],
     secrets: [...replica.stores.secrets.list()],
   });
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
   const body = { lastUpdated };
   const isDue = async () => (await other.as(node, key, 'GET', '/changes', thirdParty)).body.microserviceList;
@@ -431,13 +431,13 @@ test('a third-party agent does not get a rebuild again while it may be executing
     }),
   );
   expect((await list()).rebuild).toBe(false);
-  await clock.advance(6 * 60_000);
+  await clock.advance(6 * 60_000, { timers: 0 });
   expect((await list()).rebuild).toBe(true);
   const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
   await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
   expect((await list()).rebuild).toBe(false);
   // The image is large. The acknowledgement no longer counts, so that the list is read again.
-  await clock.advance(6 * 60_000);
+  await clock.advance(6 * 60_000, { timers: 0 });
   const again = await replica.as(node, key, 'GET', '/changes', thirdParty);
   expect(again.body).toMatchObject({ microserviceList: true });
   expect((await list()).rebuild).toBe(false);
@@ -461,7 +461,7 @@ test('a third-party agent gets a rebuild that a replica which lags behind left o
     }),
   );
   await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
-  await clock.advance(30_000);
+  await clock.advance(30_000, { timers: 0 });
   expect((await list()).rebuild).toBe(true);
 });
 
@@ -476,7 +476,7 @@ test('a microservice that starts and crashes for ever makes a third-party agent 
   const uuid = '5f0e2c1e-0000-4000-8000-000000000000';
   for (let i = 0; i < 3; i++) {
     await cycle();
-    await clock.advance(200_000);
+    await clock.advance(200_000, { timers: 0 });
   }
   let present = node;
   for (let restartCount = 1; restartCount <= 20; restartCount++) {
@@ -487,13 +487,13 @@ test('a microservice that starts and crashes for ever makes a third-party agent 
     });
     if (generation !== undefined) present.metadata.generation = generation;
     replica.stores.nodes.set(present);
-    await clock.advance(15_000);
+    await clock.advance(15_000, { timers: 0 });
     if (restartCount % 4 === 0) expect(await cycle()).toBe(0);
   }
   const edited = changed(present, ({ spec }) => Object.assign(spec, { logLevel: 'DEBUG' }));
   for (const next of [edited, changed(present, () => {})]) replica.stores.nodes.set(next);
   await cycle();
-  await clock.advance(30_000);
+  await clock.advance(30_000, { timers: 0 });
   expect(await cycle()).toBeGreaterThan(0);
 });
 
@@ -579,7 +579,7 @@ test('a requested version has a provisioning key, the same one as long as it is 
   expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[0]);
   const known = { headers: { 'if-none-match': String(headers.etag) } };
   expect((await replica.as(node, key, 'GET', '/version', known)).status).toBe(304);
-  await clock.advance(6 * 60_000);
+  await clock.advance(6 * 60_000, { timers: 0 });
   expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[1]);
   used = issued[1];
   expect((await replica.as(node, key, 'GET', '/version')).body.provisionKey).toBe(issued[2]);

@@ -13,7 +13,7 @@ test('a report is a delta: absent members keep their value', async () => {
   const { replica, node, key, clock } = setup;
   const put = (body: unknown) => replica.as(node, key, 'PUT', '/status', { body });
   expect((await put({ daemonStatus: 'RUNNING', cpuUsage: 1 })).status).toBe(204);
-  await clock.advance(1_000);
+  await clock.advance(1_000, { timers: 0 });
   await put({ cpuUsage: '2.5', somethingNew: true });
   expect(observed(setup)).toMatchObject({ reportedAt: clock.wall(), contactAt: clock.wall() });
   expect(observed(setup)?.report).toEqual({ daemonStatus: 'RUNNING', cpuUsage: 2.5 });
@@ -245,7 +245,7 @@ test('a body that does not arrive in time gets 408 and frees its share for other
   const slow = slowly(setup, { 'content-length': 10 }, ['{'], false);
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect((await slowly(setup, { 'content-length': 2 }, ['{}'])).status).toBe(503);
-  await clock.advance(5_010);
+  await clock.advance(5_010, { timers: 1 });
   expect((await slow).status).toBe(408);
   expect((await slowly(setup, { 'content-length': 2 }, ['{}'])).status).toBe(204);
 });

@@ -62,7 +62,7 @@ test('after the action our agent gets 404, and a third-party agent another key f
     body: { code: 'VERSION_COMMAND_NOT_FOUND', retryable: false },
   });
   expect((await asThirdParty()).status).toBe(200);
-  await clock.advance(20 * 60_000);
+  await clock.advance(20 * 60_000, { timers: 0 });
   expect((await asThirdParty()).body.code).toBe('VERSION_COMMAND_NOT_FOUND');
 });
 
