@@ -1,4 +1,6 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { isAlive, showAlive } from '../system/presence.ts';
@@ -42,6 +44,19 @@ test('an agent counts as running when its socket does not accept a connection', 
   expect(await Promise.all(Array.from({ length: 8 }, () => isAlive(instance)))).toEqual(Array(8).fill(true));
   await new Promise((resolve) => busy.close(resolve));
 });
+
+test.runIf(process.getuid?.() === 0)(
+  'a process of another user that listens in place of an agent does not count as one',
+  async () => {
+    const instance = randomBytes(16).toString('hex');
+    const script = `require('net').createServer().listen(${JSON.stringify(`\0skerry-agent/${instance}`)}, () => console.log('up'))`;
+    const stranger = spawn(process.execPath, ['-e', script], { uid: 65534, gid: 65534, cwd: '/' });
+    await once(stranger.stdout, 'data');
+    expect(await isAlive(instance)).toBe(false);
+    stranger.kill('SIGKILL');
+    await once(stranger, 'exit');
+  },
+);
 
 test('only orphans of this node cause a warning', () => {
   expect(orphanProblem([made(A, 'node-2')], 'node-1')).toBeUndefined();

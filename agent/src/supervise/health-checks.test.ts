@@ -55,6 +55,14 @@ function createFixture({ takes = 0, fails = false } = {}) {
 const entry = makeEntry();
 const running = (change: Partial<Container> = {}) => makeContainer(entry, { checkEvery: 10_000, ...change });
 
+test.each([1, 0.001, 999])('an interval of %d ms gives one check a second', async (checkEvery) => {
+  const { checks, calls, pass } = createFixture();
+  checks.follow([running({ checkEvery })]);
+  await pass(3_000);
+  expect(calls.map(({ at }) => at)).toEqual([1_000, 2_000, 3_000]);
+  checks.stop();
+});
+
 test('a check is run one interval after the start and then once per interval', async () => {
   const { checks, calls, pass, changes } = createFixture();
   checks.follow([running()]);

@@ -3,6 +3,9 @@ import { type Container, runKey } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
 import { errorText, type Log } from '../system/log.ts';
 
+/** A check is not carried out more often, ms, whatever the interval of a container says: each starts a process. */
+const LEAST_INTERVAL = 1000;
+
 export interface HealthCheckPorts {
   engine: Pick<Engine, 'checkHealth'>;
   clock: Clock;
@@ -40,7 +43,7 @@ export class HealthChecks {
       if (this.#loops.has(key)) continue;
       const loop = new AbortController();
       this.#loops.set(key, loop);
-      void this.#check(id, checkEvery, loop.signal);
+      void this.#check(id, Math.max(checkEvery, LEAST_INTERVAL), loop.signal);
     }
   }
 

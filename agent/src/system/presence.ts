@@ -1,4 +1,5 @@
 import { connect, createServer, type Server } from 'node:net';
+import { listenersOf } from './socket-owner.ts';
 
 /** Shows other agents on this machine that the agent of an instance runs; the kernel closes the socket with the process. */
 export function showAlive(instance: string): Server {
@@ -8,8 +9,17 @@ export function showAlive(instance: string): Server {
   return server.listen(socketOf(instance)).unref();
 }
 
-/** Whether an agent of an instance runs in this network namespace. One that does not answer counts as running. */
-export function isAlive(instance: string): Promise<boolean> {
+/**
+ * Whether an agent of an instance runs in this network namespace. One that does not answer counts as running. Any user may
+ * listen on the name of an instance; only root and the user of this agent can be agents.
+ */
+export async function isAlive(instance: string): Promise<boolean> {
+  if (!(await listens(instance))) return false;
+  const users = await listenersOf(nameOf(instance)).catch(() => undefined);
+  return users === undefined || users.some((uid) => uid === 0 || uid === process.getuid?.());
+}
+
+function listens(instance: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketOf(instance));
     socket.once('connect', () => {
@@ -22,4 +32,6 @@ export function isAlive(instance: string): Promise<boolean> {
 }
 
 /** In the kernel's own namespace of sockets: no file is left behind. */
-const socketOf = (instance: string) => `\0skerry-agent/${instance}`;
+const socketOf = (instance: string) => `\0${nameOf(instance)}`;
+
+const nameOf = (instance: string) => `skerry-agent/${instance}`;
