@@ -10,6 +10,7 @@ import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
 import { errorText, type Log } from '../system/log.ts';
+import { BRIDGE_LIMITS, LOOPBACK_LIMITS, type NoteUse, shareConnections } from './connection-shares.ts';
 import { API_ERRORS, ApiError } from './errors.ts';
 import { allows, type Grant, REACHES_ALL, reachOf } from './grants.ts';
 import type { ApiContext, ApiReply, ApiRequest, Route } from './route.ts';
@@ -99,21 +100,36 @@ function newServer(deps: ServerDependencies, listener: Listener): Server {
 }
 
 function serve(server: Server | TlsServer, deps: ServerDependencies, listener: Listener): void {
-  server.on('request', (incoming, outgoing) => void answer(incoming, outgoing, deps, listener));
-  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, deps, listener));
-  // Every user of the machine can reach the loopback port; few connections are enough for probes and people.
-  server.maxConnections = 256;
-  server.keepAliveTimeout = 60_000;
+  const used = connectionsOf(server, deps, listener);
+  const served = { ...deps, used };
+  server.on('request', (incoming, outgoing) => void answer(incoming, outgoing, served, listener));
+  server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, served, listener));
+}
+
+/** How long a connection stays between requests, ms: with a valid token, and without one. */
+const IDLE = { known: 60_000, unknown: 10_000 };
+/** Connections of the unix socket, which only its owner can open. */
+const SOCKET_CONNECTIONS = 256;
+
+/** Bounds the connections of a listener; few are enough for probes and people. */
+function connectionsOf(server: Server | TlsServer, { context }: ServerDependencies, listener: Listener): NoteUse {
+  if (listener === 'socket') {
+    server.maxConnections = SOCKET_CONNECTIONS;
+    server.keepAliveTimeout = IDLE.known;
+    return () => {};
+  }
+  server.keepAliveTimeout = IDLE.unknown;
+  const limits = listener === 'bridge' ? BRIDGE_LIMITS : LOOPBACK_LIMITS;
+  return shareConnections(server, limits, () => context.agent.metrics.add('localApiConnectionsClosed', { listener }));
+}
+
+/** A server with what takes note of its requests. */
+interface Served extends ServerDependencies {
+  used: NoteUse;
 }
 
 /** Any request may ask for an upgrade; one that does not become a WebSocket gets its plain HTTP response. */
-function upgrade(
-  incoming: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-  deps: ServerDependencies,
-  listener: Listener,
-): void {
+function upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, deps: Served, listener: Listener): void {
   socket.on('error', () => socket.destroy());
   const outgoing = new ServerResponse(incoming);
   outgoing.shouldKeepAlive = false;
@@ -129,7 +145,7 @@ function upgrade(
 async function answer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  deps: ServerDependencies,
+  deps: Served,
   listener: Listener,
   /** gives the connection to a WebSocket */
   take?: () => UpgradeRequest,
@@ -142,6 +158,7 @@ async function answer(
     const url = targetOf(incoming);
     const { route, parameters } = findRoute(incoming.method ?? 'GET', url.pathname);
     const caller = authenticate(route, incoming, deps, listener);
+    noteUse(incoming, outgoing, deps, caller.microservice);
     const request: ApiRequest = {
       parameters,
       query: url.searchParams,
@@ -159,6 +176,12 @@ async function answer(
     if (gone.signal.aborted) return;
     writeError(outgoing, error, requestId, deps.log);
   }
+}
+
+/** A connection that showed a valid token stays longer than one that did not. */
+function noteUse({ socket }: IncomingMessage, outgoing: ServerResponse, { used }: Served, microservice: string): void {
+  used(socket, microservice || undefined);
+  if (microservice) outgoing.once('finish', () => socket.setTimeout(IDLE.known));
 }
 
 function targetOf(incoming: IncomingMessage): URL {

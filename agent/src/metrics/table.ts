@@ -233,6 +233,13 @@ export const AGENT_METRICS = {
     unit: 'rejections',
     help: 'Promises that were rejected and that nothing awaited: faults of the agent, each logged with its cause.',
   },
+  localApiConnectionsClosed: {
+    name: 'edge_agent_local_api_connections_closed_total',
+    type: 'counter',
+    labels: { listener: 'bridge (containers) or loopback' },
+    unit: 'connections',
+    help: 'Connections of the local API that were refused because their peer has its share, or closed in favour of others.',
+  },
   storeErrors: {
     name: 'edge_agent_store_errors_total',
     type: 'counter',
