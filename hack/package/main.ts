@@ -129,7 +129,7 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
     log(`${file}.tar.gz and .deb`);
   }
   const list = Buffer.from(
-    `${JSON.stringify({ product: 'skerry-agent-packages', version, packages }, undefined, 2)}\n`,
+    `${JSON.stringify({ product: 'skerry-agent-packages', version, created: created.toISOString(), packages }, undefined, 2)}\n`,
   );
   for (const folder of [version, 'latest']) writeSigned(at(`releases/${folder}/packages.json`), list, key);
   if (!key) return log('Without KEY, agents cannot update themselves to this release');

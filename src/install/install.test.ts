@@ -15,7 +15,7 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../kube/dependencies.ts';
 import { createInstall, type InstallOptions } from './install.ts';
 import { createLatestRelease } from './packages.ts';
@@ -74,6 +74,7 @@ async function installOn(
   programs: Record<string, string>,
   url: string,
   joinString?: string,
+  { installed, downgrade }: { installed?: string; downgrade?: boolean } = {},
 ): Promise<{ code: number; said: string[]; error: string }> {
   const machine = makeFolder();
   const noted = join(machine, 'noted');
@@ -85,11 +86,15 @@ async function installOn(
   stub('skerry-agent', `echo skerry-agent "$@" "$SKERRY_JOIN" >> ${noted}`);
   stub('apt-get', `for last; do :; done; echo "apt-get $(cat "$last")\${SKERRY_JOIN:-}" >> ${noted}`);
   for (const [name, text] of Object.entries(programs)) stub(name, text);
-  const script = (await (await fetch(`${url}/install.sh`)).text()).replaceAll('/run/systemd/system', machine);
+  if (installed) symlinkSync(`releases/${installed}`, join(machine, 'current'));
+  const script = (await (await fetch(`${url}/install.sh`)).text())
+    .replaceAll('/run/systemd/system', machine)
+    .replaceAll('/opt/skerry-agent', machine);
   const env = {
     ...process.env,
     PATH: `${machine}:${process.env.PATH}`,
     ...(joinString && { SKERRY_JOIN: joinString }),
+    ...(downgrade && { SKERRY_ALLOW_DOWNGRADE: '1' }),
   };
   return new Promise((resolve) => {
     const child = execFile('sh', ['-s'], { env }, (failed, _out, error) =>
@@ -104,6 +109,31 @@ test('the install script fetches the package of its machine, installs it and joi
   expect(await install(url, 'skerry://c:1/key')).toMatchObject({
     code: 0,
     said: [`apt-get ${PACKAGE}`, 'systemctl start skerry-agent', 'skerry-agent provision skerry://c:1/key'],
+  });
+});
+
+describe('a machine with an agent', () => {
+  const VERSION = '1.2.3';
+  test.each(['1.2.2', '1.2.3', '1.2.3-rc.1', '0.10.0', '1.1.10'])('upgrades %s', async (installed) => {
+    const url = await serve({ releases: { folder: makeReleases({ version: VERSION }) } });
+    const arguments_ = { 'apt-get': `echo apt-get "$@" >> "$(dirname "$0")/noted"` };
+    const { code, said } = await installOn(arguments_, url, undefined, { installed });
+    expect([code, said[0]]).toEqual([0, expect.stringContaining('apt-get install')]);
+    expect(said[0]).not.toContain('downgrades');
+  });
+
+  test.each(['1.2.4', '1.2.10', '1.10.0', '2.0.0-rc.1'])('keeps %s, and says how it is replaced', async (installed) => {
+    const url = await serve({ releases: { folder: makeReleases({ version: VERSION }) } });
+    const { code, said, error } = await installOn({}, url, undefined, { installed });
+    expect({ code, said }).toEqual({ code: 1, said: [''] });
+    expect(error).toContain(`the agent ${installed} is here, and 1.2.3 is older; with SKERRY_ALLOW_DOWNGRADE=1`);
+  });
+
+  test('goes back to an older one on request', async () => {
+    const url = await serve({ releases: { folder: makeReleases({ version: VERSION }) } });
+    const arguments_ = { 'apt-get': `echo apt-get "$@" >> "$(dirname "$0")/noted"` };
+    const { code, said } = await installOn(arguments_, url, undefined, { installed: '2.0.0', downgrade: true });
+    expect([code, said[0]]).toEqual([0, expect.stringContaining('--allow-downgrades')]);
   });
 });
 
@@ -336,6 +366,29 @@ test('with release keys, the install script comes only from a list that one of t
   expect(await status()).toBe(200);
   write({}, generateKeyPairSync('ed25519').privateKey);
   expect(await status()).toBe(503);
+});
+
+test('with release keys, no list is served that was made before one that the controller has read', async () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const folder = makeReleases();
+  const list = join(folder, 'latest/packages.json');
+  let at = 0;
+  const url = await serve({ releases: { folder }, keys: [publicKey], now: () => at });
+  const status = async (created: string | undefined) => {
+    at += 60_000;
+    const content = { ...JSON.parse(readFileSync(list, 'utf8')), product: 'skerry-agent-packages', created };
+    const bytes = Buffer.from(JSON.stringify(content));
+    writeFileSync(list, bytes);
+    writeFileSync(`${list}.sig`, sign(null, bytes, privateKey).toString('base64'));
+    return (await fetch(`${url}/install.sh`)).status;
+  };
+  // Lists of former releases do not say when they were made.
+  expect(await status(undefined)).toBe(200);
+  expect(await status('2026-11-01T00:00:00.000Z')).toBe(200);
+  expect(await status('2026-11-20T00:00:00.000Z')).toBe(200);
+  expect(await status('2026-11-01T00:00:00.000Z')).toBe(503);
+  expect(await status(undefined)).toBe(503);
+  expect(await status('2026-11-20T00:00:00.000Z')).toBe(200);
 });
 
 test('a connection that ends gives back the downloads that waited on it', async () => {

@@ -15,6 +15,8 @@ const packagesSchema = z.object({
   // A signature of the same key over another text is worth nothing here.
   product: z.literal('skerry-agent-packages').optional(),
   version: z.string().regex(/^[\w.+-]{1,64}$/),
+  // When the release was made; older lists do not say it.
+  created: z.iso.datetime().optional(),
   packages: z.partialRecord(z.enum(['amd64', 'arm64', 'armv7']), z.object({ deb: file, archive: file })),
 });
 export type Packages = z.infer<typeof packagesSchema>;
@@ -27,16 +29,33 @@ const MAX_BYTES = 64 * 1024;
 /** How long a list is taken for the latest one. */
 const FRESH_MS = 30_000;
 
-/** Reads the list, at most once in half a minute, however many ask for it. With keys, one of them has to have signed it. */
+/**
+ * Reads the list, at most once in half a minute, however many ask for it. With keys, one of them has to have signed it, and a
+ * list that was made before one that this process has read is refused: a signature does not say that a list is the latest.
+ */
 export function createPackages(
   place: Place,
   keys: readonly KeyObject[] | undefined,
   now: () => number,
 ): () => Promise<Packages> {
   let kept: { at: number; packages: Promise<Packages> } | undefined;
+  let newest = 0;
+  const readLatest = async (): Promise<Packages> => {
+    const list = await read(place, keys);
+    if (!keys) return list;
+    const created = list.created === undefined ? 0 : Date.parse(list.created);
+    if (created < newest) {
+      const when = list.created ? `was made at ${list.created}` : 'does not say when it was made';
+      throw new Error(
+        `a former list of packages is served: that of ${list.version} ${when}, and one of ${new Date(newest).toISOString()} was read before. A restart of the controller takes it`,
+      );
+    }
+    newest = created;
+    return list;
+  };
   return () => {
     if (kept && now() - kept.at < FRESH_MS) return kept.packages;
-    const mine = { at: now(), packages: read(place, keys) };
+    const mine = { at: now(), packages: readLatest() };
     kept = mine;
     mine.packages.catch(() => {
       if (kept === mine) kept = undefined;

@@ -13,10 +13,11 @@ export function installScript(url: string, { version, packages }: Packages): str
   );
   return `#!/bin/sh
 # Installs the Skerry agent ${version}, or upgrades the one that is here. With a join string in SKERRY_JOIN, the machine
-# becomes a node.
+# becomes a node. With SKERRY_ALLOW_DOWNGRADE=1 it also takes the place of a newer one.
 set -eu
 
 url='${url}'
+version='${version}'
 
 fail() {
   echo "skerry-agent: $1" >&2
@@ -33,6 +34,16 @@ fetch() {
   echo "$2  $folder/$1" | sha256sum -c >/dev/null || fail "$1 does not have the digest $2"
 }
 
+# A former list of packages must not bring back the holes of a former agent. \`current\` leads to what runs, also after an
+# update of itself. A tilde makes 1.0.0-rc.1 older than 1.0.0.
+refuse_downgrade() {
+  installed=$(readlink /opt/skerry-agent/current) || return 0
+  installed=\${installed##*/}
+  newest=$(printf '%s\\n' "$installed" "$version" | tr - '~' | sort -V | tail -n 1 | tr '~' -)
+  [ "$newest" = "$version" ] ||
+    fail "the agent $installed is here, and $version is older; with SKERRY_ALLOW_DOWNGRADE=1 it is installed all the same"
+}
+
 # All of it is read before any of it runs: a download that breaks off does nothing.
 main() {
   # It goes to the agent alone, and into no list of processes.
@@ -47,13 +58,15 @@ main() {
 ${cases.join('\n')}
   *) fail "there is no package for $machine" ;;
   esac
+  downgrades=
+  if [ "\${SKERRY_ALLOW_DOWNGRADE:-}" = 1 ]; then downgrades=--allow-downgrades; else refuse_downgrade; fi
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   chmod 755 "$folder"
 
   if command -v apt-get >/dev/null; then
     fetch "$deb" "$deb_digest"
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --allow-downgrades -o Dpkg::Options::=--force-confold "$folder/$deb" >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $downgrades -o Dpkg::Options::=--force-confold "$folder/$deb" >&2
   else
     fetch "$archive" "$archive_digest"
     # Directories that are there stay as they are, also where they are links.
