@@ -2,7 +2,15 @@
  * The roles and admission policies that an installation needs besides the CRDs and the program, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
-import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS, PROTECTED, VERSION } from '../src/api/names.ts';
+import {
+  ANNOTATIONS,
+  FIELD_MANAGERS,
+  GROUP,
+  LABELS,
+  PROTECTED,
+  SYSTEM_APPLICATION_PREFIX,
+  VERSION,
+} from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
 import { CORE_POLICIES } from '../src/domain/core-objects/rules.ts';
@@ -217,6 +225,12 @@ const UNBOUND = `${BOUND_ROLES.join(', ')}: only who may bind this role gives it
 /** CEL: whether the user may do `verb` (CEL) to the object `name` (CEL) of a resource that only the roles know. */
 const may = (resource: string, name: string, verb: string) =>
   `authorizer.group('${GROUP}').resource('${resource}').namespace(request.namespace).name(${name}).check(${verb}).allowed()`;
+/** CEL: whether the user may change the applications of the system: all, or the one with this name (CEL). */
+const mayChangeSystem = (name?: string) =>
+  [
+    `authorizer.group('${GROUP}').resource('systemapplications').namespace(request.namespace).check('update').allowed()`,
+    ...(name ? [may('systemapplications', name, "'update'")] : []),
+  ].join(' || ');
 /** CEL: whether the user may give a role to a microservice. */
 const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether an entry names the role `role`. */
@@ -377,6 +391,32 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!(${WAS_SYSTEM}) || ${controller} || ${COLLECTOR} || ${may('systemapplications', 'oldObject.metadata.name', "request.operation == 'DELETE' ? 'delete' : 'update'")}`,
           message: `the application belongs to the system: only who may update or delete systemapplications in ${GROUP} does that`,
+        },
+      ],
+    },
+    {
+      // The label itself says who may write: the policy concerns an object that has it before or after the request.
+      name: 'used-by-system',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: PLURALS.filter((plural) => !WITH_SYSTEM.includes(plural)),
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
+      label: LABELS.usedBySystem,
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `applications of the system use it, as the label ${LABELS.usedBySystem} says: only who may update systemapplications in ${GROUP} changes or deletes it`,
+        },
+      ],
+    },
+    {
+      // An account needs no microservice of its name, so that it may come before the label does.
+      name: 'accounts-of-system',
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['serviceaccounts'],
+      validations: [
+        {
+          expression: `!object.spec.applicationName.startsWith('${SYSTEM_APPLICATION_PREFIX}') || (oldObject != null && object.spec == oldObject.spec) || ${controller} || ${mayChangeSystem('object.spec.applicationName')}`,
+          message: `spec.applicationName: names of applications of the system begin with "${SYSTEM_APPLICATION_PREFIX}": only who may update systemapplications in ${GROUP} gives them accounts`,
         },
       ],
     },

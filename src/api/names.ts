@@ -168,6 +168,8 @@ export const BUILT_IN_CATALOG_ITEMS = {
 export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 /** Images that an installation names instead of those of its release, by item and architecture. */
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
+/** How the names of the applications of the system on nodes begin. */
+export const SYSTEM_APPLICATION_PREFIX = 'system-';
 /** Category of the built-in catalog items. */
 export const SYSTEM_CATEGORY = 'SYSTEM';
 /** Publisher of the built-in catalog items; no other item may name it. */

@@ -22,13 +22,16 @@ import { isOlder } from '../stores/oldest.ts';
 import { allUsers, createUse } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { inUseMarks } from './in-use-marks.ts';
+import { useMarks } from './use-marks.ts';
 
 type Core = Secret | ConfigMap;
 
+const isMarked = ({ metadata: { labels = {} } }: Core) =>
+  [LABELS.inUse, LABELS.usedBySystem].some((label) => labels[label] !== undefined);
+
 /**
- * Secrets or ConfigMaps of the v3 API: the number that clients of v3 know them by, and the label by which the admission
- * policy refuses the deletion of what a microservice uses. They get no finalizer: one that is deleted all the same stops
+ * Secrets or ConfigMaps of the v3 API: the number that clients of v3 know them by, and the labels by which admission
+ * policies refuse the deletion of what a microservice uses and the change of what the system uses. They get no finalizer: one that is deleted all the same stops
  * nothing, since nodes keep what they have.
  */
 export function createCoreObjectController(deps: ControllerDependencies, key: keyof typeof CORE_KINDS): Controller {
@@ -84,9 +87,7 @@ export function createCoreObjectController(deps: ControllerDependencies, key: ke
   return createController({
     name: `core-${definition.singular}`,
     watches: [
-      watching(store, ({ key: changed, object }) =>
-        isShareable(object) || object.metadata.labels?.[LABELS.inUse] !== undefined ? [changed] : [],
-      ),
+      watching(store, ({ key: changed, object }) => (isShareable(object) || isMarked(object) ? [changed] : [])),
       // Objects that exist at the start are reconciled anyway.
       watching(stores.applications, (change) => (isLater(change) ? both(usedBy)(change) : [])),
       watching(stores.volumeMounts, (change) => (isLater(change) ? both(sourcesOf)(change) : [])),
@@ -102,7 +103,9 @@ export function createCoreObjectController(deps: ControllerDependencies, key: ke
       const labels = {
         ...(id !== undefined && known[LABELS.id] !== String(id) && { [LABELS.id]: String(id) }),
       };
-      const marks = inUseMarks(object.metadata, inUse, inUse ? refusalOf(object) : undefined);
+      const usedBySystem = isOurs && use.isUsedBySystem(formOf(object));
+      const refusal = inUse ? refusalOf(object) : undefined;
+      const marks = useMarks(object.metadata, { inUse, refusal, usedBySystem });
       if (Object.keys(labels).length === 0 && !marks) return done();
       const { resourceVersion } = object.metadata;
       const body = { metadata: { resourceVersion, ...marks, labels: { ...labels, ...marks?.labels } } };

@@ -25,10 +25,10 @@ import { createReferences, createUse, referrersOf } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';
-import { inUseMarks } from './in-use-marks.ts';
 import { createLinks } from './links.ts';
 import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
+import { useMarks } from './use-marks.ts';
 
 /** The parts of a reconciler that are specific to one kind. */
 export interface KindExtension<T extends KindObject> {
@@ -124,11 +124,12 @@ export function createKindController<T extends KindObject>(
     return verdict ? stalledBy(verdict) : (extension.obstacle?.(object) ?? links.obstacle(object));
   }
 
-  /** Sets the marks by which the admission policy refuses the deletion of an object in use; a built-in one is never deleted. */
+  /** Sets the marks by which admission policies judge the changes of an object in use; a built-in one has a policy of its own. */
   async function mark(object: T, inUse: boolean, signal: AbortSignal): Promise<T> {
     const isBuiltIn = builtIns.some(({ name }) => name === object.metadata.name);
     const refusal = inUse && !isBuiltIn ? inUseError(kind, object, use.first(object)).message : undefined;
-    const marks = inUseMarks(object.metadata, inUse, refusal);
+    const usedBySystem = !isBuiltIn && use.isUsedBySystem(object);
+    const marks = useMarks(object.metadata, { inUse, refusal, usedBySystem });
     if (!marks) return object;
     const { resourceVersion } = object.metadata;
     const body = { metadata: { resourceVersion, ...marks } };
@@ -160,7 +161,7 @@ export function createKindController<T extends KindObject>(
       watching(store, (change) =>
         changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),
-      ...(kind.inUse ? referrersOf(kinds).map(watchReferrer) : []),
+      ...referrersOf(kinds).map(watchReferrer),
       ...(kind.references && kind.verdict
         ? Object.values(kinds)
             .filter((target) => target.key !== kind.key)

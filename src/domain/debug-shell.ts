@@ -1,4 +1,10 @@
-import { ANNOTATIONS, API_VERSION, ARCHITECTURES, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
+import {
+  ANNOTATIONS,
+  API_VERSION,
+  ARCHITECTURES,
+  BUILT_IN_CATALOG_ITEMS,
+  SYSTEM_APPLICATION_PREFIX,
+} from '../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import { imageSourceOf } from './catalog-item/images.ts';
@@ -24,7 +30,8 @@ const REPEATED_MS = 2_000;
 const { id: CATALOG_ID, name: NAME } = BUILT_IN_CATALOG_ITEMS.debug;
 
 /** The application of the system on a node. */
-export const systemApplicationName = (node: EdgeNode): string => objectName(`system-${v3Name(node)}`);
+export const systemApplicationName = (node: EdgeNode): string =>
+  objectName(`${SYSTEM_APPLICATION_PREFIX}${v3Name(node)}`);
 
 const entryOf = (application: Application) => application.spec.microservices?.find(({ name }) => name === NAME);
 
