@@ -26,6 +26,7 @@ import {
   uninstallRoles,
 } from './manifests.ts';
 import { metricsPage } from './metrics-page.ts';
+import { nodeKeyPage } from './node-key-page.ts';
 import { V3_OPERATIONS } from './v3-operations.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -58,6 +59,7 @@ export function generated(): Map<string, string> {
   files.set('docs/conditions.md', conditionsPage());
   files.set('docs/metrics.md', metricsPage());
   files.set('docs/doctor.md', doctorPage());
+  files.set('docs/spec/node-key.md', nodeKeyPage());
   files.set('charts/skerry/monitoring/dashboard.json', `${JSON.stringify(dashboard(), undefined, 2)}\n`);
   return files;
 }

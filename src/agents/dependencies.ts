@@ -104,7 +104,7 @@ export type InternalHandlers = Readonly<Record<string, (body: unknown) => unknow
 export interface AgentMetrics {
   agent?(what: AgentMetric, detail?: string): void;
   longPolls?(count: number): void;
-  /** due, timeout, drained, superseded or gone */
+  /** due, timeout, drained, superseded, gone or revoked */
   longPollEnded?(outcome: string): void;
   /** seconds from a change in a store to the response of a long poll */
   sendDelay?(seconds: number): void;
@@ -209,12 +209,18 @@ export interface NodeIdentity {
   node: EdgeNode;
 }
 
+/** A node whose agent opens a socket, and until when it may be open. */
+export interface Admitted extends NodeIdentity {
+  /** Calls `end` once when the key of the node ends. The function returned cancels that. */
+  onRevoked(end: () => void): () => void;
+}
+
 /** The agent routes on a listener that other routes share. */
 export interface AgentRoutes extends AsyncDisposable {
   /** Serves requests below `/api/v3/agent`; false, without any effect, when the request has another path. */
   handle(req: IncomingMessage, res: ServerResponse): boolean;
   /** Verifies and uses up the token of a request, for WebSocket upgrades. Rejects with AgentFailure. */
-  authenticate(req: IncomingMessage): Promise<NodeIdentity>;
+  authenticate(req: IncomingMessage): Promise<Admitted>;
   /** Ends long polls and refuses new requests with 503; resolves when the leader has all observations, or after the grace time. */
   drain(graceMs: number): Promise<void>;
   /** True when every required store is complete and the replica does not drain. */

@@ -34,6 +34,7 @@ import { createReceive } from './pipeline/receive.ts';
 import { createSealedPositions } from './pipeline/sealed-position.ts';
 import { createServe } from './pipeline/serve.ts';
 import type { UsedTokens } from './pipeline/used-tokens.ts';
+import { createRevocations } from './revocations.ts';
 import { createHandlers } from './routes/handlers.ts';
 import { createMatch } from './routes/match.ts';
 import { agentRoutes } from './routes/table.ts';
@@ -97,6 +98,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     onEnd: (how) => metrics.longPollEnded?.(how),
     onSent: (ms) => metrics.sendDelay?.(ms / 1000),
   });
+  const revocations = createRevocations(stores.secrets, longPolls.revoke);
   const sent = createSentResponses(clock);
   const observe = createHear(forwarder, clock);
   const checkEpoch: CheckEpoch = options.epochs
@@ -155,7 +157,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
       if (!readiness.ready) throw notReady('the controller is not ready');
       const identity = await authenticate(req.headers.authorization, () => addressOf(req));
       options.authenticated?.(req, nodeConnection(identity.uuid));
-      return identity;
+      return { ...identity, onRevoked: (end) => revocations.onRevoked(identity.uuid, end) };
     },
     async drain(graceMs) {
       readiness.drain();
@@ -171,7 +173,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     desired: desired.state,
     async [Symbol.asyncDispose]() {
       longPolls.drain();
-      for (const one of [wakes, positions, gone, desired]) one[Symbol.dispose]();
+      for (const one of [wakes, positions, gone, desired, revocations]) one[Symbol.dispose]();
     },
   };
 }

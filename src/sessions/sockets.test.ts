@@ -51,6 +51,20 @@ test('audit log and events have who opened what, and how it ended, and nothing t
   expect(JSON.stringify([stack.events, stack.recorded, stack.logged])).not.toContain('very-private');
 });
 
+test('the socket of an agent closes when the key of its node is replaced, and the session waits for the agent with the new key', async () => {
+  await using other = await startStack();
+  const user = await other.user(`/microservices/exec/${other.web}`, 'developer');
+  const id = idOf(await user.until('ACTIVATION'));
+  const thief = await other.agent(`/exec/microservice/${other.web}/${id}`);
+  const { secrets } = other.replicas[0]?.replica.stores ?? {};
+  const secret = secrets?.list()[0];
+  if (!secret) throw new Error('the node has no key');
+  secrets?.remove(secret);
+  expect(await thief.closed).toEqual({ code: 1008, reason: 'the key of the node was deleted or replaced' });
+  await expect.poll(() => other.replicas[0]?.sessions.hasAgent(id)).toBe(false);
+  user.ws.close();
+});
+
 test('the log of a node is an event of the node', async () => {
   stack.recorded.length = 0;
   const user = await stack.user(`/node/${stack.nodeUuid}/logs`);

@@ -48,8 +48,8 @@ export interface UpgradesOptions extends RecordsOptions {
     /** called as soon as the caller is known, also when it is refused then */
     identified(caller: { name: string }): void;
   }): Promise<unknown>;
-  /** The node whose agent this is, or rejects with HttpError. */
-  admitAgent(request: IncomingMessage): Promise<{ uuid: string }>;
+  /** The node whose agent this is, or rejects with HttpError. `onRevoked` tells of the end of its key. */
+  admitAgent(request: IncomingMessage): Promise<{ uuid: string; onRevoked(end: () => void): () => void }>;
   addressOf(request: IncomingMessage): string;
   /** between two looks at what a session is about */
   groundMs?: number;
@@ -194,7 +194,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
 
   async function ofAgent(path: AgentPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     rates.agent.take(options.addressOf(request));
-    const { uuid: node } = await options.admitAgent(request);
+    const { uuid: node, onRevoked } = await options.admitAgent(request);
     const { id, kind, microservice } = path;
     upgrade(request, socket, head, (ws) => {
       const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
@@ -204,6 +204,10 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
         agent.close(code, reason);
       };
       if (isOther) return refuseAgent(CLOSE_CODES.refused, 'the path names another node than the token');
+      ws.once(
+        'close',
+        onRevoked(() => refuseAgent(CLOSE_CODES.refused, 'the key of the node was deleted or replaced')),
+      );
       const asked = { node, id, kind, microservice };
       const found = places.find(id);
       if (found === 'unknown')

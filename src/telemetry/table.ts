@@ -138,7 +138,10 @@ export const CONTROLLER_METRICS = {
   longPollsEnded: {
     name: 'skerry_agent_long_polls_ended_total',
     type: 'counter',
-    labels: { outcome: 'due (a change), timeout, drained, superseded, or gone (the agent went away)' },
+    labels: {
+      outcome:
+        'due (a change), timeout, drained, superseded, gone (the agent went away), or revoked (its key was deleted or replaced)',
+    },
     unit: 'polls',
     help: 'Long polls that ended, and how.',
   },

@@ -13,12 +13,17 @@ export interface LongPolls {
   wake(nodes: ReadonlySet<string> | 'all'): void;
   /** Ends the polls of a node although no section is due, since their response has a new position. */
   release(uuid: string): void;
+  /** Ends the polls of a node whose key has ended. */
+  revoke(uuid: string): void;
   /** Ends all polls, present and future. */
   drain(): void;
 }
 
-/** `due`: compare again; `gone`: the client disconnected; the others: the poll ends although nothing is due. */
-type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone';
+/**
+ * `due`: compare again; `gone`: the client disconnected; `revoked`: its key has ended; the others: the poll ends although nothing
+ * is due.
+ */
+type Ended = 'due' | 'timeout' | 'drained' | 'superseded' | 'gone' | 'revoked';
 
 /** Emits when the client disconnects. */
 interface PollSignal {
@@ -102,6 +107,10 @@ export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, 
     scheduled = { soon, cancel: clock.after(soon ? 0 : PAUSE_MS, run) };
   }
 
+  function endAll(uuid: string, how: Ended) {
+    for (const poll of [...(polls.get(uuid) ?? [])]) poll.end(how);
+  }
+
   return {
     get count() {
       return count;
@@ -140,9 +149,8 @@ export function createLongPolls({ digests, clock, log, perNode, onCount, onEnd, 
       if (urgent.size > 0) schedule(true);
       else if (later.size > 0) schedule(false);
     },
-    release(uuid) {
-      for (const poll of [...(polls.get(uuid) ?? [])]) poll.end('timeout');
-    },
+    release: (uuid) => endAll(uuid, 'timeout'),
+    revoke: (uuid) => endAll(uuid, 'revoked'),
     drain() {
       draining = true;
       for (const waiting of [...polls.values()]) for (const poll of [...waiting]) poll.end('drained');

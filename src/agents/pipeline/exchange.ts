@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Reply } from '../../http/reply.ts';
 import type { Call } from '../call.ts';
 import type { AgentMetric } from '../dependencies.ts';
+import type { Theft } from '../routes/theft.ts';
 
 /** Bounds and budget of a request body: of a report, of any other message of a node, of a caller without identity. */
 export type BodyClass = 'report' | 'message' | 'provisioning';
@@ -10,6 +11,8 @@ interface RouteBase {
   method: 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
   /** below `/api/v3/agent`; the last segment may be a parameter in braces */
   path: string;
+  /** the worst that a thief of the node's key gains by it */
+  theft: Theft;
   /** each request is an event of the audit log */
   isAudited?: true;
   /** the body is read, as JSON, only for routes that have this */

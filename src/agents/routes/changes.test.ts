@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { HEADERS } from '../../api/names.ts';
+import type { Secret } from '../../api/resources.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
 import { desiredState } from '../../domain/index.ts';
 import {
   changed,
@@ -13,6 +15,7 @@ import {
   makeToken,
   startReplica,
   startWithNode,
+  type TestStores,
 } from '../_util.ts';
 
 const haveOf = (body: { due?: string }) => encodeURIComponent(body.due ?? '');
@@ -233,6 +236,26 @@ test('a long poll ends with 401 when its node is deleted', async () => {
   setup.replica.stores.nodes.remove(setup.node);
   await setup.clock.advance(1, { timers: 1 });
   expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_NODE_NOT_FOUND', retryable: false } });
+});
+
+test.each([
+  ['deleted', (stores: TestStores, secret: Secret, _node: EdgeNode) => stores.secrets.remove(secret)],
+  ['replaced', (stores: TestStores, _secret: Secret, node: EdgeNode) => stores.secrets.set(keyOf(node, makeKey()))],
+])('a long poll ends with 401 when the key of its node is %s, and other long polls wait on', async (_, change) => {
+  const setup = await startWithNode();
+  await using __ = setup.replica;
+  const { replica, node, key, clock } = setup;
+  const other = makeNode('edge-2');
+  replica.stores.nodes.set(other);
+  replica.stores.secrets.set(keyOf(other, key));
+  const { answer } = await longPoll(setup);
+  const { answer: answerOfOther } = await longPoll({ ...setup, node: other });
+  const secret = replica.stores.secrets.list().find((one) => one.metadata.name === `node-key-${node.spec.uuid}`);
+  change(replica.stores, secret as Secret, node);
+  expect(await answer).toMatchObject({ status: 401, body: { code: 'AGENT_PUBLIC_KEY_NOT_FOUND', retryable: false } });
+  expect(replica.agents.routes.longPolls).toBe(1);
+  await clock.advance(240_000, { timers: 1 });
+  expect((await answerOfOther).status).toBe(200);
 });
 
 test('a node in deletion gets the deletion flag, and no other state stops microservices', async () => {

@@ -81,6 +81,11 @@ export function createChanges(options: ChangesOptions) {
     // Nothing is due, so the agent has saved what is due without `retainUnlisted`.
     const armed = retainUnlisted ? (desired.digests(call.uuid) ?? has) : has;
     return longPolls.arm({ uuid: call.uuid, have: armed, seconds, signal }).then(async (how) => {
+      if (how === 'revoked')
+        throw new AgentFailure(
+          'AGENT_PUBLIC_KEY_NOT_FOUND',
+          'the key of the node was deleted or replaced: provision it',
+        );
       // The datastore may have been restored since.
       return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
     });

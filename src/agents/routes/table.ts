@@ -1,5 +1,6 @@
 import type { AgentRoute, NodeRoute } from '../pipeline/exchange.ts';
 import type { Handlers } from './handlers.ts';
+import { THEFTS, type Theft } from './theft.ts';
 
 /**
  * Every agent route: method, path, class of the body, what the pipeline does for it, handler. They are served without
@@ -8,11 +9,23 @@ import type { Handlers } from './handlers.ts';
  */
 export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
   const { changes, reads, status, departure, version, provisioning, fixed } = handlers;
-  const poll = { metric: 'poll', notOlderThan: true, epoch: true, handle: changes.poll } as const;
-  const acknowledge = { metric: 'poll', body: 'message', handle: changes.acknowledge } as const;
-  const section = (path: string, ...args: Parameters<typeof reads.sections>): NodeRoute => ({
+  const poll = {
+    theft: THEFTS.polling,
+    metric: 'poll',
+    notOlderThan: true,
+    epoch: true,
+    handle: changes.poll,
+  } as const;
+  const acknowledge = {
+    theft: THEFTS.acknowledging,
+    metric: 'poll',
+    body: 'message',
+    handle: changes.acknowledge,
+  } as const;
+  const section = (path: string, theft: Theft, ...args: Parameters<typeof reads.sections>): NodeRoute => ({
     method: 'GET',
     path,
+    theft,
     metric: 'read',
     notOlderThan: true,
     handle: reads.sections(...args),
@@ -20,23 +33,38 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
   const ofSessions = (path: string, ...args: Parameters<typeof reads.sessions>): NodeRoute => ({
     method: 'GET',
     path,
+    theft: THEFTS.sessions,
     metric: 'read',
     handle: reads.sessions(...args),
   });
   const audited = { isAudited: true } as const;
   const ends = { metric: 'provision', ...audited } as const;
-  const list = { metric: 'read', notOlderThan: true, epoch: true, handle: reads.microservices } as const;
+  const list = {
+    theft: THEFTS.workload,
+    metric: 'read',
+    notOlderThan: true,
+    epoch: true,
+    handle: reads.microservices,
+  } as const;
   return [
     {
       method: 'POST',
       path: '/provision',
+      theft: THEFTS.provisioning,
       access: 'provisioning-key',
       body: 'provisioning',
       handle: provisioning,
       ...audited,
     },
-    { method: 'POST', path: '/deprovision', body: 'message', handle: departure.deprovision, ...ends },
-    { method: 'DELETE', path: '/delete-node', handle: departure.deleteNode, ...ends },
+    {
+      method: 'POST',
+      path: '/deprovision',
+      theft: THEFTS.leaving,
+      body: 'message',
+      handle: departure.deprovision,
+      ...ends,
+    },
+    { method: 'DELETE', path: '/delete-node', theft: THEFTS.goodbye, handle: departure.deleteNode, ...ends },
 
     { method: 'GET', path: '/changes', ...poll },
     { method: 'PATCH', path: '/changes', ...acknowledge },
@@ -44,24 +72,72 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     { method: 'PATCH', path: '/config/changes', ...acknowledge },
 
     { method: 'GET', path: '/microservices', ...list },
-    { method: 'GET', path: '/microservices/{uuid}', metric: 'read', handle: reads.microservice },
-    section('/config', ['config'], (state) => state.config),
-    section('/registries', ['registries'], ({ registries }) => ({ registries })),
-    section('/runtimeClasses', ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
-    section('/models', ['models'], ({ models }) => ({ models })),
-    section('/knowledge', ['knowledge'], ({ knowledge }) => ({ knowledge })),
-    { method: 'GET', path: '/volumeMounts', metric: 'read', notOlderThan: true, handle: reads.volumeMounts },
+    {
+      method: 'GET',
+      path: '/microservices/{uuid}',
+      theft: THEFTS.workload,
+      metric: 'read',
+      handle: reads.microservice,
+    },
+    section('/config', THEFTS.settings, ['config'], (state) => state.config),
+    section('/registries', THEFTS.registries, ['registries'], ({ registries }) => ({ registries })),
+    section('/runtimeClasses', THEFTS.settings, ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
+    section('/models', THEFTS.settings, ['models'], ({ models }) => ({ models })),
+    section('/knowledge', THEFTS.settings, ['knowledge'], ({ knowledge }) => ({ knowledge })),
+    {
+      method: 'GET',
+      path: '/volumeMounts',
+      theft: THEFTS.content,
+      metric: 'read',
+      notOlderThan: true,
+      handle: reads.volumeMounts,
+    },
     ofSessions('/exec/sessions', ['execSessions'], ({ exec }) => ({ execSessions: exec })),
     ofSessions('/logs/sessions', ['microserviceLogs', 'fogLogs'], ({ logs }) => ({ logSessions: logs })),
-    { method: 'GET', path: '/version', metric: 'read', handle: version, ...audited },
+    { method: 'GET', path: '/version', theft: THEFTS.version, metric: 'read', handle: version, ...audited },
 
-    { method: 'PUT', path: '/status', metric: 'status', body: 'report', handle: status.report },
-    { method: 'PATCH', path: '/config', metric: 'read', body: 'message', handle: status.config },
-    { method: 'PATCH', path: '/config/gps', metric: 'read', body: 'message', handle: status.coordinates },
-    { method: 'POST', path: '/tracking', metric: 'read', body: 'message', handle: status.tracking },
+    {
+      method: 'PUT',
+      path: '/status',
+      theft: THEFTS.reporting,
+      metric: 'status',
+      body: 'report',
+      handle: status.report,
+    },
+    {
+      method: 'PATCH',
+      path: '/config',
+      theft: THEFTS.reporting,
+      metric: 'read',
+      body: 'message',
+      handle: status.config,
+    },
+    {
+      method: 'PATCH',
+      path: '/config/gps',
+      theft: THEFTS.reporting,
+      metric: 'read',
+      body: 'message',
+      handle: status.coordinates,
+    },
+    {
+      method: 'POST',
+      path: '/tracking',
+      theft: THEFTS.nothing,
+      metric: 'read',
+      body: 'message',
+      handle: status.tracking,
+    },
 
-    { method: 'GET', path: '/cert', metric: 'read', handle: fixed.certificate },
-    { method: 'GET', path: '/tunnel', metric: 'read', handle: fixed.tunnel },
-    { method: 'POST', path: '/controller/register', metric: 'read', body: 'message', handle: fixed.registerController },
+    { method: 'GET', path: '/cert', theft: THEFTS.nothing, metric: 'read', handle: fixed.certificate },
+    { method: 'GET', path: '/tunnel', theft: THEFTS.nothing, metric: 'read', handle: fixed.tunnel },
+    {
+      method: 'POST',
+      path: '/controller/register',
+      theft: THEFTS.nothing,
+      metric: 'read',
+      body: 'message',
+      handle: fixed.registerController,
+    },
   ];
 }

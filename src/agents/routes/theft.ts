@@ -1,0 +1,67 @@
+/**
+ * The worst that whoever has stolen the key of a node gains by a route, and what ends or undoes it besides a new provisioning, which
+ * ends every use of the key. A route that reads or changes anything of another node, or that outlives the key, does not belong here.
+ */
+export interface Theft {
+  gains: string;
+  /** absent: ends with the key, and leaves nothing behind */
+  undone?: string;
+}
+
+/** Classes of routes by what a thief gains; docs/spec/node-key.md is made from them and routes/table.ts. */
+export const THEFTS = {
+  provisioning: {
+    gains: 'Nothing: a provisioning key is needed.',
+  },
+  leaving: {
+    gains: 'The machine loses its identity. It runs on what it has and reports nothing. The EdgeNode stays.',
+    undone: 'Provision the machine again.',
+  },
+  goodbye: {
+    gains:
+      'As `POST /deprovision`. Of a node that a person deletes it ends the wait for the machine, which then keeps its containers.',
+    undone: 'Provision the machine again, or run `skerry-agent deprovision` on it.',
+  },
+  polling: {
+    gains:
+      'Knows when something changes. Four long polls and 20 requests a second take these from the machine, which then learns of changes late.',
+  },
+  acknowledging: {
+    gains: 'A reboot, a pruning or a change of version counts as carried out although the machine did nothing.',
+    undone: 'Order the action again.',
+  },
+  workload: {
+    gains:
+      'Reads what this node is to run, with the variables from its Secrets and the names and rules of its service accounts.',
+    undone: 'Change the Secrets that its microservices use.',
+  },
+  registries: {
+    gains: 'Reads the user names and passwords of the registries that this node pulls from.',
+    undone: 'Change these passwords.',
+  },
+  content: {
+    gains: 'Reads the Secrets and ConfigMaps that are mounted on this node.',
+    undone: 'Change the Secrets that are mounted.',
+  },
+  settings: {
+    gains: 'Reads settings, models, knowledge and runtimes of this node: names and addresses, no credentials.',
+  },
+  sessions: {
+    gains:
+      'Takes part in terminals and logs of this node in place of the machine: reads what is typed, and shows what it likes.',
+    undone: 'Change passwords that were typed in terminals of this node.',
+  },
+  version: {
+    gains:
+      'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Never in place of a key that a person asked for. Each answer is an event of the audit log.',
+    undone: 'A provisioning key that a person asks for takes the node back.',
+  },
+  reporting: {
+    gains:
+      'The status of this node and of its microservices says anything: Ready, addresses, ports, messages. Applications that move away from the node start elsewhere early. 15 changes of statuses at once, then one in two seconds.',
+    undone: 'The next report of the machine replaces it.',
+  },
+  nothing: {
+    gains: 'Nothing: it is the same for everyone, is dropped, or is refused.',
+  },
+} as const satisfies Record<string, Theft>;
