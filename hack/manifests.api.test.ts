@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ANNOTATIONS, API_VERSION, LABELS, PROTECTED } from '../src/api/names.ts';
+import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED } from '../src/api/names.ts';
+import { budgetsOf, DEFAULT_BUDGETS, policyData, type Usage } from '../src/domain/budget.ts';
 import { ROLE_NAMES, type RoleName } from '../src/rest/access/roles.ts';
 import { findTools } from './binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
@@ -56,6 +57,7 @@ const object = (kind: string, name: string, spec: object = {}, metadata: object 
   spec,
 });
 const IMAGES = [{ archId: 1, containerImage: 'router:1' }];
+const BUDGETS = budgetsOf(DEFAULT_BUDGETS);
 const MERGE = 'application/merge-patch+json';
 
 beforeAll(async () => {
@@ -319,4 +321,98 @@ test('only the controller may annotate a registry as a draft', async () => {
     "controller's own",
   );
   expect(await verdict(controllerOf('skerry'), 'POST', path('registries', 'skerry'), draft)).toBe('allowed');
+});
+
+describe('the budgets of what users store', () => {
+  const configMaps = '/api/v1/namespaces/second/configmaps';
+  const applications = path('applications', 'second');
+  const map = (name: string, data: object) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data });
+  const application = object('Application', 'more');
+  const annotated = { metadata: { annotations: { note: 'x'.repeat(10_000) } } };
+  const patch = (kube: Kube, at: string, body: object) => verdict(kube, 'PATCH', at, body, MERGE);
+  let somebody: Kube;
+
+  /** Writes down how much is used, as the leader does, and waits until the policy has read it. */
+  async function use(used: Partial<Usage>, probe: () => Promise<string>, want: string) {
+    const { installation, reserve } = BUDGETS;
+    const data = policyData(BUDGETS, { content: 0, objects: 0, count: 0, ...used });
+    expect([installation.count, reserve.count]).toEqual([10_000, 1_000]);
+    await admin.apply({
+      ...map(BUDGET_POLICY_NAME, data),
+      metadata: { name: BUDGET_POLICY_NAME, namespace: 'second' },
+    });
+    await waitFor(async () => (await probe()).includes(want), { what: `a verdict with "${want}"` });
+  }
+
+  beforeAll(async () => {
+    const rbac = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'content', namespace: 'second' } };
+    const rules = [{ apiGroups: [''], resources: ['configmaps', 'secrets'], verbs: ['*'] }];
+    await admin.apply({ ...rbac, kind: 'Role', rules });
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'content' };
+    const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'content' }];
+    await admin.apply({ ...rbac, kind: 'RoleBinding', roleRef, subjects });
+    await admin.request('POST', configMaps, map('present', { text: 'abc' }));
+    somebody = as('somebody', 'second:developer', 'content');
+  });
+
+  test('allow everything while nobody has written down how much is used, and while there is room', async () => {
+    expect(await verdict(somebody, 'POST', configMaps, map('more', {}))).toBe('allowed');
+    const spent = { content: 10 ** 9, objects: 10 ** 9, count: 10 ** 9 };
+    const create = () => verdict(somebody, 'POST', applications, application);
+    await use(spent, create, 'used up');
+    await use({}, create, 'allowed');
+    expect(await verdict(somebody, 'POST', configMaps, map('more', {}))).toBe('allowed');
+  });
+
+  test('refuse content that grows with what to do, and allow what shrinks, is deleted or is of the controller', async () => {
+    const create = () => verdict(somebody, 'POST', configMaps, map('more', {}));
+    await use({ content: BUDGETS.installation.content }, create, 'used up');
+    expect(await create()).toContain(
+      "the installation's budget of 64.0 MiB of Secrets and ConfigMaps is used up: delete Secrets or ConfigMaps that nothing uses, or have the operator raise budgets.contentMiB",
+    );
+    const present = `${configMaps}/present`;
+    expect(await patch(somebody, present, { data: { text: 'abcd' } })).toContain('used up');
+    expect(await patch(somebody, present, { data: { text: null, next: 'abcd' } })).toContain('used up');
+    expect(await patch(somebody, present, annotated)).toContain('used up');
+    expect(await patch(somebody, present, { data: { text: 'abd' } })).toBe('allowed');
+    expect(await patch(somebody, present, { data: { text: null } })).toBe('allowed');
+    expect(await verdict(somebody, 'DELETE', present)).toBe('allowed');
+    expect(await verdict(somebody, 'POST', applications, application)).toBe('allowed');
+    expect(await verdict(controllerOf('second'), 'POST', configMaps, map('own', {}))).toBe('allowed');
+    expect(await verdict(as('sre', 'second:sre', 'content'), 'POST', configMaps, map('mend', {}))).toBe('allowed');
+    expect(await verdict(admin, 'POST', '/api/v1/namespaces/skerry/configmaps', map('elsewhere', {}))).toBe('allowed');
+  });
+
+  test('refuse new objects when bytes or number are used up, and changed specs when half of the reserve is', async () => {
+    const { installation, reserve } = BUDGETS;
+    const create = () => verdict(somebody, 'POST', applications, application);
+    const edit = () => patch(somebody, `${applications}/free`, { spec: { description: 'other' } });
+    await use({ count: installation.count }, create, 'budget of 10000 objects is used up');
+    expect(await verdict(somebody, 'POST', configMaps, map('more', {}))).toContain('10000 objects');
+    expect(await edit()).toBe('allowed');
+    await use({ objects: installation.objects }, create, '32.0 MiB of applications');
+    expect(await edit()).toBe('allowed');
+    expect(await patch(somebody, `${applications}/free`, annotated)).toContain('used up');
+    await use({ objects: installation.objects + reserve.objects / 2 }, edit, 'used up');
+    expect(await patch(somebody, `${applications}/free`, { metadata: { labels: { a: null } } })).toBe('allowed');
+    expect(await patch(person('second', 'sre'), `${applications}/free`, { spec: { description: 'mend' } })).toBe(
+      'allowed',
+    );
+    const mend = () => patch(person('second', 'admin'), `${applications}/free`, { spec: { description: 'mend' } });
+    await use({ objects: installation.objects + reserve.objects }, mend, 'used up');
+    await use({}, create, 'allowed');
+  });
+
+  test('are charged to nobody else: over kubectl a user names no other one', async () => {
+    const of = (user: string) => object('Application', 'mine', {}, { annotations: { [ANNOTATIONS.storedBy]: user } });
+    expect(await verdict(somebody, 'POST', applications, of('ann'))).toContain('leave it out');
+    expect(await verdict(somebody, 'POST', applications, of('somebody'))).toBe('allowed');
+    expect(await verdict(person('second', 'sre'), 'POST', applications, of('ann'))).toBe('allowed');
+    await admin.request('POST', applications, of('ann'));
+    const change = (user: string | null) =>
+      patch(somebody, `${applications}/mine`, { metadata: { annotations: { [ANNOTATIONS.storedBy]: user } } });
+    expect(await change('bob')).toContain('leave it out');
+    expect(await patch(somebody, `${applications}/mine`, { spec: { description: 'other' } })).toBe('allowed');
+    expect(await change(null)).toBe('allowed');
+  });
 });

@@ -4,6 +4,7 @@
  */
 import {
   ANNOTATIONS,
+  BUDGET_POLICY_NAME,
   FIELD_MANAGERS,
   GROUP,
   LABELS,
@@ -13,6 +14,7 @@ import {
 } from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
+import type { Quantity } from '../src/domain/budget.ts';
 import { CORE_POLICIES } from '../src/domain/core-objects/rules.ts';
 import { BOUND_ROLES } from '../src/domain/service-account.ts';
 import { KINDS, type Kinds } from '../src/kinds/index.ts';
@@ -175,6 +177,8 @@ interface Policy {
   everywhere?: true;
   /** prints a warning and allows the request */
   warns?: true;
+  /** a ConfigMap of the namespace that the expressions read as `params`; without it every request is allowed */
+  params?: string;
 }
 
 interface Validation {
@@ -236,6 +240,44 @@ const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether an entry names the role `role`. */
 const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
 
+/** CEL: the level of a budget, as the leader has written it. */
+const levelOf = (quantity: Quantity) =>
+  `(has(params.data) && '${quantity}' in params.data ? params.data['${quantity}'] : 'open')`;
+/** CEL: the lengths of keys and texts of a map, or 0 without it. */
+const lengths = (map: string) => `(has(${map}) ? ${map}.map(k, k.size() + ${map}[k].size()).sum() : 0)`;
+/** CEL: whether an update makes what these members have longer. */
+const grows = (...members: string[]) => {
+  const all = (object: string) => members.map((member) => lengths(`${object}.${member}`)).join(' + ');
+  return `${all('object')} > ${all('oldObject')}`;
+};
+const METADATA = ['metadata.labels', 'metadata.annotations'];
+/** CEL: whether the object is a Secret or a ConfigMap. */
+const IS_CONTENT = "request.resource.group == ''";
+/** CEL: whether the user may store more than the budget of users. */
+const MAY_RESERVE = `authorizer.group('${GROUP}').resource('budgets').subresource('reserve').namespace(request.namespace).check('create').allowed()`;
+
+/**
+ * A policy knows one object, and not the sum of all: the leader writes down how much of each budget is used (`policyData` of
+ * src/domain/budget.ts). What does not grow is always allowed. The bytes of a spec cannot be counted here, so that specs
+ * change freely until half of the reserve is used up.
+ */
+function budgetRules(exempt: string): Validation[] {
+  const rule = (quantity: Quantity, harmless: string): Validation => ({
+    expression: `${levelOf(quantity)} == 'open' || ${harmless} || ${exempt} || (${levelOf(quantity)} != 'spent' && ${MAY_RESERVE})`,
+    message: 'a budget of what users store is used up: delete what is no longer needed',
+    messageExpression: `string(params.data['${quantity}-text'])`,
+  });
+  const update = "request.operation == 'UPDATE'";
+  return [
+    rule('content', `!(${IS_CONTENT}) || (${update} && !(${grows('data', 'binaryData', ...METADATA)}))`),
+    rule(
+      'objects',
+      `${IS_CONTENT} || (${update} && !(${grows(...METADATA)}) && (${levelOf('objects')} == 'full' || object.spec == oldObject.spec))`,
+    ),
+    rule('count', update),
+  ];
+}
+
 /** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
   const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
@@ -288,6 +330,27 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!(${controller}) || !has(object.type) || object.type != 'kubernetes.io/service-account-token'`,
           message: 'the controller gets no tokens of service accounts by Secrets',
+        },
+      ],
+    },
+    {
+      name: 'budgets',
+      operations: ['CREATE', 'UPDATE'],
+      resources: PLURALS,
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
+      params: BUDGET_POLICY_NAME,
+      validations: budgetRules(`${controller} || ${COLLECTOR}`),
+    },
+    {
+      // What a user stores over kubectl counts for the installation alone; it must not count for another user.
+      name: 'stored-by',
+      operations: ['CREATE', 'UPDATE'],
+      resources: PLURALS,
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
+      validations: [
+        {
+          expression: `!(${marked('object', 'annotations', ANNOTATIONS.storedBy)}) || object.metadata.annotations['${ANNOTATIONS.storedBy}'] == ${USER} || (oldObject != null && ${marked('oldObject', 'annotations', ANNOTATIONS.storedBy)} && object.metadata.annotations['${ANNOTATIONS.storedBy}'] == oldObject.metadata.annotations['${ANNOTATIONS.storedBy}']) || ${controller} || ${MAY_RESERVE}`,
+          message: `${ANNOTATIONS.storedBy} names whom the object counts for: leave it out`,
         },
       ],
     },
@@ -438,35 +501,41 @@ function policies(namespace: string): Policy[] {
 
 export function admissionPolicies(namespace: string): Manifest[] {
   const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
-  return policies(namespace).flatMap(({ name, operations, resources, core, label, validations, everywhere, warns }) => {
-    const full = `skerry-${name}.${namespace}.${GROUP}`;
-    return [
-      {
-        apiVersion: 'admissionregistration.k8s.io/v1',
-        kind: 'ValidatingAdmissionPolicy',
-        metadata: { name: full },
-        spec: {
-          failurePolicy: 'Fail',
-          matchConstraints: {
-            ...(label && { objectSelector: { matchExpressions: [{ key: label, operator: 'Exists' }] } }),
-            resourceRules: [
-              ...(resources.length > 0 ? [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }] : []),
-              ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
-            ],
+  return policies(namespace).flatMap(
+    ({ name, operations, resources, core, label, validations, everywhere, warns, params }) => {
+      const full = `skerry-${name}.${namespace}.${GROUP}`;
+      return [
+        {
+          apiVersion: 'admissionregistration.k8s.io/v1',
+          kind: 'ValidatingAdmissionPolicy',
+          metadata: { name: full },
+          spec: {
+            failurePolicy: 'Fail',
+            ...(params && { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } }),
+            matchConstraints: {
+              ...(label && { objectSelector: { matchExpressions: [{ key: label, operator: 'Exists' }] } }),
+              resourceRules: [
+                ...(resources.length > 0
+                  ? [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }]
+                  : []),
+                ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
+              ],
+            },
+            validations,
           },
-          validations,
         },
-      },
-      {
-        apiVersion: 'admissionregistration.k8s.io/v1',
-        kind: 'ValidatingAdmissionPolicyBinding',
-        metadata: { name: full },
-        spec: {
-          policyName: full,
-          validationActions: [warns ? 'Warn' : 'Deny'],
-          ...(!everywhere && { matchResources: own }),
+        {
+          apiVersion: 'admissionregistration.k8s.io/v1',
+          kind: 'ValidatingAdmissionPolicyBinding',
+          metadata: { name: full },
+          spec: {
+            policyName: full,
+            ...(params && { paramRef: { name: params, namespace, parameterNotFoundAction: 'Allow' } }),
+            validationActions: [warns ? 'Warn' : 'Deny'],
+            ...(!everywhere && { matchResources: own }),
+          },
         },
-      },
-    ];
-  });
+      ];
+    },
+  );
 }

@@ -9,7 +9,7 @@ import { ANNOTATIONS, LABELS } from '../api/names.ts';
 
 /** What is bounded: bytes of Secrets and ConfigMaps, bytes of objects of our kinds, and the number of all of them. */
 export const QUANTITIES = ['content', 'objects', 'count'] as const;
-type Quantity = (typeof QUANTITIES)[number];
+export type Quantity = (typeof QUANTITIES)[number];
 export type Usage = Readonly<Record<Quantity, number>>;
 
 /** What the operator sets. */
