@@ -11,7 +11,7 @@ import { archOf } from '../../src/domain/edge-node/settings.ts';
 import { imageFor, normalEntry } from '../../src/domain/microservice/normal-form.ts';
 import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
 import { KINDS, refsTo } from '../../src/kinds/index.ts';
-import { oldest } from '../../src/stores/oldest.ts';
+import { holderIn } from '../../src/stores/holder.ts';
 import { duration } from '../../src/terminal/output.ts';
 
 /** The columns of `get`: from objects to texts. */
@@ -107,7 +107,12 @@ export function microserviceRows(
   const byName = new Map(nodes.map((node) => [v3Name(node), node]));
   const byUuid = new Map(nodes.map((node) => [nodeUuid(node), node]));
   const itemOf = (_: 'catalogItems', ref: number | string) =>
-    oldest(catalogItems.filter((item) => refsTo(KINDS.catalogItems, item).includes(ref)));
+    holderIn(
+      KINDS.catalogItems,
+      catalogItems.filter((item) => refsTo(KINDS.catalogItems, item).includes(ref)),
+      typeof ref === 'number' ? 'id' : 'name',
+      ref,
+    );
   return applications.flatMap((application) => {
     const lines = new Map(application.status?.microservices?.map((line) => [line.name, line]));
     return (application.spec.microservices ?? []).map((entry) => {

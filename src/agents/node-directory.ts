@@ -1,10 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { LABELS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import { holder } from '../domain/precedence.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import type { Clock, KubeClient } from '../kube/mod.ts';
 import { createTokenBuckets } from '../kube/token-bucket.ts';
-import { oldest } from '../stores/oldest.ts';
 import type { AgentStores } from './dependencies.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
 
@@ -46,7 +46,7 @@ export function createNodeDirectory({ stores, client, namespace, clock }: NodeDi
   /** has not begun yet */
   let next: Look | undefined;
 
-  const nodeBy = (uuid: string) => oldest(stores.nodes.byIndex('uuid', uuid));
+  const nodeBy = (uuid: string) => holder(stores.nodes.byIndex('uuid', uuid), { uuid });
 
   async function look(uuids: ReadonlySet<string>): Promise<void> {
     const labelSelector = `${LABELS.uuid} in (${[...uuids].join(',')})`;

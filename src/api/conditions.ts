@@ -30,8 +30,8 @@ export type ConditionType = keyof typeof CONDITIONS;
 
 /** Why a microservice may not run as asked (verdicts), each reason with its documentation. */
 export const VERDICT_REASONS = {
-  NameTaken: 'An older object has the same v3 name; it wins.',
-  UuidTaken: 'Another, older object has the same uuid; it wins.',
+  NameTaken: 'The v3 name belongs to another object: one of the system, else the older one.',
+  UuidTaken: 'The uuid belongs to another object: one of the system, else the one whose status recorded it first.',
   IdTaken: 'The id that the spec asks for belongs to another object; this one was given another.',
   NodeNotSet: 'The microservice names no node.',
   NodeNotFound:

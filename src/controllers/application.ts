@@ -6,12 +6,12 @@ import { textNameOf } from '../domain/core-objects/form.ts';
 import {
   type ApplicationStatusInputs,
   applicationStatus,
-  applicationUuid,
   applicationVerdict,
   checkApplicationDeletion,
   entryUuid,
   type Identity,
   identityLabels,
+  isIdentityTaken,
   type NodeFacts,
   type NodeId,
   nodeOf,
@@ -49,6 +49,7 @@ import {
 import { isOnlyRelinked } from '../stores/link-change.ts';
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
+import { rivalsByRecord, rivalsOf } from '../stores/rivals.ts';
 import { storeOf } from '../stores/stores.ts';
 import { deleteAccountsOf } from './accounts-of-application.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
@@ -90,8 +91,7 @@ export function createApplicationController(
   const neighbours = (application: Application) =>
     [...nodesOf(deps, application)]
       .flatMap(ofNode)
-      .concat(stores.applications.byIndex('name', v3Name(application)).map(keyOf))
-      .concat(stores.applications.byIndex('uuid', applicationUuid(application)).map(keyOf));
+      .concat([...rivalsOf(stores, application, v3Name(application))].map(keyOf));
   const namedBy = (source: Kind, kind: Kind, object: KindObject) =>
     refsTo(kind, object).flatMap((ref) => storeOf(stores, source).byIndex('ref', referenceKey({ to: kind.key, ref })));
   const usersOfObject = (kind: Kind, object: KindObject): string[] => [
@@ -129,7 +129,8 @@ export function createApplicationController(
         else if (!initial && object.metadata.generation !== previous?.metadata.generation)
           readyTimer.start(key, object);
         if (changesMoreThanStatus(change)) return [key, ...both(neighbours)(change)];
-        return statuses.isForeign(change) ? [key] : [];
+        const rivals = previous ? [...rivalsByRecord(stores, object, previous)].map(keyOf) : [];
+        return statuses.isForeign(change) ? [key, ...rivals] : rivals;
       }),
       watching(stores.nodes, (change) => {
         if (concernsApplications(change)) return both(ofNode)(change);
@@ -199,7 +200,10 @@ function createReconcile(
     };
     // Whether an entry waits for its former node depends on what this status says of that node.
     const placed = withPlacements(application, placementsIn(inputs));
-    return { ...inputs, verdicts: new Map([...verdicts(placed, lookups), ...failures]) };
+    const negative = verdicts(placed, lookups);
+    // Whose uuid it is does not depend on whether a template can be rendered.
+    const ofTemplates = [...failures].filter(([name]) => !isIdentityTaken(negative.get(name)));
+    return { ...inputs, verdicts: new Map([...negative, ...ofTemplates]) };
   }
 
   return async (key: string, signal: AbortSignal): Promise<Outcome> => {

@@ -3,6 +3,7 @@ import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, VolumeMount } from '../api/v3/index.ts';
 import { configMapForm, isShareable, labelledNumber, secretForm, textNameOf } from '../domain/core-objects/form.ts';
 import { v3Name } from '../domain/names.ts';
+import { holder } from '../domain/precedence.ts';
 import { CORE_KINDS } from '../kinds/core-objects.ts';
 import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
 import {
@@ -18,7 +19,6 @@ import {
   refOf,
   watching,
 } from '../kube/mod.ts';
-import { isOlder } from '../stores/oldest.ts';
 import { allUsers, createUse } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -67,9 +67,8 @@ export function createCoreObjectController(deps: ControllerDependencies, key: ke
   function numberOf(object: Core): number | undefined {
     const id = labelledNumber(object);
     const others = id === undefined ? [] : store.byIndex('id', String(id));
-    return others.some((other) => other.metadata.uid !== object.metadata.uid && isOlder(other, object))
-      ? undefined
-      : id;
+    const first = holder(others as readonly Core[]);
+    return first && first.metadata.uid !== object.metadata.uid ? undefined : id;
   }
 
   const sourcesOf = (mount: VolumeMount) =>

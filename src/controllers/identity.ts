@@ -1,5 +1,5 @@
 import {
-  hasGivenId,
+  holder,
   type Identified,
   type Identity,
   idToRecord,
@@ -8,13 +8,12 @@ import {
   type Verdict,
 } from '../domain/index.ts';
 import type { Kind, KindObject } from '../kinds/index.ts';
-import { isOlder } from '../stores/oldest.ts';
 import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /**
- * The identity to record: the recorded one, else the one that the spec asks for if it is free, else a new one. Of two
- * objects that ask for the same one the older gets it. An object in deletion keeps its identity.
+ * The identity to record: the recorded one, else the one that the spec asks for if it is free, else a new one. Of several
+ * objects that ask for the same one, `holder` says which gets it. An object in deletion keeps its identity.
  */
 export async function identityOf<T extends KindObject>(
   { stores, ids }: Pick<ControllerDependencies, 'stores' | 'ids'>,
@@ -23,20 +22,14 @@ export async function identityOf<T extends KindObject>(
   signal: AbortSignal,
 ): Promise<Identity> {
   if (object.metadata.deletionTimestamp) return identityOnRecord(object);
-  const { definition, identity } = kind;
+  const { definition, identity, builtIns } = kind;
   const store = storeOf(stores, kind);
-  const isAnothers = (index: 'uuid' | 'id', wanted: string | number, precedes = isOlder<T>) =>
-    store
-      .byIndex(index, String(wanted))
-      .some(
-        (other) =>
-          other.metadata.uid !== object.metadata.uid && (other.status?.[index] === wanted || precedes(other, object)),
-      );
-  /** Of two objects without a record, one with an assigned number precedes one that only asks for it. */
-  const precedes = (wanted: number) => (a: T, b: T) =>
-    hasGivenId(a, wanted) === hasGivenId(b, wanted) ? isOlder(a, b) : hasGivenId(a, wanted);
+  const isAnothers = (index: 'uuid' | 'id', wanted: string | number) => {
+    const others = store.byIndex(index, String(wanted)).filter(({ metadata }) => metadata.uid !== object.metadata.uid);
+    return others.length > 0 && holder([...others, object], { builtIns, [index]: wanted }) !== object;
+  };
   const isTaken = (id: number) =>
-    identity.isReserved?.(object, id) || ids.isIssued(definition.kind, id) || isAnothers('id', id, precedes(id));
+    identity.isReserved?.(object, id) || ids.isIssued(definition.kind, id) || isAnothers('id', id);
   const uuid = identity.uuid && uuidToRecord(object, (wanted) => isAnothers('uuid', wanted));
   const id = identity.id && (idToRecord(object, isTaken) ?? (await ids.next(definition.kind, signal)));
   return { ...(uuid && { uuid }), ...(id && { id }) };

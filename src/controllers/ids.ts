@@ -1,7 +1,7 @@
 import { BOUNDS } from '../api/bounds.ts';
 import { FIRST_ID } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
-import { hasGivenId, type Identified } from '../domain/names.ts';
+import { firmness, type Identified } from '../domain/names.ts';
 import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient, type Log, silentLog } from '../kube/mod.ts';
 
@@ -84,7 +84,7 @@ export function createIds({ client, namespace, withId, log = silentLog, clock = 
     isIssued(kind, id) {
       const at = issued.get(`${kind}/${id}`);
       if (at === undefined || at + ISSUED_MS <= clock()) return false;
-      return !withId(kind, id).some((object) => hasGivenId(object, id));
+      return !withId(kind, id).some((object) => firmness(object, { id }) > 0);
     },
     reset() {
       blocks.clear();

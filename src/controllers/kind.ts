@@ -1,5 +1,5 @@
 import { API_VERSION, FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
-import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy } from '../domain/index.ts';
+import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy, uuidTaken } from '../domain/index.ts';
 import { inUseError, type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   both,
@@ -19,7 +19,7 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
-import { oldest } from '../stores/oldest.ts';
+import { holderIn } from '../stores/holder.ts';
 import { storeOf } from '../stores/stores.ts';
 import { createReferences, createUse, referrersOf } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
@@ -73,7 +73,7 @@ export function createKindController<T extends KindObject>(
     const stamps = { ...(kind.inUse && { finalizer: FINALIZERS.inUse }), labels: identityLabels(identity) };
     const object = deleting ? stored : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
     await extension.prepare?.(object, signal);
-    const rival = nameRival(object) ?? idTaken(deps, kind, stored, identity.id);
+    const rival = rivalOf(object) ?? idTaken(deps, kind, stored, identity.id);
     const judged = kindStatus({
       definition,
       noun,
@@ -85,7 +85,9 @@ export function createKindController<T extends KindObject>(
       obstacle: obstacleOf(object),
       now: new Date(clock()).toISOString(),
     });
-    const { refused } = await statuses.write(object, { ...judged, ...identity, ...extension.status?.(object) }, signal);
+    const name = kind.recordsName && rival?.reason !== 'NameTaken' ? { name: nameIn(kind, object) } : {};
+    const status = { ...judged, ...identity, ...name, ...extension.status?.(object) };
+    const { refused } = await statuses.write(object, status, signal);
     return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
   }
 
@@ -112,11 +114,16 @@ export function createKindController<T extends KindObject>(
     },
   };
 
-  function nameRival(object: T) {
+  /** The verdict on an object whose name or uuid belongs to another one. */
+  function rivalOf(object: T) {
     const name = nameIn(kind, object);
-    const first = oldest(store.byIndex('name', name));
-    if (!first || first.metadata.uid === object.metadata.uid) return undefined;
-    return nameTaken(noun, name, first.metadata.name);
+    const namesake = holderIn(kind, store.byIndex('name', name), 'name', name);
+    if (namesake && namesake.metadata.uid !== object.metadata.uid) return nameTaken(noun, name, namesake.metadata.name);
+    const uuid = kind.identity.uuid?.(object);
+    const twin = uuid === undefined ? undefined : holderIn(kind, store.byIndex('uuid', uuid), 'uuid', uuid);
+    return twin && twin.metadata.uid !== object.metadata.uid && uuid !== undefined
+      ? uuidTaken(noun, uuid, twin.metadata.name)
+      : undefined;
   }
 
   function obstacleOf(object: T): Progress | undefined {
@@ -139,7 +146,11 @@ export function createKindController<T extends KindObject>(
 
   const named = (ref: number | string) =>
     store.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)).map(keyOf);
-  const namesakes = (object: T) => refsTo(kind, object).flatMap(named);
+  const namesakes = (object: T) => [...refsTo(kind, object).flatMap(named), ...twins(object)];
+  const twins = (object: T) => {
+    const uuid = kind.identity.uuid?.(object);
+    return uuid === undefined ? [] : store.byIndex('uuid', uuid).map(keyOf);
+  };
   const watchReferrer = (source: Kind): Watch => {
     const usedBy = (object: KindObject) =>
       Array.from(source.references?.(object) ?? []).flatMap(({ to, ref }) => (to === kind.key ? named(ref) : []));
@@ -157,7 +168,7 @@ export function createKindController<T extends KindObject>(
       ...(builtIns.length > 0 ? [watchBuiltIns] : []),
       ...(extension.watches ?? []),
       ...links.watches,
-      // An older object may have had the name or id.
+      // Another object may have had the name, the id or the uuid.
       watching(store, (change) =>
         changesMoreThanStatus(change) || statuses.isForeign(change) ? [change.key, ...both(namesakes)(change)] : [],
       ),

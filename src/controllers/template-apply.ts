@@ -19,7 +19,7 @@ import { managerOf, type PendingTemplate } from '../domain/templates/pending.ts'
 import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
 import { readTemplateRef } from '../domain/templates/variables.ts';
 import { readApplicationUpload } from '../domain/upload/application.ts';
-import { type KindObject, RESOURCES } from '../kinds/index.ts';
+import { KINDS, type KindObject, RESOURCES } from '../kinds/index.ts';
 import { isConflict, isInvalid, refOf } from '../kube/mod.ts';
 import { referenced } from '../stores/use.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -31,7 +31,9 @@ export function createTemplateApply(deps: ControllerDependencies) {
   const lookUp = viewerLookUp(deps);
 
   const templateOf = ({ template: { name }, entry }: PendingTemplate) => {
-    return entry ? referenced(stores.microserviceTemplates, name) : referenced(stores.applicationTemplates, name);
+    return entry
+      ? referenced(KINDS.microserviceTemplates, stores.microserviceTemplates, name)
+      : referenced(KINDS.applicationTemplates, stores.applicationTemplates, name);
   };
 
   /** The application with what one template adds to it; it must be fresh from the API server. */

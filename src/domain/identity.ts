@@ -70,22 +70,22 @@ export function idToRecord(object: Identified, isTaken: (id: number) => boolean)
   return undefined;
 }
 
-/** The verdict on an object whose name belongs to an older one. */
+/** The verdict on an object whose name belongs to another one. */
 export const nameTaken = (kind: string, name: string, owner: string): Verdict => ({
   reason: 'NameTaken',
   status: 409,
   code: 'DUPLICATE_NAME',
   field: 'name',
-  message: `the ${kind} name "${name}" belongs to the older object ${owner}`,
+  message: `the ${kind} name "${name}" belongs to the object ${owner}`,
 });
 
-/** The verdict on an object whose uuid belongs to an older one. */
+/** The verdict on an object whose uuid belongs to another one. */
 export const uuidTaken = (kind: string, uuid: string, owner: string): Verdict => ({
   reason: 'UuidTaken',
   status: 409,
   code: 'DUPLICATE_UUID',
   field: 'uuid',
-  message: `the ${kind} uuid ${uuid} belongs to the older object ${owner}`,
+  message: `the ${kind} uuid ${uuid} belongs to the object ${owner}`,
 });
 
 /** The verdict on an object that asks for the number of another one; it gets a different number. */
@@ -123,9 +123,19 @@ function labelledId({ metadata: { labels } }: Identified): number | undefined {
   return id !== undefined && /^[1-9][0-9]{0,9}$/.test(id) ? Number(id) : undefined;
 }
 
-/** Whether the controller assigned this number to an object: its status or its label has it, not its spec alone. */
-export const hasGivenId = (object: Identified, id: number): boolean =>
-  object.status?.id === id || labelledId(object) === id;
+/**
+ * How firmly an object has an identity: 2 when its status records it, 1 when its label has it, as after a restore that left
+ * statuses out, 0 when only its spec asks for it.
+ */
+export function firmness(object: Identified, { uuid, id }: Identity | { uuid?: undefined; id?: undefined }): number {
+  if (uuid !== undefined) return object.status?.uuid === uuid ? 2 : Number(labelledUuid(object) === uuid);
+  if (id !== undefined) return object.status?.id === id ? 2 : Number(labelledId(object) === id);
+  return 0;
+}
+
+/** Whether a verdict says that the name or the uuid belongs to another object. */
+export const isIdentityTaken = (verdict: Pick<Verdict, 'reason'> | undefined): boolean =>
+  verdict?.reason === 'NameTaken' || verdict?.reason === 'UuidTaken';
 
 const isId = (id: number | undefined): id is number =>
   Number.isInteger(id) && Number(id) >= 1 && Number(id) <= BOUNDS.id;

@@ -32,5 +32,6 @@ export * from './microservice/flat.ts';
 export * from './microservice/normal-form.ts';
 export * from './microservice/read.ts';
 export * from './names.ts';
+export { holder } from './precedence.ts';
 export * from './registry/index.ts';
 export * from './upload/index.ts';

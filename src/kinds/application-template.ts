@@ -51,6 +51,7 @@ export const applicationTemplateCrud: KindCrud<ApplicationTemplate> = {
 
 export const applicationTemplateKind = defineKind<ApplicationTemplate>()({
   key: 'applicationTemplates',
+  recordsName: true,
   definition: applicationTemplateResource,
   noun: 'application template',
   access: 'workloads',

@@ -31,6 +31,8 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly identity: KindIdentity<T>;
   /** objects that exist from the start: the reconciler creates them, and users can neither change nor delete them */
   readonly builtIns?: readonly BuiltIn<T['spec']>[];
+  /** its objects can be renamed, so that `status.name` records which one has a name */
+  readonly recordsName?: true;
   /** references of an object to others */
   readonly references?: Of<T, Iterable<Reference>>;
   /** parts of an object that have one of these references, for messages; the object itself when absent */

@@ -1,8 +1,9 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
-import { entryUuid, objectName } from '../domain/names.ts';
+import { entryHolder } from '../domain/application/claims.ts';
+import { objectName } from '../domain/names.ts';
 import { KINDS, type Kind, type KindObject, nameIn } from '../kinds/index.ts';
-import { oldest } from '../stores/oldest.ts';
+import { holderIn } from '../stores/holder.ts';
 import { isPresent } from './deletion.ts';
 import { type Objects, objectsOf, type RestDependencies, type StoredObject } from './dependencies.ts';
 import { notFound } from './errors.ts';
@@ -39,13 +40,13 @@ export async function findObject<T extends KindObject>(
   if (key === 'uuid' && !UUID.test(value)) return undefined;
   const objects = objectsOf(deps, kind);
   const is = (object: T) => isPresent(object) && keyValue(kind, object) === value;
-  const find = () => oldestPresent(objects.find(key, value));
+  const find = () => presentHolder(kind, objects.find(key, value), value);
   const known = find();
   const guess = key === 'name' && !known ? { metadata: { name: objectName(value) } } : undefined;
   const object =
     (await fresh(objects, known, is, signal)) ??
     (await fresh(objects, guess, is, signal)) ??
-    (key === 'id' ? undefined : oldest((await objects.select(key, value, signal)).filter(is))) ??
+    (key === 'id' ? undefined : holderIn(kind, (await objects.select(key, value, signal)).filter(is), key, value)) ??
     // No selector finds an id, or a uuid that is the uid.
     (key === 'id' || (key === 'uuid' && !known) ? await objects.refresh(signal).then(find) : undefined);
   return object && isPresent(object) ? object : undefined;
@@ -65,7 +66,7 @@ export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Grant, 'n
   objectName: (value, deps) =>
     kind.rest.key === 'name'
       ? objectName(value)
-      : oldest(objectsOf(deps, kind).find(kind.rest.key, value))?.metadata.name,
+      : holderIn(kind, objectsOf(deps, kind).find(kind.rest.key, value), kind.rest.key, value)?.metadata.name,
 });
 
 /** The present application, or 404. System applications are another resource. */
@@ -94,10 +95,13 @@ export async function findMicroservice(
 ): Promise<Microservice | undefined> {
   if (!UUID.test(uuid)) return undefined;
   const within = (application: Application | undefined): Microservice | undefined => {
-    const entry = application?.spec.microservices?.find((one) => entryUuid(application, one) === uuid);
-    return application && entry && isPresent(application) ? { application, entry } : undefined;
+    const own = application && isPresent(application) ? entryHolder(uuid, [application]) : undefined;
+    return own;
   };
-  const find = () => oldestPresent(deps.applications.find('microservice', uuid));
+  const find = () => {
+    const claims = deps.applications.find('microservice', uuid);
+    return (entryHolder(uuid, claims.filter(isPresent)) ?? entryHolder(uuid, claims))?.application;
+  };
   const known = find();
   const now = known && (await deps.applications.read(known.metadata.name, signal));
   if (now && !isPresent(now)) return undefined;
@@ -110,9 +114,10 @@ export async function findMicroservice(
 export const microserviceMissing = (uuid: string) =>
   notFound('INVALID_MICROSERVICE_UUID', `there is no microservice with the uuid ${uuid}`);
 
-/** The oldest of those that are not being deleted, if there is one. */
-function oldestPresent<T extends StoredObject>(objects: readonly T[]): T | undefined {
-  return oldest(objects.filter(isPresent)) ?? oldest(objects);
+/** The one of those that are not being deleted, if there is one, that has the value in paths. */
+function presentHolder<T extends KindObject>(kind: Kind<T>, objects: readonly T[], value: string): T | undefined {
+  const { key } = kind.rest;
+  return holderIn(kind, objects.filter(isPresent), key, value) ?? holderIn(kind, objects, key, value);
 }
 
 /** The object of the API server with the name of a known object, if it is the same object. */

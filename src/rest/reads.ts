@@ -3,9 +3,9 @@ import type { ReadContext } from '../domain/application/read.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
 import type { Observation } from '../domain/inputs.ts';
 import { nodeUuid, registryId } from '../domain/names.ts';
+import { holder } from '../domain/precedence.ts';
 import { type MountOnNode, mountsOn } from '../domain/volume-mount/on-node.ts';
 import { KINDS, type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
-import { oldest } from '../stores/oldest.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { RestDependencies } from './dependencies.ts';
 
@@ -61,8 +61,8 @@ export async function readContext(
   of: readonly Application[] | 'all',
   signal: AbortSignal,
 ): Promise<ReadContext> {
-  const nodeByName = memo((name: string) => oldest(deps.nodes.find('name', name)));
-  const nodeByUuid = memo((uuid: string) => oldest(deps.nodes.find('uuid', uuid)));
+  const nodeByName = memo((name: string) => holder(deps.nodes.find('name', name)));
+  const nodeByUuid = memo((uuid: string) => holder(deps.nodes.find('uuid', uuid), { uuid }));
   const nodesReporting = memo((name: string) => deps.nodes.find('reports', name));
 
   const nodes = new Set<EdgeNode>(of === 'all' ? deps.nodes.list() : []);

@@ -4,6 +4,7 @@ import { nodeRead } from '../domain/edge-node/read.ts';
 import { DomainError } from '../domain/errors.ts';
 import { findExpression } from '../domain/expressions.ts';
 import { type Fields, isEmpty } from '../domain/microservice/body-values.ts';
+import { holder } from '../domain/precedence.ts';
 import { lookUps } from '../domain/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering, overlaid } from '../domain/templates/overlay.ts';
 import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
@@ -11,7 +12,7 @@ import { readTemplateRef, type TemplateRef } from '../domain/templates/variables
 import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../domain/upload/application.ts';
 import { isObject } from '../domain/upload/document.ts';
 import { KINDS } from '../kinds/index.ts';
-import { oldest } from '../stores/oldest.ts';
+import { holderIn } from '../stores/holder.ts';
 import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';
 import { forbidden } from './errors.ts';
@@ -150,10 +151,10 @@ function lookUpAs(deps: RestDependencies, caller: Caller): LookUp {
     },
     async nodeBy(key, value) {
       await mayList('edgenodes');
-      return oldest(deps.nodes.find(key, value).filter(isPresent));
+      return holderIn(KINDS.nodes, deps.nodes.find(key, value).filter(isPresent), key, value);
     },
     async applicationByName(name) {
-      const found = oldest(deps.applications.find('name', name).filter(isPresent));
+      const found = holder(deps.applications.find('name', name).filter(isPresent));
       await mayList(found?.spec.isSystem ? 'systemapplications' : 'applications');
       return found;
     },

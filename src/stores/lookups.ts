@@ -5,10 +5,12 @@ import { contentText } from '../domain/core-objects/content.ts';
 import { isShareable, textOfConfigMap, textOfSecret } from '../domain/core-objects/form.ts';
 import { type KeyedText, type Lookups, nodeUuid, v3Name } from '../domain/index.ts';
 import type { ReferencedObjects } from '../domain/inputs.ts';
+import { holder } from '../domain/precedence.ts';
 import { reportedApplicationsOf } from '../kinds/edge-node.ts';
+import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
+import { holderIn, isCalled } from './holder.ts';
 import { isPasswordOf } from './keyed-text.ts';
-import { oldest } from './oldest.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
@@ -30,16 +32,18 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
   const secretText = memoised((secret: Secret) => identified(textOfSecret(secret), revisionKey));
   const configMapText = memoised((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
-    const object = oldest(store.byIndex('name', name).filter((one) => isShareable(one as never)));
+    const shared = store.byIndex('name', name).filter((one) => isShareable(one as never));
+    const object = holder(shared, { has: isCalled<T>(name) });
     return object && text(object);
   };
   return {
-    find: (kind, ref) => referenced<ReferencedObjects[typeof kind]>(stores[kind] as never, ref),
-    nodeByName: (name) => oldest(stores.nodes.byIndex('name', name)),
-    nodeByUuid: (uuid) => oldest(stores.nodes.byIndex('uuid', uuid)),
+    find: (kind, ref) =>
+      found(KINDS[kind] as never, stores[kind] as never, ref) as ReferencedObjects[typeof kind] | undefined,
+    nodeByName: (name) => holder(stores.nodes.byIndex('name', name)),
+    nodeByUuid: (uuid) => holder(stores.nodes.byIndex('uuid', uuid), { uuid }),
     applicationsOn: (node) => applicationsOn(stores, node),
-    applicationByName: (name) => oldest(stores.applications.byIndex('name', name)),
-    applicationByUuid: (uuid) => oldest(stores.applications.byIndex('uuid', uuid)),
+    applicationByName: (name) => holder(stores.applications.byIndex('name', name)),
+    applicationByUuid: (uuid) => holder(stores.applications.byIndex('uuid', uuid), { uuid }),
     applicationsWithEntry: (uuid) => stores.applications.byIndex('microservice', uuid),
     secret: (name) => shareable(stores.secrets, name, secretText),
     configMap: (name) => shareable(stores.configMaps, name, configMapText),
@@ -57,9 +61,17 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
   };
 }
 
-/** Whether the name of a node means this one: of several the oldest. A node that was deleted counts as the one that was meant. */
+/** The object that a reference means; none while its uuid belongs to another one, since nodes know objects by uuid. */
+function found(kind: Kind, store: Store<KindObject>, ref: number | string): KindObject | undefined {
+  const object = referenced(kind, store, ref);
+  const uuid = object && kind.identity.uuid?.(object);
+  if (uuid === undefined) return object;
+  return holderIn(kind, store.byIndex('uuid', uuid), 'uuid', uuid) === object ? object : undefined;
+}
+
+/** Whether the name of a node means this one: of several, the one that has the name. A node that was deleted counts as the one that was meant. */
 function isMeantByName({ nodes }: Pick<ReadStores, 'nodes'>, node: EdgeNode): boolean {
-  const meant = oldest(nodes.byIndex('name', v3Name(node)));
+  const meant = holder(nodes.byIndex('name', v3Name(node)));
   return !meant || meant.metadata.uid === node.metadata.uid;
 }
 

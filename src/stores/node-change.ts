@@ -6,6 +6,7 @@ import { nodeUuid } from '../domain/names.ts';
 export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.metadata.generation === b.metadata.generation &&
   nodeUuid(a) === nodeUuid(b) &&
+  a.status?.uuid === b.status?.uuid &&
   isDeepStrictEqual(readFrom(a.status), readFrom(b.status));
 
 /** Whether statuses of all applications of a node may depend on what differs, which includes its silence. */

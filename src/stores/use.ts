@@ -1,4 +1,5 @@
 import { configMapForm, isShareable, secretForm } from '../domain/core-objects/form.ts';
+import { holder } from '../domain/precedence.ts';
 import {
   type FindReferenced,
   type Kind,
@@ -12,12 +13,14 @@ import {
   usersOf,
 } from '../kinds/index.ts';
 import type { Store } from '../kube/mod.ts';
-import { oldest } from './oldest.ts';
+import { holderIn, isCalled } from './holder.ts';
 import { type Stores, storeOf } from './stores.ts';
 
-/** The oldest object with this number or v3 name. */
-export const referenced = <T extends KindObject>(store: Store<T>, ref: number | string): T | undefined =>
-  oldest(store.byIndex(typeof ref === 'number' ? 'id' : 'name', String(ref)));
+/** The object that has this number or v3 name. */
+export function referenced<T extends KindObject>(kind: Kind<T>, store: Store<T>, ref: number | string): T | undefined {
+  const by = typeof ref === 'number' ? 'id' : 'name';
+  return holderIn(kind, store.byIndex(by, String(ref)), by, ref);
+}
 
 /** The kinds whose objects may refer to objects of this kind. */
 export const referrersOf = (kinds: Kinds): Kind[] => Object.values(kinds).filter(({ references }) => references);
@@ -40,7 +43,7 @@ export interface Use<T> {
 export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
   const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
   const find = finder(stores, { ...kinds, [kind.key]: kind as Kind });
-  /** The references that mean this object: an older object may have its name or id. */
+  /** The references that mean this object: another object may have its name or id. */
   const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(find({ to: kind.key, ref }), object));
   const firstIn = firstUsers(kind.key);
   const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
@@ -158,18 +161,18 @@ const finder =
   ({ to, ref }) => {
     if (to === 'secrets' || to === 'configMaps') return coreObject(stores as CoreStores, to, String(ref));
     const target = kinds[to];
-    return target && referenced(storeOf(stores, target), ref);
+    return target && referenced(target, storeOf(stores, target), ref);
   };
 
 type CoreStores = Pick<Stores, 'secrets' | 'configMaps'>;
 
-/** The oldest shareable Secret or ConfigMap with this v3 name, in the form of the v3 API. */
+/** The shareable Secret or ConfigMap that has this v3 name, in the form of the v3 API. */
 function coreObject({ secrets, configMaps }: CoreStores, to: keyof CoreStores, name: string) {
   if (to === 'secrets') {
-    const secret = oldest(secrets.byIndex('name', name).filter(isShareable));
+    const secret = holder(secrets.byIndex('name', name).filter(isShareable), { has: isCalled(name) });
     return secret && secretForm(secret);
   }
-  const configMap = oldest(configMaps.byIndex('name', name).filter(isShareable));
+  const configMap = holder(configMaps.byIndex('name', name).filter(isShareable), { has: isCalled(name) });
   return configMap && configMapForm(configMap);
 }
 

@@ -5,11 +5,11 @@ import { replaced } from '../../domain/application/moves.ts';
 import { textNameOf } from '../../domain/core-objects/form.ts';
 import type { Lookups } from '../../domain/inputs.ts';
 import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
-import { entryUuidsOf } from '../../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';
 import { isOnlyRelinked, relinkedNodes } from '../../stores/link-change.ts';
 import { isContentAlike, isWorkedFromAlike } from '../../stores/node-change.ts';
+import { rivalsByRecord, rivalsOf } from '../../stores/rivals.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 
@@ -45,16 +45,15 @@ export function subscribeAffectedNodes(
         for (const name of change.previous ? replaced(change.object, change.previous) : []) {
           for (const node of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(node));
         }
+        // Who has a uuid that several claim may be another one now.
+        for (const rival of change.previous ? rivalsByRecord(stores, change.object, change.previous) : [])
+          add(nodes, nodesOf(stores, rival));
         return onAffected(nodes, true);
       }
       for (const application of bothOf(change)) {
         add(nodes, nodesOf(stores, application));
         // The verdicts of applications with the same name or a common uuid may change.
-        const rivals = new Set(stores.applications.byIndex('name', v3Name(application)));
-        for (const rival of stores.applications.byIndex('uuid', applicationUuid(application))) rivals.add(rival);
-        for (const entry of entryUuidsOf(application)) {
-          for (const rival of stores.applications.byIndex('microservice', entry)) rivals.add(rival);
-        }
+        const rivals = rivalsOf(stores, application, v3Name(application));
         rivals.delete(application);
         for (const rival of rivals) add(nodes, nodesOf(stores, rival));
       }
@@ -71,12 +70,20 @@ export function subscribeAffectedNodes(
             for (const named of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(named));
           }
         };
+        // Another object that claims the uuid may have it now.
+        const twins = (object: KindObject) => {
+          const uuid = kind.identity.uuid?.(object);
+          const store = stores[key] as Store<KindObject>;
+          return uuid === undefined ? [] : store.byIndex('uuid', uuid).filter((one) => one !== object);
+        };
         const { object: now, previous } = change;
         if (change.type === 'set' && previous && isOnlyRelinked(now, previous)) linked(relinkedNodes(now, previous));
         else
           for (const object of bothOf(change)) {
-            for (const ref of refsTo(kind, object)) add(nodes, dependents(dependency.object(key, ref)));
-            linked(object.spec.nodes ?? []);
+            for (const one of [object, ...twins(object)]) {
+              for (const ref of refsTo(kind, one)) add(nodes, dependents(dependency.object(key, ref)));
+              linked(one.spec.nodes ?? []);
+            }
           }
         onAffected(nodes, true);
       });

@@ -1,6 +1,6 @@
 import type { DesiredState, NodeInputs } from '../../domain/inputs.ts';
+import { holder } from '../../domain/precedence.ts';
 import { createLookups } from '../../stores/lookups.ts';
-import { oldest } from '../../stores/oldest.ts';
 import type { Digests, MicroserviceView } from '../../wire/index.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
 import { type OnAffected, subscribeAffectedNodes } from './affected-nodes.ts';
@@ -57,7 +57,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const listeners = new Set<OnAffected>();
 
   function compute(uuid: string): Memo | undefined {
-    const node = oldest(stores.nodes.byIndex('uuid', uuid));
+    const node = holder(stores.nodes.byIndex('uuid', uuid), { uuid });
     if (!node) {
       drop(uuid);
       return undefined;

@@ -30,6 +30,7 @@ export const applicationTemplateSpecSchema = object({
 const statusSchema = object({
   observedGeneration: observedGenerationSchema,
   ...identity.recorded,
+  name: dottedName().optional().describe('The v3 name that it has; absent while that name belongs to another one.'),
   conditions: conditionsSchema.optional(),
 });
 

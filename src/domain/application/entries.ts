@@ -1,7 +1,11 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
-import { byAgeOf } from './age.ts';
+import { holder } from '../precedence.ts';
+
+/** Whether two versions are of one object; an object that is not stored yet has neither uid nor, perhaps, namespace. */
+export const isSame = ({ metadata: a }: Application, { metadata: b }: Application) =>
+  a.name === b.name && (!a.uid || !b.uid || a.uid === b.uid);
 
 /** Whether an entry should run. */
 export function shouldRun(application: Application, entry: Pick<MicroserviceEntry, 'isActivated'>): boolean {
@@ -29,7 +33,7 @@ export function nodeOf(
   return name ? lookups.nodeByName(name) : undefined;
 }
 
-/** Finds the entries of applications that are on this node: of several nodes with one name, the name means the oldest. */
+/** Finds the entries of applications that are on this node: of several nodes with one name, the name means the one that has it. */
 export function placedOn(
   node: EdgeNode,
   { nodeByName }: Pick<Lookups, 'nodeByName'>,
@@ -44,6 +48,13 @@ export function nodeAmong<T extends { node: EdgeNode }>(
   nodes: readonly T[],
 ): T | undefined {
   const { name, uuid } = entry.agent ?? {};
-  if (uuid !== undefined) return nodes.find(({ node }) => nodeUuid(node) === uuid);
-  return nodes.filter(({ node }) => v3Name(node) === name).sort((a, b) => byAgeOf(a.node, b.node))[0];
+  const all = nodes.map(({ node }) => node);
+  const found =
+    uuid === undefined
+      ? holder(all.filter((node) => v3Name(node) === name))
+      : holder(
+          all.filter((node) => nodeUuid(node) === uuid),
+          { uuid },
+        );
+  return found && nodes.find(({ node }) => node === found);
 }

@@ -1,14 +1,13 @@
 import type { Application } from '../../api/v3/index.ts';
 import type { Lookups, NodeInputs } from '../inputs.ts';
 import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../names.ts';
-import { byAgeOf, isSame } from './age.ts';
-import { entriesOn } from './entries.ts';
+import { holder } from '../precedence.ts';
+import { entriesOn, isSame } from './entries.ts';
 
 /** Lookups for the entries of one node. */
 export function lookupsOf(inputs: NodeInputs): Lookups {
   const { node, applications, find, linked, nodeByName, secret, configMap } = inputs;
   const uuid = nodeUuid(node);
-  const byAge = [...applications].sort((a, b) => byAgeOf(a, b));
   return {
     find,
     linkedTo: () => linked,
@@ -20,9 +19,11 @@ export function lookupsOf(inputs: NodeInputs): Lookups {
     nodeByUuid: (wanted) => (wanted === uuid ? node : undefined),
     applicationsOn: () => applications,
     applicationByName:
-      inputs.applicationByName ?? ((name) => byAge.find((application) => v3Name(application) === name)),
+      inputs.applicationByName ??
+      ((name) => holder(applications.filter((application) => v3Name(application) === name))),
     ...(inputs.applicationByUuid && { applicationByUuid: inputs.applicationByUuid }),
-    applicationsWithEntry: inputs.applicationsWithEntry ?? ((wanted) => byAge.filter((app) => hasEntry(app, wanted))),
+    applicationsWithEntry:
+      inputs.applicationsWithEntry ?? ((wanted) => applications.filter((app) => hasEntry(app, wanted))),
     secret,
     configMap,
   };

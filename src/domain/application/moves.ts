@@ -36,6 +36,24 @@ function lineOf({ status }: Application, name: string, uuid: string): StatusLine
   return own.find((line) => line.name === name) ?? own[0];
 }
 
+/** The name of the line of the stored status with a uuid: that of the entry, if there is one; undefined without a line. */
+export const lineNameOf = (application: Application, name: string, uuid: string): string | undefined =>
+  lineOf(application, name, uuid)?.name;
+
+/** uuids that one status has and the other does not: who has them may have changed. */
+export function recordedDifferently(now: Application, before: Application): readonly string[] {
+  const [a, b] = [now, before].map(({ status }) => status?.microservices ?? []);
+  if (a === b) return [];
+  const [is, was] = [a, b].map((lines) => new Set(lines?.flatMap(({ uuid }) => uuid ?? [])));
+  return [...[...(is ?? [])].filter((uuid) => !was?.has(uuid)), ...[...(was ?? [])].filter((uuid) => !is?.has(uuid))];
+}
+
+/** Whether the stored status says that an entry was on a node, and its container may still be there. */
+export function wasOn(application: Application, entry: MicroserviceEntry, node: EdgeNode): boolean {
+  const line = lineOf(application, entry.name, entryUuid(application, entry));
+  return line !== undefined && [...nodeIn(line), ...(line.formerNodes ?? [])].some((one) => isNode(one, node));
+}
+
 /** The nodes that an entry left and that may still have its container, as the status says. */
 export const formerNodesOf = (application: Application, entry: MicroserviceEntry): readonly FormerNode[] =>
   lineOf(application, entry.name, entryUuid(application, entry))?.formerNodes ?? [];

@@ -29,6 +29,8 @@ export interface NodeFacts {
 export interface StatusLine {
   name: string;
   uuid: string;
+  /** the uuid belongs to another microservice: the stored line does not have it */
+  isTaken?: boolean;
   node?: string;
   nodeUuid?: string;
   state: string;

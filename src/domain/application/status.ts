@@ -7,7 +7,7 @@ import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type P
 import { ownerOf } from '../deletion.ts';
 import type { Verdict } from '../inputs.ts';
 import { stateOf } from '../microservice/state.ts';
-import { entryUuid, v3Name } from '../names.ts';
+import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
 import { nodeAmong, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
 import { type FormerNode, formerNodeText, isNode, placements } from './moves.ts';
@@ -47,7 +47,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
     totalCount: Math.min(total, BOUNDS.report),
     microservices: shown.map(({ name, uuid, node, nodeUuid, state, rebuildCount = 0, ...line }) => ({
       name,
-      uuid,
+      ...(!line.isTaken && { uuid }),
       ...(node !== undefined && { node }),
       ...(nodeUuid !== undefined && { nodeUuid }),
       state,
@@ -106,6 +106,7 @@ function entryLine(
   return {
     name: entry.name,
     uuid,
+    isTaken: isIdentityTaken(verdicts.get(entry.name)),
     ...place,
     ...(formerNodes.length > 0 && { formerNodes }),
     state: stateOf({

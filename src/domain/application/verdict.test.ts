@@ -917,7 +917,7 @@ describe('lookupsOf', () => {
     const lookups = lookupsOf(makeInputs({ applications: [own, older] }));
     expect(lookups.applicationByName('plant-a')).toBe(older);
     expect(lookups.applicationByName('plant-b')).toBeUndefined();
-    expect(lookups.applicationsWithEntry(UUID)).toEqual([older, own]);
+    expect(lookups.applicationsWithEntry(UUID)).toEqual([own, older]);
     expect(lookups.applicationsWithEntry(APP_UUID)).toEqual([]);
   });
 

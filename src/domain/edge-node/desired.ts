@@ -1,25 +1,22 @@
 import { hash } from 'node:crypto';
-import type { VerdictReason } from '../../api/conditions.ts';
-import type { EdgeNode, EdgeNodeSpec, Registry } from '../../api/v3/index.ts';
+import type { Application, EdgeNode, EdgeNodeSpec, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { isDue, requestedAction } from '../actions.ts';
-import { placedOn, shouldRun } from '../application/entries.ts';
+import { entryHolder } from '../application/claims.ts';
+import { isSame, placedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
-import { digestWithMoves } from '../application/moves.ts';
+import { digestWithMoves, wasOn } from '../application/moves.ts';
 import { createJudge } from '../application/verdict.ts';
 import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
 import { imageSourceOf } from '../catalog-item/images.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
 import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
-import { entryUuid, v3Name } from '../names.ts';
+import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
 import { normalRegistry, normalType, resolveRegistry } from '../registry/index.ts';
 import { type MountOnNode, mountForm, mountsOn, mountView } from '../volume-mount/on-node.ts';
 import { CONFIG_FIELDS } from './settings.ts';
 import { viewOf } from './view.ts';
-
-/** Verdicts that the name or the uuid belongs to another object. */
-const IDENTITY_TAKEN: ReadonlySet<string> = new Set<VerdictReason>(['NameTaken', 'UuidTaken']);
 
 /** The desired state of a node: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
@@ -42,14 +39,20 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const runtimes = new Set<string>();
   const bound = { models: new Set<string>(), knowledge: new Set<string>() };
 
+  const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {
+    const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
+    if (!owner || (isSame(owner.application, application) && owner.entry.name === entry.name)) return false;
+    return entriesOf(owner.application).includes(owner.entry) || wasOn(owner.application, owner.entry, node);
+  };
+
   for (const application of applications)
     for (const stored of entriesOf(application)) {
       const uuid = entryUuid(application, stored);
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);
       const negative = judge(application, stored, entry);
-      // of two entries with one uuid on this node, the desired state has the one that owns the uuid
-      if (entries.has(uuid) && negative && IDENTITY_TAKEN.has(negative.reason)) continue;
+      // What runs here under a uuid of an entry that is or was here is not held for another entry that claims the uuid.
+      if (isIdentityTaken(negative) && isAnothersHere(application, stored, uuid)) continue;
       entries.set(uuid, {
         owner: application.metadata.uid ?? '',
         application: v3Name(application),

@@ -1,8 +1,8 @@
 import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
-import { byAge } from '../application/age.ts';
+import { entryHolder } from '../application/claims.ts';
 import { nodeOf } from '../application/entries.ts';
 import type { Lookups } from '../inputs.ts';
-import { entryUuid, nodeUuid, v3Name } from '../names.ts';
+import { nodeUuid, v3Name } from '../names.ts';
 
 /** What the path of a socket names: a microservice of users or of the system, or a node. */
 export type Named = { microservice: string; isSystem: boolean } | { node: string };
@@ -62,7 +62,7 @@ function findTarget(named: Named, lookups: PlacedLookups): Target {
       : { refused: `there is no node with the uuid ${named.node}` };
   }
   const { microservice: uuid, isSystem } = named;
-  const owner = ownerOf(uuid, lookups);
+  const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
   if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
     return { refused: `there is no microservice with the uuid ${uuid}` };
   const { application, entry } = owner;
@@ -75,18 +75,6 @@ function findTarget(named: Named, lookups: PlacedLookups): Target {
     application,
     microservice: { name: entry.name, state: node.status?.microservices?.find(isIt)?.state },
   };
-}
-
-/** Of several entries with one uuid, the one to which it belongs: the others never get a container (UuidTaken). */
-function ownerOf(uuid: string, lookups: PlacedLookups) {
-  return lookups
-    .applicationsWithEntry(uuid)
-    .flatMap((application) =>
-      (application.spec.microservices ?? [])
-        .filter((entry) => entryUuid(application, entry) === uuid)
-        .map((entry) => ({ application, entry, name: entry.name })),
-    )
-    .sort(byAge)[0];
 }
 
 function connected(node: EdgeNode): Placed {

@@ -1,11 +1,11 @@
 import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, VolumeMount } from '../../api/v3/index.ts';
 import type { VolumeMountView } from '../../wire/volume-mounts.ts';
-import { byAgeOf } from '../application/age.ts';
 import { placedOn } from '../application/entries.ts';
 import { contentOf, sizeOf } from '../core-objects/content.ts';
 import type { KeyedText, Lookups } from '../inputs.ts';
 import { uuidOf, v3Name } from '../names.ts';
+import { byAge } from '../precedence.ts';
 import { volumeMountsOf } from './mapping.ts';
 import { contentName, contentSource, mountVersion, sourceOf, volumeMountVerdict } from './volume-mount.ts';
 
@@ -24,10 +24,10 @@ export interface MountOnNode {
  * to the bound of a node.
  */
 export function mountsOn(node: EdgeNode, lookups: Lookups): readonly MountOnNode[] {
-  const applications = [...lookups.applicationsOn(node)].sort(byAgeOf);
+  const applications = [...lookups.applicationsOn(node)].sort(byAge);
   const entriesOf = placedOn(node, lookups);
   const used = applications.flatMap((application) => entriesOf(application).flatMap(volumeMountsOf));
-  const linked = [...lookups.linkedTo(node)('volumeMounts')].sort(byAgeOf).map(v3Name);
+  const linked = [...lookups.linkedTo(node)('volumeMounts')].sort(byAge).map(v3Name);
   let room = BOUNDS.volumeMountBytes;
   return [...new Set([...used, ...linked])].flatMap((name): readonly MountOnNode[] => {
     const mount = lookups.find('volumeMounts', name);

@@ -5,9 +5,9 @@ import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { conflict, DomainError } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName, v3Name } from '../../domain/names.ts';
+import { holder } from '../../domain/precedence.ts';
 import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
 import { KINDS } from '../../kinds/index.ts';
-import { oldest } from '../../stores/oldest.ts';
 import { checkEntries } from '../check-entries.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
@@ -153,7 +153,7 @@ export const applicationRoutes = [
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, signal }) {
-      if (oldest(deps.applications.find('name', params.name))?.spec.isSystem)
+      if (holder(deps.applications.find('name', params.name))?.spec.isSystem)
         throw new DomainError(
           400,
           'SYSTEM_APPLICATION_DELETE',
@@ -192,9 +192,9 @@ async function list(deps: RestDependencies, system: boolean, signal: AbortSignal
   return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
 
-/** Of two applications with one name the older has it: a path with the name means that one. */
+/** Of two applications with one name one has it: a path with the name means that one. */
 const hasItsName = ({ applications }: RestDependencies, application: Application) =>
-  oldest(applications.find('name', v3Name(application))) === application;
+  holder(applications.find('name', v3Name(application))) === application;
 
 async function get(deps: RestDependencies, name: string, system: boolean, signal: AbortSignal) {
   const application = await applicationByName(deps, name, signal, { system });

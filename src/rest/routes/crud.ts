@@ -17,7 +17,7 @@ import {
 } from '../../kinds/index.ts';
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
-import { oldest } from '../../stores/oldest.ts';
+import { holderIn } from '../../stores/holder.ts';
 import { requireMayChange } from '../access/system.ts';
 import { createNamed, deleteObject, isPresent, requireUnprotected } from '../deletion.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
@@ -284,13 +284,13 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const objects = objectsOf(deps, kind);
     const isWithin = ({ spec }: T) =>
       within === undefined || (spec as Record<string, unknown>)[crud.scope?.field ?? ''] === within;
-    // An object without a key cannot be named yet; of two objects with the same key the older has it.
+    // An object without a key cannot be named yet; of several objects with the same key one has it.
     const keyed = objects.list().flatMap((object) => {
       const value = keyValue(kind, object);
       return isPresent(object) &&
         isWithin(object) &&
         value !== undefined &&
-        oldest(objects.find(rest.key, value)) === object
+        holderIn(kind, objects.find(rest.key, value), rest.key, value) === object
         ? [{ value, object }]
         : [];
     });

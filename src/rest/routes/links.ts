@@ -4,10 +4,10 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import { nodeOf, placedOn } from '../../domain/application/entries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
+import { holder } from '../../domain/precedence.ts';
 import type { KindLinks } from '../../kinds/definition.ts';
 import { KINDS, type Kind, type KindObject, refsTo, type Write } from '../../kinds/index.ts';
 import type { KindCrud } from '../../kinds/rest.ts';
-import { oldest } from '../../stores/oldest.ts';
 import { requireMayChange } from '../access/system.ts';
 import { isPresent } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
@@ -142,7 +142,8 @@ interface LinkCall {
 const namesOf = (node: EdgeNode) => [nodeUuid(node), v3Name(node)];
 
 const findNode = ({ nodes }: RestDependencies, name: string) =>
-  oldest(nodes.find('uuid', name).filter(isPresent)) ?? oldest(nodes.find('name', name).filter(isPresent));
+  holder(nodes.find('uuid', name).filter(isPresent), { uuid: name }) ??
+  holder(nodes.find('name', name).filter(isPresent));
 
 /** Refuses a write that links an object to a node that does not exist or does not fit. */
 export async function requireLinkable<T extends KindObject>(

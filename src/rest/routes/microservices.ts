@@ -5,8 +5,8 @@ import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
 import { entryFromFlat, patchEntry } from '../../domain/microservice/flat.ts';
 import { keepLogSize } from '../../domain/microservice/normal-form.ts';
 import { entryUuid, v3Name } from '../../domain/names.ts';
+import { holder } from '../../domain/precedence.ts';
 import { readMicroserviceUpload } from '../../domain/upload/microservice.ts';
-import { oldest } from '../../stores/oldest.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { listReply } from '../list-reply.ts';
@@ -241,7 +241,7 @@ function removedFrom(deps: RestDependencies, uuid: string): Application | undefi
   const reported = (node: EdgeNode) => node.status?.microservices?.find((one) => one.uuid === uuid)?.application;
   for (const node of deps.nodes.list()) {
     const name = reported(node);
-    if (name) return oldest(deps.applications.find('name', name));
+    if (name) return holder(deps.applications.find('name', name));
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
+import { holder } from '../../domain/precedence.ts';
 import {
   connectionsOf,
   DEPLOYMENT_TARGETS,
@@ -13,7 +14,6 @@ import {
   topologySummary,
 } from '../../domain/topology.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
-import { oldest } from '../../stores/oldest.ts';
 import { isPresent } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { notFound } from '../errors.ts';
@@ -150,7 +150,7 @@ function networkRoutes(network: Network): AnyRoute[] {
       errors: [404],
       handler({ deps, params }) {
         const { node } = member(deps, network, params.id);
-        const edgeNode = oldest(deps.nodes.find('uuid', node.nodeUuid));
+        const edgeNode = holder(deps.nodes.find('uuid', node.nodeUuid), { uuid: node.nodeUuid });
         return { ...node, ...(edgeNode && topologyDetails(network, edgeNode)) };
       },
     }),

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../../api/bounds.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../inputs.ts';
 import { entryUuid, v3Name } from '../../names.ts';
-import { byAge } from '../age.ts';
+import { byPrecedence, compareTexts, isOfSystem } from '../../precedence.ts';
 import { placedOn } from '../entries.ts';
 import { waitsFor } from '../moves.ts';
 import type { VerdictInput } from './rule.ts';
@@ -75,8 +75,8 @@ export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | unde
 }
 
 /**
- * The microservices beyond the bound of the list that an agent reads. Those that the node reports stay; of the others,
- * those of older applications come first.
+ * The microservices beyond the bound of the list that an agent reads: those of the system come first, then those that the node
+ * reports, then those of older applications.
  */
 export function crowdOn(
   node: EdgeNode,
@@ -91,10 +91,11 @@ export function crowdOn(
     .flatMap((application) =>
       entriesOf(application).map((entry) => {
         const uuid = entryUuid(application, entry);
-        return { application, name: entry.name, uuid, reported: reported.has(uuid) };
+        const claim = { isSystem: isOfSystem(application), has: Number(reported.has(uuid)), of: application };
+        return { ...claim, name: entry.name, uuid };
       }),
     )
-    .sort((a, b) => Number(b.reported) - Number(a.reported) || byAge(a, b))
+    .sort((a, b) => byPrecedence(a, b) || compareTexts(a.name, b.name))
     .map(({ uuid }) => uuid);
   const first = new Set(all.slice(0, BOUNDS.report));
   return new Set(all.slice(BOUNDS.report).filter((uuid) => !first.has(uuid)));
