@@ -33,6 +33,7 @@ import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createWriteBudgets } from './rest/budgets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
+import { LIMITS } from './rest/limits.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
@@ -136,8 +137,11 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
     ? undefined
-    : createSharedPlaces({ leadership, replicas: runningReplicas(config, client), clock: systemClock, log });
-  const places = sharedPlaces ?? createPlaces();
+    : createSharedPlaces({
+        ...{ leadership, replicas: runningReplicas(config, client), clock: systemClock, log },
+        mostOfUser: config.ofUser.sessions,
+      });
+  const places = sharedPlaces ?? createPlaces(config.ofUser.sessions);
   const agents = building.use(
     createAgents({
       client,
@@ -221,7 +225,8 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const sockets = building.use(
     openSockets({
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
-      mostUsers: config.mostSockets,
+      mostSockets: config.mostSockets,
+      mostOfUser: config.ofUser.sockets,
       isAlone: () => sharedPlaces?.isAlone ?? true,
       ...{ ...auditing, events: building.use(createEventRecorder(recorder)) },
     }),
@@ -272,7 +277,8 @@ function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
   };
 }
 
-interface SocketsOptions extends Pick<UpgradesOptions, 'mostUsers' | 'lookups' | 'addressOf' | 'audit' | 'events'> {
+interface SocketsOptions
+  extends Pick<UpgradesOptions, 'mostSockets' | 'mostOfUser' | 'lookups' | 'addressOf' | 'audit' | 'events'> {
   config: Pick<Config, 'relay' | 'identity'>;
   places: Places;
   isAlone(): boolean;
@@ -379,10 +385,19 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
   };
 }
 
+/** Connections that one user has beside the sockets of sessions. */
+const SPARE_CONNECTIONS = 64;
+
 function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
   const { tls, trustProxy } = config.server;
   return createRestServer({
     deps,
+    limits: {
+      connections: {
+        ...LIMITS.connections,
+        caller: Math.max(LIMITS.connections.caller, config.ofUser.sockets + SPARE_CONNECTIONS),
+      },
+    },
     trustProxy,
     recordsAddresses: config.audit.recordsAddresses,
     log,

@@ -43,6 +43,12 @@ describe('the place of releases', () => {
   });
 });
 
+it('one user has 32 sockets at a replica and 10 sessions on a node, or as many as the environment says', () => {
+  expect(readConfig({}).ofUser).toEqual({ sockets: 32, sessions: 10 });
+  const env = { SKERRY_SOCKETS_OF_USER: '300', SKERRY_SESSIONS_OF_USER: '100' };
+  expect(readConfig(env).ofUser).toEqual({ sockets: 300, sessions: 100 });
+});
+
 it('sockets that users can have open at a replica are 500, or as many as the environment says', () => {
   expect(readConfig({}).mostSockets).toBe(500);
   expect(readConfig({ WS_REPLICA_MAX_CONCURRENT_WS: '5000' }).mostSockets).toBe(5_000);

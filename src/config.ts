@@ -13,6 +13,7 @@ import {
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './domain/budget.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
+import { SESSIONS_PER_USER } from './wire/sessions.ts';
 
 /**
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
@@ -136,6 +137,20 @@ const environment = z.object({
   SKERRY_BUDGET_USER_PERCENT: amount(DEFAULT_BUDGETS.userPercent, 100).describe(
     'Percent of each of these budgets that one user of REST may use.',
   ),
+  SKERRY_SOCKETS_OF_USER: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(50_000)
+    .default(32)
+    .describe('Sockets of exec and log sessions that one user can have open at this replica.'),
+  SKERRY_SESSIONS_OF_USER: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(SESSIONS_PER_USER)
+    .describe('Exec and log sessions that one user can have at once on one node.'),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
@@ -201,6 +216,8 @@ export interface Config {
   mostSockets: number;
   /** what users may store */
   budgets: BudgetSettings;
+  /** bounds of one user: sockets that are open at this replica, and sessions on one node */
+  ofUser: { sockets: number; sessions: number };
   audit: { isEnabled: boolean; recordsAddresses: boolean };
   logLevel: string;
   tokenAudience?: string;
@@ -255,6 +272,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       count: e.SKERRY_BUDGET_COUNT,
       userPercent: e.SKERRY_BUDGET_USER_PERCENT,
     },
+    ofUser: { sockets: e.SKERRY_SOCKETS_OF_USER, sessions: e.SKERRY_SESSIONS_OF_USER },
     audit: { isEnabled: e.EVENT_AUDIT_ENABLED, recordsAddresses: e.EVENT_CAPTURE_IP_ADDRESS },
     logLevel: e.LOG_LEVEL,
     ...(env.SKERRY_TOKEN_AUDIENCE !== '' && { tokenAudience: e.SKERRY_TOKEN_AUDIENCE }),

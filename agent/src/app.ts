@@ -306,6 +306,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     client: () => membership.client,
     policy: () => policyContext.policy,
     containerOf: (uuid) => latestOf(supervisor.containers, uuid),
+    isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
   });
   const provisioning = new Provisioning({
     ...{ config, log, machine, identity, responses, membership, actions },

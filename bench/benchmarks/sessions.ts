@@ -68,8 +68,13 @@ export const sessions: Benchmark = {
   },
 };
 
-/** Each socket comes from an address of its own, and one replica takes all of them. */
-const SETTINGS = { TRUST_PROXY: 'true', WS_REPLICA_MAX_CONCURRENT_WS: '10000' };
+/** One user opens all sockets, each from an address of its own, and one replica takes all of them. */
+const SETTINGS = {
+  TRUST_PROXY: 'true',
+  WS_REPLICA_MAX_CONCURRENT_WS: '10000',
+  SKERRY_SOCKETS_OF_USER: '10000',
+  SKERRY_SESSIONS_OF_USER: '1000',
+};
 const FAR = { delayMs: 300, bytesPerSecond: 125_000_000 };
 /** ms; five round trips */
 const FAR_PAUSE = 3_000;

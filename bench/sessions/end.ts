@@ -76,7 +76,7 @@ export async function openEnd(url: string, path: string, headers: Record<string,
   return end;
 }
 
-/** The headers of a user, at one of many addresses, since what one address may open is bounded. */
+/** The headers of a user, at one of many addresses, as users are. */
 export const userHeaders = (token: string, i: number) => ({
   authorization: `Bearer ${token}`,
   'x-forwarded-for': addressOf(i),

@@ -5,6 +5,8 @@ import { HEADERS } from '../api/names.ts';
 import type { AuditEvent } from '../domain/audit.ts';
 import { type Clock, type Log, silentLog, systemClock } from '../kube/mod.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
+import { ROLE_NAMES } from '../rest/access/roles.ts';
+import { createTokenTable } from '../rest/access/rules.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
 
@@ -24,6 +26,12 @@ const TIMES = { settle: 400, unconfirmed: 5_000, silent: 4_000, hold: 300 };
 
 const WEB = '11111111-1111-4111-8111-111111111111';
 const ROUTER = '22222222-2222-4222-8222-222222222222';
+
+/** By token: each role is a user, and there are 60 more admins, `admin-0` to `admin-59`. */
+const USERS = Object.fromEntries([
+  ...ROLE_NAMES.map((role) => [role, { name: role, groups: [] }] as const),
+  ...Array.from({ length: 60 }, (_, i) => [`admin-${i}`, { name: `admin-${i}`, groups: ['admin'] }] as const),
+]);
 
 /** Of the i-th of many microservices. */
 const uuidOf = (i: number) => `33333333-3333-4333-8333-${String(i).padStart(12, '0')}`;
@@ -116,7 +124,7 @@ async function startOne(
         void logged.push(JSON.stringify(parts)),
   }) as Log;
   const { node, key, applications } = objects;
-  const rest = createRestServer({ deps: createMemoryDependencies(), log });
+  const rest = createRestServer({ deps: createMemoryDependencies({ authenticator: createTokenTable(USERS) }), log });
   const leadership = { isLeading: isAlone, leaderAddress: undefined as string | undefined };
   const shared = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log, times: TIMES });
   const places = shared ?? createPlaces();

@@ -1,6 +1,6 @@
 import { type ListedSession, type SessionLists, sessionLists } from '../domain/session/list.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
-import { SESSIONS_PER_TARGET } from '../wire/sessions.ts';
+import { SESSIONS_PER_TARGET, SESSIONS_PER_USER } from '../wire/sessions.ts';
 
 /** A session, or the place of one that has not begun, and the replica that has it: the one with the socket of its user. */
 export interface Placed extends Omit<ListedSession, 'phase'> {
@@ -27,17 +27,21 @@ export interface Directory {
 
 const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 
-export function createDirectory(): Directory {
+/** `mostOfUser`: sessions of one user on one node. */
+export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
   const all = new Map<string, Placed>();
   const byNode = new Map<string, Map<string, Placed>>();
-  const perTarget = new Map<string, number>();
+  /** sessions by target, and by user and node */
+  const counts = new Map<string, number>();
   const listeners = new Set<(node: string, isDue: boolean) => void>();
 
   function count(target: SessionTarget, by: 1 | -1) {
-    const key = quotaKey(target);
-    const left = (perTarget.get(key) ?? 0) + by;
-    if (left > 0) perTarget.set(key, left);
-    else perTarget.delete(key);
+    for (const key of [quotaKey(target), userKey(target)]) {
+      if (key === undefined) continue;
+      const left = (counts.get(key) ?? 0) + by;
+      if (left > 0) counts.set(key, left);
+      else counts.delete(key);
+    }
   }
 
   function tell(node: string, isDue: boolean) {
@@ -57,7 +61,9 @@ export function createDirectory(): Directory {
       );
     },
     refusal(target) {
-      const open = perTarget.get(quotaKey(target)) ?? 0;
+      const own = counts.get(userKey(target) ?? '') ?? 0;
+      if (own >= mostOfUser) return `you have ${own} sessions on this node, which is the limit: end one of them first`;
+      const open = counts.get(quotaKey(target)) ?? 0;
       if (open < SESSIONS_PER_TARGET) return undefined;
       const what = target.microservice === undefined ? 'node' : 'microservice';
       return `this ${what} has ${open} ${target.kind} sessions, which is the limit`;
@@ -97,4 +103,5 @@ const listedAttempt = (placed: Placed | undefined) =>
 const isSame = (a: Placed, b: Placed) =>
   a.owner === b.owner && a.address === b.address && a.phase === b.phase && a.attempt === b.attempt;
 
+const userKey = ({ user, node }: SessionTarget) => (user === undefined ? undefined : `user ${user} ${node}`);
 const quotaKey = ({ kind, microservice, node }: SessionTarget) => `${kind} ${microservice ?? `node ${node}`}`;

@@ -27,8 +27,8 @@ export interface Places {
 }
 
 /** The places of one replica alone. */
-export function createPlaces(): Places {
-  const directory = createDirectory();
+export function createPlaces(mostOfUser?: number): Places {
+  const directory = createDirectory(mostOfUser);
   const here = { owner: '', address: '' };
   return {
     async take(target) {

@@ -39,6 +39,8 @@ export interface SharedPlacesOptions {
   leadership: { readonly isLeading: boolean; readonly leaderAddress: string | undefined };
   /** The replicas that run, this one included, so that a leader waits for no other; without it, it waits its whole time. */
   replicas?: { self: string; active(signal: AbortSignal): Promise<readonly string[]> };
+  /** sessions of one user on one node; SESSIONS_PER_USER when absent */
+  mostOfUser?: number;
   clock: Clock;
   log: Log;
   random?: () => number;
@@ -76,7 +78,7 @@ const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 1_000, jitter: 0.5 };
 export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   const { leadership, clock, log, random = Math.random, times = PLACE_TIMES } = options;
   const owner = `${options.replicas?.self ?? ''}/${randomUUID()}`;
-  const directory = createDirectory();
+  const directory = createDirectory(options.mostOfUser);
   const leader = createLeaderPlaces({ directory, owner, clock, times });
   let channel: LeaderChannel | undefined;
   let wasLeading = false;

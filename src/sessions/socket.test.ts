@@ -5,7 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { createVirtualClock } from '../kube/_util.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
-import { createSocket, createSocketServer } from './socket.ts';
+import { createSocket, createSocketServer, refuse } from './socket.ts';
 
 /** Both ends of a real connection; the clock of the server's end is in the hand of the test. */
 async function connect(options: { autoPong?: boolean } = {}) {
@@ -132,6 +132,17 @@ test('a client that has stopped reading, and says that it lives, gets what the s
   client.resume();
   expect((await closed)[0]).toBe(1000);
   expect(read).toBe(1_024 * 1_024);
+});
+
+test('a client that never had a session is disconnected after 5 s, however many pongs it sends', async () => {
+  const { clock, client, ws, socket, until } = await connect();
+  client.pause();
+  refuse(socket, Buffer.from('why'), 'refused');
+  const pong = once(ws, 'pong', { signal: AbortSignal.timeout(20_000) });
+  client.pong();
+  await pong;
+  await clock.advance(SESSION_TIMES.close, { timers: 1 });
+  await until('closed');
 });
 
 test('a long reason is cut to what a close frame has room for, between two characters', async () => {

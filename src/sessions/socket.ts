@@ -14,6 +14,15 @@ export interface Socket {
   listen(listener: SocketListener): void;
 }
 
+/** The end of a client that may be told that it gets no session. */
+export interface ClientSocket extends Socket {
+  /**
+   * Closes a socket that never had a session: its client is disconnected when it has not answered in time, whatever it sends
+   * meanwhile, since what it has to take is one short message.
+   */
+  dismiss(code: number, reason: string): void;
+}
+
 export interface SocketListener {
   message(data: Buffer, isBinary: boolean): void;
   /** more bytes wait to be sent than the bound allows; `drained` follows */
@@ -46,7 +55,7 @@ export function createSocketServer(): WebSocketServer {
 export function createSocket(
   ws: WebSocket,
   { clock, fullBytes, answerMs = SESSION_TIMES.close }: SocketOptions,
-): Socket {
+): ClientSocket {
   let listener: SocketListener | undefined;
   let isFull = false;
   let isAlive = true;
@@ -108,6 +117,14 @@ export function createSocket(
     cancelClose();
   });
 
+  function beginClose(code: number, reason: string) {
+    // A socket that is not read would never get the answer.
+    ws.resume();
+    ws.close(code, shortened(reason));
+    // After a close frame no ping is sent, so that none is answered.
+    cancelPing();
+  }
+
   return {
     send(message) {
       if (ws.readyState !== ws.OPEN) return;
@@ -118,12 +135,14 @@ export function createSocket(
     },
     close(code, reason) {
       if (isOver) return;
-      // A socket that is not read would never get the answer.
-      ws.resume();
-      ws.close(code, shortened(reason));
-      // After a close frame no ping is sent, so that none is answered.
-      cancelPing();
+      beginClose(code, reason);
       terminateLater(clock.now() + SESSION_TIMES.linger);
+    },
+    dismiss(code, reason) {
+      if (isOver) return;
+      beginClose(code, reason);
+      cancelClose();
+      cancelClose = clock.after(answerMs, () => ws.terminate());
     },
     pause: () => ws.pause(),
     resume: () => ws.resume(),
@@ -142,7 +161,7 @@ function shortened(reason: string): string {
 }
 
 /** Closes a socket that has no session, once its client has the reason as a whole. */
-export function refuse(socket: Pick<Socket, 'send' | 'close'>, message: Uint8Array, reason: string): void {
+export function refuse(socket: Pick<ClientSocket, 'send' | 'dismiss'>, message: Uint8Array, reason: string): void {
   socket.send(message);
-  socket.close(CLOSE_CODES.refused, reason);
+  socket.dismiss(CLOSE_CODES.refused, reason);
 }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
@@ -16,7 +16,28 @@ beforeAll(async () => {
 
 const exec = () => `/microservices/exec/${stack.web}`;
 const execOfAgent = (id: string) => `/exec/microservice/${stack.web}/${id}`;
+const asUser = (i: number) => ({ authorization: `Bearer admin-${i}` });
 const idOf = (frame: { sessionId?: string }) => frame.sessionId ?? '';
+
+/** A socket whose client reads nothing, once it is open. */
+async function openSilent(url: string, path: string, headers: Record<string, string>): Promise<Socket> {
+  const { hostname, port, pathname } = new URL(url);
+  const socket = connect(Number(port), hostname).on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  const lines = [
+    `GET ${pathname}${path} HTTP/1.1`,
+    ...[`Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+    ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', ...Object.entries(headers).map((one) => one.join(': '))],
+  ];
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`);
+  const [answer] = await once(socket, 'data');
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 101 /);
+  socket.pause();
+  return socket;
+}
+
+const connections = ({ rest }: typeof stack) =>
+  new Promise<number>((resolve) => rest.http.getConnections((_, count) => resolve(count)));
 
 test('audit log and events have who opened what, and how it ended, and nothing that was typed', async () => {
   stack.events.length = 0;
@@ -351,18 +372,87 @@ describe('who is gone without a word, and answers no ping, is given up at the se
   });
 });
 
-test('100 upgrades of one address at once: 60 are looked at, the others get 429 and when to come back', async () => {
-  const all = await Promise.all(
-    Array.from({ length: 100 }, () => stack.connect('/microservices/exec/x', { 'x-address': '192.0.2.1' })),
-  );
-  const statuses = all.map((one) => ('status' in one ? one.status : 0));
-  const count = (status: number) => statuses.filter((one) => one === status).length;
-  // A second of the test adds one more.
-  expect(count(401)).toBeGreaterThanOrEqual(60);
-  expect(count(429)).toBeGreaterThan(20);
-  expect(count(401) + count(429)).toBe(100);
-  const other = await stack.connect(exec(), { authorization: 'Bearer admin', 'x-address': '192.0.2.2' });
-  socketOf(other).ws.close();
+describe('budgets of sockets', () => {
+  test('a user opens sockets from an address of which a hundred upgrades have just failed', async () => {
+    const address = { 'x-address': '192.0.2.1' };
+    const path = '/microservices/exec/x';
+    const failed = await Promise.all(
+      Array.from({ length: 120 }, (_, i) =>
+        i < 100 ? stack.connect(path, address) : stack.connect(`/agent${execOfAgent('x')}`, address),
+      ),
+    );
+    expect(new Set(failed.map((one) => ('status' in one ? one.status : 0)))).toEqual(new Set([401]));
+    const user = socketOf(await stack.connect(exec(), { authorization: 'Bearer admin', ...address }));
+    await user.until('ACTIVATION');
+    const agent = { authorization: `Bearer ${stack.token()}`, ...address };
+    const path2 = `/agent${execOfAgent(idOf(await user.until('ACTIVATION')))}`;
+    await socketOf(await stack.connect(path2, agent)).until('ACTIVATION');
+    user.ws.close();
+    await user.closed;
+  });
+
+  test('a user has 32 sockets at a replica and 64 upgrades in a minute; others open theirs', async () => {
+    // The clock stands still, so that no time gives an upgrade back.
+    await using other = await startStack({ microservices: 100, clock: createVirtualClock() });
+    const wrong = '/microservices/exec/99999999-9999-4999-8999-999999999999';
+    const open = await Promise.all(Array.from({ length: 32 }, () => openSilent(other.url, wrong, asUser(0))));
+    expect(await other.connect(wrong, asUser(0))).toMatchObject({
+      status: 429,
+      headers: { 'retry-after': '10' },
+      body: {
+        code: 'TOO_MANY_REQUESTS',
+        message: 'you have 32 open sockets at this replica, which is the limit: close one first',
+      },
+    });
+    for (const one of open) one.destroy();
+    await expect.poll(() => connections(other)).toBe(0);
+    for (let i = 0; i < 31; i++) socketOf(await other.connect(wrong, asUser(0))).ws.terminate();
+    expect(await other.connect(wrong, asUser(0))).toMatchObject({
+      status: 429,
+      body: { message: 'you open too many sockets: wait before the next one' },
+    });
+    socketOf(await other.connect(wrong, asUser(1))).ws.close();
+    expect(other.measured.filter((one) => one === 'socketRefused user 429')).toHaveLength(2);
+  });
+
+  test('a user has ten sessions on a node, and then 1008 says so; others have theirs', async () => {
+    await using other = await startStack({ microservices: 20 });
+    const logs = (i: number) => `/microservices/${other.uuidOf(i)}/logs`;
+    const ten = await Promise.all(Array.from({ length: 10 }, (_, i) => other.user(logs(i), 'developer')));
+    await Promise.all(ten.map((one) => one.until('LOG_START')));
+    expect(await (await other.user(logs(11), 'developer')).closed).toEqual({
+      code: 1008,
+      reason: 'you have 10 sessions on this node, which is the limit: end one of them first',
+    });
+    await (await other.user(logs(11), 'sre')).until('LOG_START');
+    ten[0]?.ws.close();
+    await ten[0]?.closed;
+    await expect.poll(() => other.places.lists(other.nodeUuid).logs).toHaveLength(10);
+    await (await other.user(logs(11), 'developer')).until('LOG_START');
+  });
+
+  test('the sessions of a user on a node count together at all replicas', async () => {
+    await using other = await startStack({ replicas: 2, microservices: 20 });
+    const logs = (i: number) => `/microservices/${other.uuidOf(i)}/logs`;
+    for (let i = 0; i < 10; i++) await (await other.user(logs(i), 'developer', i % 2)).until('LOG_START');
+    for (const at of [0, 1]) expect((await (await other.user(logs(11), 'developer', at)).closed).code).toBe(1008);
+  });
+
+  test('the agent of a node has 200 sockets; others of its address open theirs', async () => {
+    await using other = await startStack({ clock: createVirtualClock() });
+    const path = `/exec/microservice/${other.web}/none`;
+    const open: Socket[] = [];
+    for (let i = 0; i < 200; i++)
+      open.push(await openSilent(other.url, `/agent${path}`, { authorization: `Bearer ${other.token()}` }));
+    expect(await other.connect(`/agent${path}`, { authorization: `Bearer ${other.token()}` })).toMatchObject({
+      status: 429,
+      body: { message: 'this node has 200 open sockets, which is the limit: close those that are over' },
+    });
+    await (await other.user(`/microservices/exec/${other.web}`)).until('ACTIVATION');
+    for (const one of open) one.destroy();
+    await expect.poll(() => connections(other)).toBe(1);
+    await (await other.agent(path)).closed;
+  });
 });
 
 test('500 users who read nothing take the places of sockets and nothing else, and give them back', async () => {
@@ -374,7 +464,7 @@ test('500 users who read nothing take the places of sockets and nothing else, an
     const lines = [
       `GET /api/v3/microservices/exec/${full.uuidOf(i % 100)} HTTP/1.1`,
       ...[`Host: ${hostname}`, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
-      ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Authorization: Bearer admin', `X-Address: ${i % 10}`],
+      ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', `Authorization: Bearer admin-${i % 50}`],
     ];
     socket.on('error', () => {});
     socket.write(`${lines.join('\r\n')}\r\n\r\n`);
@@ -440,9 +530,8 @@ test('a replica that shuts down cuts what waits for users who read nothing after
   const done = vi.fn();
   const drained = stack.rest.drain(60_000).then(done);
   await agent.until('CLOSE the controller shuts down');
-  const connections = () => new Promise<number>((resolve) => stack.rest.http.getConnections((_, n) => resolve(n)));
   await clock.advance(2 * SESSION_TIMES.close - 1, { timers: 0 });
-  await expect.poll(connections).toBe(1);
+  await expect.poll(() => connections(stack)).toBe(1);
   expect(done).not.toHaveBeenCalled();
   await clock.advance(1, { timers: 1 });
   await drained;

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { DomainError } from '../domain/errors.ts';
@@ -21,10 +22,12 @@ import { createSocket, createSocketServer, refuse } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
 const SOCKET_LIMITS = {
-  /** open sockets of users of one address */
-  address: 100,
-  /** upgrades of one address in a minute: of users, and of agents, of which many can be behind one address */
-  upgradesPerMinute: { user: 60, agent: 600 },
+  /** open sockets of all users, of one user, and of the agent of one node */
+  all: 500,
+  user: 32,
+  node: 200,
+  /** upgrades of one user in a minute, for each socket that the user may have open */
+  upgradesPerSocket: 2,
   /** until the caller is known */
   admitMs: 10_000,
   /** bytes that may wait for a client: for a log, whose lines are left out then, and for a terminal, whose program waits */
@@ -32,8 +35,9 @@ const SOCKET_LIMITS = {
 } as const;
 
 export interface UpgradesOptions extends RecordsOptions {
-  /** sockets of users that are open at once */
-  mostUsers?: number;
+  /** sockets that are open at once: of all users, and of one */
+  mostSockets?: number;
+  mostOfUser?: number;
   sessions: Sessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
@@ -67,9 +71,10 @@ export interface Upgrades extends Disposable {
 }
 
 const GROUND_MS = 10_000;
+/** after which a user or node that has too many sockets may try again */
+const RETRY_SECONDS = 10;
 /** for close frames and their answers, once the replica is to end */
 const DRAIN_MS = 2 * SESSION_TIMES.close;
-const MOST_USERS = 500;
 
 type AgentPath = SocketPath & { by: 'agent' };
 
@@ -82,38 +87,42 @@ type Place = { refused: string } | { id: string; target: SessionTarget };
  */
 export function createUpgrades(options: UpgradesOptions): Upgrades {
   const { sessions, places, relay, lookups, clock, log } = options;
-  const { groundMs = GROUND_MS, mostUsers = MOST_USERS, metrics = {} } = options;
+  const { groundMs = GROUND_MS, metrics = {} } = options;
+  const { mostSockets = SOCKET_LIMITS.all, mostOfUser = SOCKET_LIMITS.user } = options;
   const records = createRecords(options);
-  const limit = (by: 'user' | 'agent') =>
-    createRateLimit({
-      clock,
-      perSecond: SOCKET_LIMITS.upgradesPerMinute[by] / 60,
-      burst: SOCKET_LIMITS.upgradesPerMinute[by],
-      refuse: (seconds) => tooMany('too many sockets are opened from this address', seconds),
-    });
-  const rates = { user: limit('user'), agent: limit('agent') };
+  const upgradesOfUser = createRateLimit({
+    clock,
+    perSecond: (mostOfUser * SOCKET_LIMITS.upgradesPerSocket) / 60,
+    burst: mostOfUser * SOCKET_LIMITS.upgradesPerSocket,
+    refuse: (seconds) => tooMany('you open too many sockets: wait before the next one', seconds),
+  });
   const server = createSocketServer();
-  /** open sockets of users, those that are being opened included, by address */
+  /** open sockets, by `user <name>` and `node <uuid>` */
   const open = new Map<string, number>();
   const connections = new Set<Duplex>();
-  let users = 0;
+  let ofUsers = 0;
   let isDraining = false;
 
-  function take(address: string): () => void {
-    const ofAddress = open.get(address) ?? 0;
-    if (ofAddress >= SOCKET_LIMITS.address) throw tooMany('too many sockets of this address are open', 60);
-    if (users >= mostUsers) throw unavailable('too many sockets are open at this replica');
-    users++;
-    open.set(address, ofAddress + 1);
-    let isTaken = true;
-    return () => {
-      if (!isTaken) return;
-      isTaken = false;
-      users--;
-      const left = (open.get(address) ?? 1) - 1;
-      if (left > 0) open.set(address, left);
-      else open.delete(address);
-    };
+  /** Counts a socket until it is closed; `most` sockets of one owner are open at once. */
+  function count(owner: string, socket: Duplex, most: number, refusal: string): void {
+    const own = open.get(owner) ?? 0;
+    if (own >= most) throw tooMany(refusal, RETRY_SECONDS);
+    open.set(owner, own + 1);
+    socket.once('close', () => {
+      const left = (open.get(owner) ?? 1) - 1;
+      if (left > 0) open.set(owner, left);
+      else open.delete(owner);
+    });
+  }
+
+  /** A user who is known has a socket: what an address may open is not bounded, since many users can share it. */
+  function countUser(name: string, socket: Duplex): void {
+    upgradesOfUser.take(name);
+    if (ofUsers >= mostSockets) throw unavailable('too many sockets are open at this replica');
+    const refusal = `you have ${mostOfUser} open sockets at this replica, which is the limit: close one first`;
+    count(`user ${name}`, socket, mostOfUser, refusal);
+    ofUsers++;
+    socket.once('close', () => ofUsers--);
   }
 
   /** Ends the handshake; a client that is gone, or whose handshake is wrong, gets no socket. */
@@ -132,9 +141,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
 
   async function ofUser(path: UserPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const requester: Requester = { name: '', address: options.addressOf(request) };
-    rates.user.take(requester.address);
     const query = queryOf(request);
-    socket.once('close', take(requester.address));
     const token = query.get('token');
     try {
       await options.admitUser({
@@ -145,7 +152,10 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
         signal: AbortSignal.timeout(SOCKET_LIMITS.admitMs),
         identified: ({ name }) => Object.assign(requester, { name }),
       });
-      const target = targetOf(path, query, lookups);
+      // A socket that is closed by now would never give its count back.
+      if (socket.destroyed) return;
+      countUser(requester.name, socket);
+      const target = targetOf(path, requester.name, query, lookups);
       const place = 'refused' in target ? target : { target, ...(await places.take(target)) };
       // A client that is gone before it has its socket has no session that gives the place back.
       if ('id' in place) {
@@ -193,15 +203,17 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   }
 
   async function ofAgent(path: AgentPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    rates.agent.take(options.addressOf(request));
     const { uuid: node, onRevoked } = await options.admitAgent(request);
+    if (socket.destroyed) return;
+    const refusal = `this node has ${SOCKET_LIMITS.node} open sockets, which is the limit: close those that are over`;
+    count(`node ${node}`, socket, SOCKET_LIMITS.node, refusal);
     const { id, kind, microservice } = path;
     upgrade(request, socket, head, (ws) => {
       const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
       const isOther = path.node !== undefined && path.node !== node;
       const refuseAgent = (code: CloseCode, reason: string) => {
         metrics.socketRefused?.('agent', code);
-        agent.close(code, reason);
+        agent.dismiss(code, reason);
       };
       if (isOther) return refuseAgent(CLOSE_CODES.refused, 'the path names another node than the token');
       ws.once(
@@ -258,6 +270,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
 /** What a session is to be about, or the words for a user whose request cannot be fulfilled. */
 function targetOf(
   { kind, named }: UserPath,
+  userName: string,
   query: URLSearchParams,
   lookups: UpgradesOptions['lookups'],
 ): SessionTarget | { refused: string } {
@@ -265,17 +278,21 @@ function targetOf(
     const placed = placeSession(named, lookups);
     if ('refused' in placed) return placed;
     const { node } = placed;
+    const user = digestOf(userName);
     if (kind === 'log') {
       const tail = readTail(query);
-      return { kind, node, tail, ...('microservice' in named && { microservice: named.microservice }) };
+      return { kind, node, user, tail, ...('microservice' in named && { microservice: named.microservice }) };
     }
     const microservice = 'microservice' in named ? named.microservice : '';
-    return { kind, node, microservice, ...readExec(query) };
+    return { kind, node, user, microservice, ...readExec(query) };
   } catch (error) {
     if (error instanceof DomainError) return { refused: error.message };
     throw error;
   }
 }
+
+/** A name has no bound, and other replicas need it for counting only. */
+const digestOf = (name: string) => createHash('sha256').update(name).digest('base64url').slice(0, 22);
 
 function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
   const mark = url.indexOf('?');

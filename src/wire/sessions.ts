@@ -28,6 +28,9 @@ export const CLOSE_REASON_BYTES = 123;
 /** How many sessions of one kind a microservice, or a node for its own logs, can have at once. */
 export const SESSIONS_PER_TARGET = 5;
 
+/** How many sessions of both kinds a user can have at once on one node. */
+export const SESSIONS_PER_USER = 10;
+
 /** Times of sessions, in ms. */
 export const SESSION_TIMES = {
   /** until the agent has connected */

@@ -45,6 +45,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
     }),
     policy: () => policy.value,
     containerOf: container,
+    isSystem: () => false,
     ...deps,
   });
   const subscription = stack.places.subscribe(() => sessions.changed());

@@ -1,10 +1,24 @@
 import { expect, test } from 'vitest';
-import { decide, type Listed, listedExec, listedLog, type Present, SESSION_LIMIT } from './decide.ts';
+import {
+  decide,
+  KEPT_SESSIONS,
+  type Listed,
+  limitRefusal,
+  listedExec,
+  listedLog,
+  type Present,
+  SESSION_LIMIT,
+} from './decide.ts';
 
-const OPEN = { askedAt: 1_000, policy: { exec: true, logs: true }, others: 0 };
+const OPEN = {
+  askedAt: 1_000,
+  policy: { exec: true, logs: true },
+  others: 0,
+  isSystem: (uuid: string) => uuid === 'system',
+};
 
-const exec = (id: string, agentConnected = false): Listed =>
-  listedExec({ sessionId: id, microserviceUuid: 'm', status: 'PENDING', agentConnected });
+const exec = (id: string, agentConnected = false, microserviceUuid = 'm'): Listed =>
+  listedExec({ sessionId: id, microserviceUuid, status: 'PENDING', agentConnected });
 const tailConfig = { lines: 10, follow: true };
 const logs = (id: string): Listed =>
   listedLog({
@@ -54,13 +68,21 @@ test('the policy refuses sessions of one kind, and ends those that it no longer 
 });
 
 test('sessions beyond the limit are refused', () => {
-  const many = Array.from({ length: SESSION_LIMIT + 1 }, (_, i) => exec(`s${i}`));
+  const many = Array.from({ length: SESSION_LIMIT + 1 }, (_, i) => exec(`s${i}`, false, 'system'));
   const refused = decide(many, [], OPEN).begin.filter(({ refusal }) => refusal);
   expect(refused).toEqual([
     { session: many.at(-1), refusal: `the node has ${SESSION_LIMIT} sessions, which is the limit` },
   ]);
   const besides = decide(many.slice(0, 2), [], { ...OPEN, others: SESSION_LIMIT - 1 }).begin;
   expect(besides.map(({ refusal }) => refusal !== undefined)).toEqual([false, true]);
+});
+
+test('the last five sessions are for microservices of the system and users on the machine', () => {
+  const beside = { ...OPEN, others: SESSION_LIMIT - KEPT_SESSIONS };
+  const asked = [exec('a'), logs('b'), exec('c', false, 'system')];
+  const refusal = 'the node has 45 sessions, and keeps the last 5 for the system and the machine: end others first';
+  expect(decide(asked, [], beside).begin.map((one) => one.refusal)).toEqual([refusal, refusal, undefined]);
+  expect(limitRefusal(SESSION_LIMIT - 1, true)).toBeUndefined();
 });
 
 test('the paths of sockets name the microservice or the node', () => {

@@ -29,19 +29,35 @@ export interface Decision {
 
 /** Sessions at once, of both kinds. */
 export const SESSION_LIMIT = 50;
+/** Of these, kept for microservices of the system and for users on the machine. */
+export const KEPT_SESSIONS = 5;
 
 /** Why no further session begins beside so many. */
-export const limitRefusal = (count: number): string | undefined =>
-  count >= SESSION_LIMIT ? `the node has ${count} sessions, which is the limit` : undefined;
+export function limitRefusal(count: number, isKept: boolean): string | undefined {
+  if (count >= SESSION_LIMIT) return `the node has ${count} sessions, which is the limit`;
+  if (isKept || count < SESSION_LIMIT - KEPT_SESSIONS) return undefined;
+  return `the node has ${count} sessions, and keeps the last ${KEPT_SESSIONS} for the system and the machine: end others first`;
+}
 
 /**
  * Which sessions begin, connect again and end, by the list that was asked for at a time: what has happened here since then
- * is not in it. `others`: sessions that no controller lists, which count against the limit.
+ * is not in it. `others`: sessions that no controller lists, which count against the limit. `isSystem`: whether a microservice
+ * belongs to the system.
  */
 export function decide(
   listed: readonly Listed[],
   present: readonly Present[],
-  { askedAt, policy, others }: { askedAt: number; policy: Pick<Policy, 'exec' | 'logs'>; others: number },
+  {
+    askedAt,
+    policy,
+    others,
+    isSystem,
+  }: {
+    askedAt: number;
+    policy: Pick<Policy, 'exec' | 'logs'>;
+    others: number;
+    isSystem: (microservice: string) => boolean;
+  },
 ): Decision {
   const decision: Decision = { begin: [], reconnect: [], end: [] };
   const byId = new Map(listed.map((session) => [session.id, session]));
@@ -56,7 +72,8 @@ export function decide(
   let count = present.filter(({ isOver }) => !isOver).length + others;
   for (const session of byId.values()) {
     if (known.has(session.id) || session.agentConnected) continue;
-    const refusal = policyRefusal(session.kind, policy) ?? limitRefusal(count);
+    const isKept = session.microservice !== undefined && isSystem(session.microservice);
+    const refusal = policyRefusal(session.kind, policy) ?? limitRefusal(count, isKept);
     if (!refusal) count += 1;
     decision.begin.push({ session, refusal });
   }

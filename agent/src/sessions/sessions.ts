@@ -24,6 +24,8 @@ export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
   /** undefined while the agent is not provisioned */
   client(): Client | undefined;
   policy(): Policy;
+  /** whether a microservice belongs to the system */
+  isSystem(uuid: string): boolean;
 }
 
 type Client = Pick<ControllerClient, 'document' | 'socket'>;
@@ -90,7 +92,7 @@ export class Sessions {
     const accepted = acceptSocket(take());
     if (!accepted) return;
     const session = { kind: 'exec', agentConnected: false, path: '', ...asked } as const;
-    const refusal = this.#hasStopped ? STOPPING : limitRefusal(this.#count());
+    const refusal = this.#hasStopped ? STOPPING : limitRefusal(this.#count(), true);
     const run = runExec(session, refusal, {
       ...this.#deps,
       dial: (_path, listener) => localSocket(accepted, asked, listener),
@@ -192,7 +194,10 @@ export class Sessions {
     // From here on nothing waits, since both lists count against one limit.
     const present = this.#present().filter(({ kind }) => kind === list.kind);
     const others = this.#count() - present.filter(({ isOver }) => !isOver).length;
-    const decision = decide(listed ?? [], present, { askedAt, policy: this.#deps.policy(), others });
+    const decision = decide(listed ?? [], present, {
+      ...{ askedAt, others, policy: this.#deps.policy() },
+      isSystem: this.#deps.isSystem,
+    });
     for (const { id, refusal } of decision.end) {
       const run = this.#entries.get(id)?.run;
       if (refusal) run?.refuse(refusal);

@@ -41,9 +41,13 @@ export interface Session {
 
 export type End = 'user' | 'agent';
 
-export type SessionTarget =
+export type SessionTarget = (
   | { kind: 'exec'; node: string; microservice: string; command?: readonly string[]; tty?: boolean }
-  | { kind: 'log'; node: string; microservice?: string; tail: TailConfig };
+  | { kind: 'log'; node: string; microservice?: string; tail: TailConfig }
+) & {
+  /** digest of the name of the user, for the bound of one user; absent in sessions of replicas before version 0.2 */
+  user?: string;
+};
 
 export type SessionEvent =
   | { type: 'frame'; from: End; frame: Frame }
