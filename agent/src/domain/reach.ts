@@ -72,13 +72,13 @@ function hexOf(ipv4: string): string {
 
 /** Where an address lies, for a machine with these addresses. Pure. */
 export function placeOf(address: string, ownAddresses: readonly string[]): AddressPlace {
-  const plain = address.replace(/%.*$/, '');
+  const plain = address.replace(/%.*$/s, '');
   const family = isIP(plain) === 6 ? 'ipv6' : 'ipv4';
   if (LISTS.link.check(plain, family)) return 'link';
   if (LISTS.machine.check(plain, family)) return 'machine';
   const own = new BlockList();
   for (const each of ownAddresses) {
-    const bare = each.replace(/%.*$/, '');
+    const bare = each.replace(/%.*$/s, '');
     if (isIP(bare)) own.addAddress(bare, isIP(bare) === 6 ? 'ipv6' : 'ipv4');
   }
   if (own.check(plain, family)) return 'machine';

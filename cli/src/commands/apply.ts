@@ -74,14 +74,14 @@ export function documentsOf(source: string): Source[] {
   }
   const text = readFileSync(source === '-' ? 0 : source, 'utf8');
   if (text.length > MAX_BYTES) throw new CommandError(`${source} has more than ${MAX_BYTES} bytes`);
-  return parseYamlDocuments(text).flatMap((read, index) => {
+  return readAt(source, () => parseYamlDocuments(text)).flatMap((read, index) => {
     const place = `${source === '-' ? 'standard input' : source}, document number ${index + 1}`;
     const value = readAt(place, read);
     return value === null ? [] : [{ place, document: value }];
   });
 }
 
-function readAt(place: string, read: () => unknown): unknown {
+function readAt<T>(place: string, read: () => T): T {
   try {
     return read();
   } catch (error) {

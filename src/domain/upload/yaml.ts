@@ -1,11 +1,13 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, Lexer, LineCounter, type Node, parseAllDocuments } from 'yaml';
-import { invalid } from '../errors.ts';
+import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, LineCounter, type Node, Parser } from 'yaml';
+import { DomainError, invalid } from '../errors.ts';
 
 /** Bounds of a file; the largest application that can be stored needs less than half of each. */
 const LIMITS = {
   /** tokens of the lexer, counted before the file is parsed */
   tokens: 65_536,
   aliases: 256,
+  /** lines, which the parser takes apart one by one, also those of one text */
+  lines: 131_072,
   /** levels of lists and maps */
   depth: 64,
   /** members that merge keys (`<<`) copy, also when the map has them already */
@@ -27,7 +29,7 @@ export function parseYamlFile(text: string): unknown {
   const { documents, lines } = parse(text);
   const [document] = documents;
   if (!document) throw malformed('the file is empty');
-  if (documents.length > 1) throw malformed('the file holds several documents, send one at a time');
+  if (documents.length > 1) throw SEVERAL();
   return readDocument(document, lines);
 }
 
@@ -40,31 +42,46 @@ export function parseYamlDocuments(text: string): (() => unknown)[] {
   return documents.map((document) => () => readDocument(document, lines));
 }
 
-function parse(text: string) {
+function parse(text: string): { documents: Document.Parsed[]; lines: LineCounter } {
   const lines = new LineCounter();
-  const options = {
+  const composer = new Composer({
     // The parser would run the members of a merged map again for each merge, nested ones included.
     merge: false,
     // The parser would compare all keys of a map with each other.
     uniqueKeys: false,
     // Sets, ordered maps and binary data are no JSON.
     resolveKnownTags: false,
-    prettyErrors: true,
     logLevel: 'silent',
-    lineCounter: lines,
-  } as const;
+  });
+  // The parser would make an error, with its stack, of each letter that is wrong, and go on; it reports again what is thrown here.
+  let first: DomainError | undefined;
+  const onError = (source: ErrorSource, code: string, _message?: string, isWarning?: boolean) => {
+    if (isWarning) return;
+    const [offset = 0] = typeof source === 'number' ? [source] : 'offset' in source ? [source.offset] : source;
+    first ??= malformed(`the file is not valid YAML${placeOf(lines.linePos(offset))} (${code})`);
+    throw first;
+  };
+  Object.assign(composer, { onError });
+  function* tokens() {
+    for (const token of new Parser(lines.addNewLine).parse(text)) {
+      if (token.type === 'error') onError(token, 'UNEXPECTED_TOKEN');
+      yield token;
+    }
+  }
   try {
-    const documents = parseAllDocuments(text, options);
-    return { documents: Array.isArray(documents) ? documents : [], lines };
-  } catch {
+    return { documents: [...composer.compose(tokens())], lines };
+  } catch (error) {
+    if (error instanceof DomainError) throw error;
     throw malformed('the file is not valid YAML');
   }
 }
 
+/** Where the parser sees an error. */
+type ErrorSource = number | readonly number[] | { offset: number };
+
 function readDocument(document: Document.Parsed, lines: LineCounter): unknown {
-  const error = document.errors[0];
-  const at = error?.linePos?.[0];
-  if (error) throw malformed(`the file is not valid YAML${at ? placeOf(at) : ''} (${error.code})`);
+  const [error] = document.errors;
+  if (error) throw malformed(`the file is not valid YAML${placeOf(lines.linePos(error.pos[0]))} (${error.code})`);
   const value = new Reader(lines).read(document.contents, 0);
   requireMeasure(value);
   return value;
@@ -72,14 +89,22 @@ function readDocument(document: Document.Parsed, lines: LineCounter): unknown {
 
 const placeOf = ({ line, col }: { line: number; col: number }) => ` at line ${line}, column ${col}`;
 
-/** The lexer is fast for any text; the time for parsing depends on the number of tokens. */
+const SEVERAL = () => malformed('the file holds several documents, send one at a time');
+
+/** The lexer is fast for any text; the time for parsing depends on the numbers of tokens and lines. */
 function countTokens(text: string): void {
+  let lines = 1;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1))
+    if (++lines > LIMITS.lines)
+      throw malformed(`the file has more than ${LIMITS.lines} lines; split it into several applications`);
   let tokens = 0;
+  let documents = 0;
   let aliases = 0;
   let before = '';
   for (const token of new Lexer().lex(text)) {
     if (++tokens > LIMITS.tokens)
       throw malformed('the file holds more than any application needs; split it into several applications');
+    if (token === '---' && before !== SCALAR && ++documents > 1) throw SEVERAL();
     if (token.startsWith('*') && before !== SCALAR && ++aliases > LIMITS.aliases)
       throw malformed(`the file uses more than ${LIMITS.aliases} aliases`);
     // Nested complex keys take a parser minutes, and no valid document has one.
