@@ -115,7 +115,7 @@ export class Reach {
     if (
       !registries ||
       asked === plainHost(this.#host) ||
-      this.#isNamed(asked) ||
+      this.names(asked) ||
       storage.some((each) => covers(each, asked))
     )
       return undefined;
@@ -129,7 +129,7 @@ export class Reach {
     const place = placeOf(address, ownAddresses());
     const isOwn = asked === plainHost(this.#host);
     const furthest = isOwn ? (policy.hostNetwork ? 'machine' : 'private') : this.#own;
-    if (!this.#isNamed(asked) && PLACES.indexOf(place) > PLACES.indexOf(furthest)) {
+    if (!this.names(asked) && PLACES.indexOf(place) > PLACES.indexOf(furthest)) {
       const whose = isOwn ? `the registry ${host}` : `the registry ${this.#host} leads to ${host}, which`;
       return `${whose} has the address ${address}, ${WHAT[place]}; only policy.yaml of the machine can allow that, with "${asked}" in "${isOwn ? 'registries' : 'storage'}"`;
     }
@@ -137,9 +137,10 @@ export class Reach {
     return undefined;
   }
 
-  #isNamed(host: string): boolean {
+  /** Whether the policy names this host in full, so that it may be anywhere. */
+  names(host: string): boolean {
     const { registries = [], storage = [] } = this.#limits.policy;
-    return [...registries, ...storage].some((each) => plainHost(each) === host);
+    return [...registries, ...storage].some((each) => plainHost(each) === plainHost(host));
   }
 }
 

@@ -41,7 +41,7 @@ export async function requireRegistryReach(host: string, limits: ReachLimits): P
   // The engine says what is wrong with a host that is none.
   if (!url) return;
   requireReach(reach, url);
-  if (limits.policy.hostNetwork || isIP(url.hostname.replace(/^\[|\]$/g, ''))) return;
+  if (limits.policy.hostNetwork || reach.names(host) || isIP(url.hostname.replace(/^\[|\]$/g, ''))) return;
   const found = await lookupAll(url.hostname, { all: true }).catch(() => []);
   const refused = found.map(({ address }) => reach.addressRefusal(host, address));
   if (found.length > 0 && refused.every(Boolean)) throw new EngineError('PolicyRefused', refused[0] ?? '');
