@@ -161,6 +161,13 @@ test.each([
     object('Application', 'sys', { isSystem: true }),
     /controller alone/,
   ],
+  ...['system-gw-1', 'plain'].map((name): [string, string, string, object, RegExp] => [
+    `a user cannot take the name of an application of the system by ${name === 'plain' ? 'spec' : 'metadata'}.name`,
+    'POST',
+    path('applications', 'skerry'),
+    object('Application', name, name === 'plain' ? { name: 'system-gw-2' } : {}),
+    /names that begin with system- belong to applications of the system/,
+  ]),
   [
     'a user cannot create a system node',
     'POST',

@@ -446,6 +446,18 @@ function policies(namespace: string): Policy[] {
       ],
     },
     {
+      // Nobody can take the name of the application of the system on a node. Whoever has such a name from before keeps it.
+      name: 'system-names',
+      operations: ['CREATE'],
+      resources: ['applications'],
+      validations: [
+        {
+          expression: `(has(object.spec.isSystem) && object.spec.isSystem) || !(object.metadata.name.startsWith('${SYSTEM_APPLICATION_PREFIX}') || (has(object.spec.name) && object.spec.name.startsWith('${SYSTEM_APPLICATION_PREFIX}'))) || ${controller}`,
+          message: `names that begin with ${SYSTEM_APPLICATION_PREFIX} belong to applications of the system: choose another name`,
+        },
+      ],
+    },
+    {
       // Over REST these are a resource of their own. An update and a patch are one operation here.
       name: 'system-applications',
       operations: ['UPDATE', 'DELETE'],

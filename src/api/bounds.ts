@@ -53,6 +53,8 @@ export const BOUNDS = {
   coreObjectKeys: 512,
   /** base64 of the volume mounts of one node, characters: half of what an agent reads */
   volumeMountBytes: 16 * 1024 * 1024,
+  /** volume mounts of a node whose status records that it was sent them: those beyond count as new */
+  sentVolumeMounts: 512,
   /** bytes of their values, as the API server has it */
   coreObjectBytes: 1024 * 1024,
   /** nodes that one microservice was moved from and that may still have its container */

@@ -23,6 +23,8 @@ export const CONDITIONS = {
   UpdateFailed: 'The last change of the version of the agent failed; the version before runs.',
   ActionIgnored:
     'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
+  ContentLeftOut:
+    'Models, knowledge or volume mounts that the node is to have do not fit; the others come before them.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -41,6 +43,8 @@ export const VERDICT_REASONS = {
   NodeDeleting: 'The node that the microservice names is being deleted.',
   MovingFromNode: 'The node that the microservice was moved from has not reported yet that it stopped it.',
   NodeFull: 'The node has as many microservices as the desired state of a node can hold.',
+  NodeModelsFull: 'The node has as many models as a node can have, all of which come before this one.',
+  NodeKnowledgeFull: 'The node has as much knowledge as a node can have, all of which comes before this one.',
   ImageMissing: "The microservice has no image for its node's architecture.",
   CatalogItemNotFound: 'The catalog item that the microservice names does not exist.',
   PublisherReserved: 'The publisher of a catalog item is reserved for the items of the system.',
@@ -82,7 +86,8 @@ export const VERDICT_REASONS = {
   VolumeMountNotFound: 'The volume mount that a volume names does not exist.',
   VolumeMountKeyNotFound: 'The content of a volume mount has neither the key nor keys below it.',
   VolumeMountInvalid: 'The content of a volume mount cannot become files.',
-  VolumeMountsTooLarge: 'The volume mounts of the node have more content than a node gets.',
+  VolumeMountsTooLarge:
+    'The volume mounts of the node have more content than a node gets; those that fit come before this one.',
   PathCollision: 'Two mounts of the microservice have the same path in the container.',
 } as const;
 export type VerdictReason = keyof typeof VERDICT_REASONS;

@@ -86,6 +86,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
         models: [],
         knowledge: [],
         volumeMounts: [],
+        leftOut: { models: [], knowledge: [], volumeMounts: [] },
         config: {},
         deleteNode: false,
         digests: {},

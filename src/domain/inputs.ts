@@ -123,6 +123,8 @@ export interface DesiredState {
   models: readonly ArtifactView[];
   knowledge: readonly ArtifactView[];
   volumeMounts: readonly VolumeMountView[];
+  /** v3 names of what the node is to have and has no room for */
+  leftOut: Readonly<Record<'models' | 'knowledge' | 'volumeMounts', readonly string[]>>;
   config: AgentConfig;
   deleteNode: boolean;
   digests: Digests;

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeStatus, ObservedArtifact } from '../api/v3/index.ts';
+import { ARTIFACT_KINDS } from '../domain/artifact/index.ts';
 import { nodeUuid } from '../domain/names.ts';
 
 /** Whether the desired state of a node may depend on what differs: the other members of a status are for people or about time. */
@@ -7,6 +8,7 @@ export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   a.metadata.generation === b.metadata.generation &&
   nodeUuid(a) === nodeUuid(b) &&
   a.status?.uuid === b.status?.uuid &&
+  ARTIFACT_KINDS.every((kind) => hasAlike(a.status?.[kind], b.status?.[kind])) &&
   isDeepStrictEqual(readFrom(a.status), readFrom(b.status));
 
 /** Whether statuses of all applications of a node may depend on what differs, which includes its silence. */
@@ -22,8 +24,12 @@ export const isContentAlike = (a: EdgeNode, b: EdgeNode): boolean =>
   nodeUuid(a) === nodeUuid(b) &&
   isDeepStrictEqual(contentFrom(a.status), contentFrom(b.status));
 
+/** Whether a node has the same artifacts, whatever their states: what it has comes before what others ask for later. */
+const hasAlike = (a: readonly ObservedArtifact[] = [], b: readonly ObservedArtifact[] = []): boolean =>
+  a === b || (a.length === b.length && a.every(({ uuid }, i) => uuid === b[i]?.uuid));
+
 function contentFrom(status: EdgeNodeStatus | undefined) {
-  const { microservices: _m, warningMessage: _w, ...content } = readFrom(status) ?? {};
+  const { microservices: _m, warningMessage: _w, volumeMounts: _v, ...content } = readFrom(status) ?? {};
   return content;
 }
 

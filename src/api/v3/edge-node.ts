@@ -277,6 +277,16 @@ export const edgeNodeStatusSchema = object({
     .describe('Digest of the list of microservices that the last report follows; agents that do not say it have none.'),
   models: observedArtifacts().describe('What the node observed of its models.'),
   knowledge: observedArtifacts().describe('What the node observed of its knowledge.'),
+  volumeMounts: mapList(
+    object({
+      uuid: text({ min: 1, max: 64 }).describe('Identity of the VolumeMount.'),
+      size: counter.describe('Characters of its keys and of its content in base64.'),
+    }),
+    ['uuid'],
+    BOUNDS.sentVolumeMounts,
+  )
+    .optional()
+    .describe('What the node was sent of its volume mounts: it comes before what others ask for later.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 
@@ -299,6 +309,7 @@ export const edgeNodeResource = {
     'UpdateFailed',
     'ActionIgnored',
     'SettingsRefused',
+    'ContentLeftOut',
     'NotSupportedYet',
   ],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name', '.status.daemonStatus'],

@@ -700,6 +700,8 @@ describe('verdict', () => {
     tried.add('CaInvalid');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
+    // need a crowded node: see ../artifact/artifact.test.ts
+    tried.add('NodeModelsFull').add('NodeKnowledgeFull');
     // are of the reconciler: see controllers/templates.api.test.ts
     tried.add('TemplateNotFound').add('TemplateInvalid').add('TemplateConflict');
     expect([...tried].sort()).toEqual(Object.keys(VERDICT_REASONS).sort());
@@ -734,6 +736,7 @@ describe('verdict', () => {
         "volumeMountsResolve",
         "extraHostsResolve",
         "catalogsResolve",
+        "catalogsFit",
         "formerNodesHaveStopped",
         "portsAreFree",
       ]

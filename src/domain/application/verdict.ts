@@ -1,11 +1,12 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
+import { artifactsOn } from '../artifact/on-node.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
 import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid } from '../names.ts';
 import { mountsOn } from '../volume-mount/on-node.ts';
 import { nodeOf } from './entries.ts';
 import { portClaims } from './ports.ts';
-import { catalogsAreValid, catalogsResolve } from './verdicts/catalogs.ts';
+import { catalogsAreValid, catalogsFit, catalogsResolve } from './verdicts/catalogs.ts';
 import {
   annotationsAreAllowed,
   configIsSmall,
@@ -54,6 +55,7 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   volumeMountsResolve,
   extraHostsResolve,
   catalogsResolve,
+  catalogsFit,
   formerNodesHaveStopped,
   // The last rule depends on whether other entries may run, which all rules before it decide.
   portsAreFree,
@@ -75,6 +77,10 @@ export function createJudge(
   const claims = once(portClaims);
   const crowd = once(crowdOn);
   const mounts = once((node) => mountsOn(node, lookups));
+  const artifacts = {
+    models: once((node) => artifactsOn('models', node, lookups)),
+    knowledge: once((node) => artifactsOn('knowledge', node, lookups)),
+  };
   const inputOf = (application: Application, stored: MicroserviceEntry, entry: NormalEntry): VerdictInput => {
     const uuid = entryUuid(application, stored);
     return {
@@ -87,6 +93,7 @@ export function createJudge(
       claims,
       crowd,
       mounts,
+      artifacts,
       isRefused,
     };
   };

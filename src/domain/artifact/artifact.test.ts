@@ -1,15 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import { BOUNDS } from '../../api/bounds.ts';
-import type { Artifact } from '../../api/v3/index.ts';
-import { makeFind, makeInputs, makeKnowledge, makeModel, makeRegistry, NODE_UUID } from '../_util.ts';
+import type { Application, Artifact } from '../../api/v3/index.ts';
 import {
-  ARTIFACT_KINDS,
-  type ArtifactKind,
-  artifactRead,
-  artifactsFor,
-  artifactVerdict,
-  normalFormat,
-} from './index.ts';
+  makeApplication,
+  makeEntry,
+  makeFind,
+  makeInputs,
+  makeKnowledge,
+  makeLookups,
+  makeModel,
+  makeNode,
+  makeRegistry,
+  NODE_UUID,
+} from '../_util.ts';
+import { verdicts } from '../application/verdict.ts';
+import { desiredState } from '../edge-node/desired.ts';
+import { ARTIFACT_KINDS, type ArtifactKind, artifactRead, artifactVerdict, normalFormat } from './index.ts';
+import { artifactsOn } from './on-node.ts';
 
 const hub = makeRegistry('hub', { id: 7, type: 'hub' });
 const registry = makeRegistry('team', { id: 9 });
@@ -112,10 +119,21 @@ test('a read has the id of a registry that is named by its name, and no absent r
 
 describe.each(ARTIFACT_KINDS)('the %s of a node', (kind) => {
   const make = makeOf[kind];
-  const namesFor = (bound: readonly string[], artifacts: readonly Artifact[]) =>
-    artifactsFor(kind, new Set(bound), makeInputs({ [kind]: artifacts, registries: [hub, registry] })).map(
-      ({ view }) => view.name,
-    );
+  const binding = (names: readonly string[], more: Parameters<typeof makeApplication>[0] = {}) =>
+    makeApplication({
+      entries: Array.from({ length: Math.ceil(names.length / BOUNDS.catalogItems) }, (_, i) => {
+        const items = names.slice(i * BOUNDS.catalogItems, (i + 1) * BOUNDS.catalogItems).map((name) => ({ name }));
+        return makeEntry({ name: i === 0 ? 'reader' : `reader-${i}`, [kind]: { bindPath: '/a', items } });
+      }),
+      ...more,
+    });
+  const namesOn = (applications: readonly Application[], artifacts: readonly Artifact[], node = makeNode()) =>
+    artifactsOn(
+      kind,
+      node,
+      makeLookups({ nodes: [node], applications, [kind]: artifacts, registries: [hub, registry] }),
+    ).flatMap(({ fits, view }) => (fits ? [view.name] : []));
+  const namesFor = (bound: readonly string[], artifacts: readonly Artifact[]) => namesOn([binding(bound)], artifacts);
 
   test('are those that entries bind and those that are linked to it by name or uuid', () => {
     const artifacts = [
@@ -139,11 +157,57 @@ describe.each(ARTIFACT_KINDS)('the %s of a node', (kind) => {
     expect(names).toContain('z');
   });
 
+  describe('that are more than it can report are given places:', () => {
+    const many = Array.from({ length: BOUNDS.artifacts }, (_, i) => `a${String(i).padStart(3, '0')}`);
+    const artifacts = [...many, 'zz'].map((name) => make(name));
+    const [older, younger] = ['2025-01-01T00:00:00Z', '2026-01-01T00:00:00Z'];
+    const crowd = (createdAt: string) => binding(many, { name: 'crowd', uid: 'uid-crowd', createdAt });
+    const own = (more: Parameters<typeof makeApplication>[0] = {}) => binding(['zz'], { name: 'own', ...more });
+
+    test('an older application comes first, whatever the names are', () => {
+      expect(namesOn([crowd(younger), own({ createdAt: older })], artifacts)).toContain('zz');
+      expect(namesOn([crowd(older), own({ createdAt: younger })], artifacts)).not.toContain('zz');
+    });
+
+    test('what the node reports stays, however old an application is that asks for more later', () => {
+      const node = makeNode({ status: { [kind]: [{ uuid: 'uid-zz', name: 'zz', state: 'Ready' }] } });
+      expect(namesOn([crowd(older), own({ createdAt: younger })], artifacts, node)).toContain('zz');
+    });
+
+    test('those of the system come before all others', () => {
+      const status = { [kind]: many.map((name) => ({ uuid: `uid-${name}`, name, state: 'Ready' })) };
+      const system = own({ createdAt: younger, spec: { isSystem: true } });
+      expect(namesOn([crowd(older), system], artifacts, makeNode({ status }))).toContain('zz');
+    });
+
+    test('an entry whose artifact does not fit is refused with a reason', () => {
+      const application = own({ createdAt: younger });
+      const lookups = makeLookups({
+        applications: [crowd(older), application],
+        [kind]: artifacts,
+        registries: [hub, registry],
+      });
+      expect(verdicts(application, lookups).get('reader')).toMatchObject({
+        reason: kind === 'models' ? 'NodeModelsFull' : 'NodeKnowledgeFull',
+        field: `${kind}.items`,
+        message: expect.stringContaining(`the node "gw-1" has its ${BOUNDS.artifacts} ${kind}`),
+      });
+      expect(verdicts(crowd(older), lookups).size).toBe(0);
+      const inputs = makeInputs({
+        applications: [crowd(older), application],
+        [kind]: artifacts,
+        registries: [hub, registry],
+      });
+      expect(desiredState(inputs).leftOut[kind]).toEqual(['zz']);
+    });
+  });
+
   test('are sent with the id of their registry, which comes with them', () => {
     const spec = { registryId: 'hub', revision: 'main', files: ['*.bin'], nodes: ['gw-1'] };
-    const inputs = makeInputs({ [kind]: [make('tiny', spec)], registries: [hub] });
-    expect(artifactsFor(kind, new Set(), inputs)).toEqual([
+    const inputs = makeLookups({ [kind]: [make('tiny', spec)], registries: [hub] });
+    expect(artifactsOn(kind, makeNode(), inputs)).toEqual([
       {
+        fits: true,
         registry: hub,
         view: { uuid: 'uid-tiny', name: 'tiny', repo: 'team/tiny', revision: 'main', registryId: 7, files: ['*.bin'] },
       },

@@ -1,7 +1,6 @@
-import { BOUNDS } from '../../api/bounds.ts';
 import { type Application, type Artifact, KNOWLEDGE_FORMATS, type Registry } from '../../api/v3/index.ts';
 import type { ArtifactView } from '../../wire/index.ts';
-import type { Find, NodeInputs, Verdict } from '../inputs.ts';
+import type { Find, Verdict } from '../inputs.ts';
 import { normalReference } from '../microservice/normal-form.ts';
 import { registryId, uuidOf, v3Name } from '../names.ts';
 import { isNodeCache, normalType, resolveRegistry } from '../registry/index.ts';
@@ -12,7 +11,8 @@ export const ARTIFACTS = {
     noun: 'model',
     code: 'MODEL',
     catalogCode: 'MICROSERVICE_CATALOG',
-    reasons: { notFound: 'ModelNotFound', notReady: 'ModelNotReady' },
+    nodeFullCode: 'NODE_MODELS_FULL',
+    reasons: { notFound: 'ModelNotFound', notReady: 'ModelNotReady', nodeFull: 'NodeModelsFull' },
     /** a hub has many variants of one model side by side */
     hubNeedsFiles: true,
   },
@@ -20,7 +20,8 @@ export const ARTIFACTS = {
     noun: 'knowledge',
     code: 'KNOWLEDGE',
     catalogCode: 'MICROSERVICE_KNOWLEDGE',
-    reasons: { notFound: 'KnowledgeNotFound', notReady: 'KnowledgeNotReady' },
+    nodeFullCode: 'NODE_KNOWLEDGE_FULL',
+    reasons: { notFound: 'KnowledgeNotFound', notReady: 'KnowledgeNotReady', nodeFull: 'NodeKnowledgeFull' },
     hubNeedsFiles: false,
   },
 } as const;
@@ -126,33 +127,11 @@ export function boundNames(application: Application, kind: ArtifactKind): Readon
   return names;
 }
 
-/** An artifact and its registry, as a node needs both. */
-export interface NodeArtifact {
-  view: ArtifactView;
-  registry: Registry;
-}
-
-/**
- * The artifacts of a kind that a node is to have: those that entries on it bind, then those that are linked to it, each in
- * the order of names, as many as a node can report. One that cannot be pulled is left out.
- */
-export function artifactsFor(
-  kind: ArtifactKind,
-  bound: ReadonlySet<string>,
-  { find, linked }: Pick<NodeInputs, 'find' | 'linked'>,
-): NodeArtifact[] {
-  const linkedNames = linked(kind).map((artifact) => v3Name(artifact));
-  const names = new Set([...[...bound].sort(), ...linkedNames.sort()]);
-  const found: NodeArtifact[] = [];
-  for (const name of names) {
-    if (found.length === BOUNDS.artifacts) break;
-    const artifact: Artifact | undefined = find(kind, name);
-    if (!artifact || artifactVerdict(kind, artifact, find)) continue;
-    const registry = artifactRegistry(artifact, find);
-    const view = registry && artifactView(kind, artifact, registry);
-    if (view) found.push({ view, registry });
-  }
-  return found.sort((a, b) => (a.view.uuid < b.view.uuid ? -1 : 1));
+/** An artifact and its registry, as a node needs both; undefined while its registry cannot be found. */
+export function nodeArtifact(kind: ArtifactKind, artifact: Artifact, find: Find) {
+  const registry = artifactRegistry(artifact, find);
+  const view = registry && artifactView(kind, artifact, registry);
+  return view && { view, registry };
 }
 
 /** What the content of an artifact is pulled from; undefined while its registry cannot be found. */

@@ -11,10 +11,12 @@ export const contentOf = memoised(({ data, base64 = {} }): Readonly<Record<strin
   return content;
 });
 
-/** Length of the content in a response. */
-export const sizeOf = memoised((source) =>
-  Object.entries(contentOf(source)).reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + value.length, 0),
-);
+/** Length of content in a response: of its keys and of its base64. */
+export const sizeOfData = (data: Readonly<Record<string, string>>): number =>
+  Object.entries(data).reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + value.length, 0);
+
+/** Length of the content of a Secret or ConfigMap in a response. */
+export const sizeOf = memoised((source) => sizeOfData(contentOf(source)));
 
 /** Why the content cannot become files; empty when it can. */
 export const problemOf = memoised((source) => volumeMountProblem(contentOf(source)) ?? '');

@@ -585,6 +585,7 @@ describe('golden', () => {
     ];
     const {
       held,
+      leftOut: _,
       entries: known,
       ...sent
     } = desiredState(

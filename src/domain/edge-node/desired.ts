@@ -7,7 +7,8 @@ import { isSame, placedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { digestWithMoves, wasOn } from '../application/moves.ts';
 import { createJudge } from '../application/verdict.ts';
-import { ARTIFACT_KINDS, type ArtifactKind, artifactsFor } from '../artifact/index.ts';
+import type { ArtifactKind } from '../artifact/index.ts';
+import { artifactsOn } from '../artifact/on-node.ts';
 import { imageSourceOf } from '../catalog-item/images.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
@@ -37,7 +38,6 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     if (view) registries.set(view.id, view);
   };
   const runtimes = new Set<string>();
-  const bound = { models: new Set<string>(), knowledge: new Set<string>() };
 
   const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {
     const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
@@ -60,8 +60,6 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         shouldRun: runs,
         ...(negative && { verdict: negative }),
       });
-      if (!deleting && negative?.reason !== 'NodeFull')
-        for (const kind of ARTIFACT_KINDS) for (const { name } of entry[kind]?.items ?? []) bound[kind].add(name);
       // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
@@ -75,12 +73,17 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       }
     }
 
-  const artifactViews = (kind: ArtifactKind) =>
-    (deleting ? [] : artifactsFor(kind, bound[kind], inputs)).map(({ view, registry }) => {
-      addRegistry(registry);
-      return view;
-    });
-  const [models, knowledge] = [artifactViews('models'), artifactViews('knowledge')];
+  const artifacts = (kind: ArtifactKind) => (deleting ? [] : artifactsOn(kind, node, lookups));
+  const [allModels, allKnowledge] = [artifacts('models'), artifacts('knowledge')];
+  const artifactViews = (all: ReturnType<typeof artifacts>) =>
+    all
+      .filter(({ fits }) => fits)
+      .map(({ view, registry }) => {
+        addRegistry(registry);
+        return view;
+      })
+      .sort(by(({ uuid }) => uuid));
+  const [models, knowledge] = [artifactViews(allModels), artifactViews(allKnowledge)];
   const config = configOf(node.spec);
   const mounts = mountsOn(node, lookups).toSorted((a, b) => (v3Name(a.mount) < v3Name(b.mount) ? -1 : 1));
   const desired = {
@@ -93,6 +96,11 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     models,
     knowledge,
     volumeMounts: mounts.map(mountView),
+    leftOut: {
+      models: allModels.flatMap(({ fits, view }) => (fits ? [] : [view.name])),
+      knowledge: allKnowledge.flatMap(({ fits, view }) => (fits ? [] : [view.name])),
+      volumeMounts: mounts.flatMap(({ fits, mount }) => (fits ? [] : [v3Name(mount)])),
+    },
     config,
     deleteNode,
     held,

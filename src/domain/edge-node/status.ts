@@ -8,6 +8,7 @@ import type { ArtifactKind } from '../artifact/index.ts';
 import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
 import { v3Name } from '../names.ts';
+import { sentMounts } from '../volume-mount/on-node.ts';
 import { observedArtifacts } from './artifacts.ts';
 import { bounded } from './bounded.ts';
 import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
@@ -23,7 +24,8 @@ export interface NodeStatusInputs {
   node: EdgeNode;
   /** absent until the first request of the agent since the leader began to lead */
   observation?: Observation;
-  desired?: Pick<DesiredState, 'microservices' | 'entries'> & Partial<Pick<DesiredState, ArtifactKind>>;
+  desired?: Pick<DesiredState, 'microservices' | 'entries'> &
+    Partial<Pick<DesiredState, ArtifactKind | 'volumeMounts' | 'leftOut'>>;
   /** entries that left the node before its status named them, by uuid */
   removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
@@ -67,6 +69,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     observedGeneration: node.metadata.generation ?? 0,
     daemonStatus: daemonState(node, observation, alive),
     ...observedArtifacts({ node, observation, desired }),
+    ...recordedMounts(inputs),
     ...carriedOut(inputs, report.actions),
     platformStatus: platformStatus(inputs),
     ...(microservices && {
@@ -86,6 +89,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       ActionIgnored: actionIgnored(node),
       SettingsRefused: settingsRefused(inputs, report, status),
       NotSupportedYet: notSupportedYet(node),
+      ContentLeftOut: contentLeftOut(inputs),
     },
     new Date(now).toISOString(),
   );
@@ -306,6 +310,34 @@ function settingsRefused(
 }
 
 const archName = (id: number) => `${id} (${ARCHITECTURES[id]})`;
+
+/** What the node was sent of its volume mounts. */
+function recordedMounts({ node, desired }: NodeStatusInputs): Pick<EdgeNodeStatus, 'volumeMounts'> {
+  const before = node.status?.volumeMounts;
+  if (!desired?.volumeMounts) return {};
+  const volumeMounts = sentMounts(before, desired.volumeMounts);
+  return volumeMounts.length > 0 || before ? { volumeMounts } : {};
+}
+
+const LEFT_OUT = [
+  { kind: 'models', noun: 'models', reason: 'NodeModelsFull' },
+  { kind: 'knowledge', noun: 'knowledge', reason: 'NodeKnowledgeFull' },
+  { kind: 'volumeMounts', noun: 'volume mounts', reason: 'VolumeMountsTooLarge' },
+] as const;
+
+/** Greatest number of objects of a kind that the message about what does not fit names. */
+const LEFT_OUT_NAMED = 8;
+
+function contentLeftOut({ desired }: NodeStatusInputs): Finding | undefined {
+  const left = LEFT_OUT.flatMap(({ kind, noun, reason }) => {
+    const names = desired?.leftOut?.[kind] ?? [];
+    const more = names.length > LEFT_OUT_NAMED ? ` and ${names.length - LEFT_OUT_NAMED} more` : '';
+    const text = `${noun} that do not fit: ${names.slice(0, LEFT_OUT_NAMED).join(', ')}${more}`;
+    return names.length > 0 ? [{ reason, text }] : [];
+  });
+  const [first] = left;
+  return first && { status: 'True', reason: first.reason, message: joined(left.map(({ text }) => text)) };
+}
 
 /** Settings that are stored and have no effect yet. */
 const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [

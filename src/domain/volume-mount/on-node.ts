@@ -1,11 +1,11 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import type { EdgeNode, VolumeMount } from '../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeStatus, VolumeMount } from '../../api/v3/index.ts';
 import type { VolumeMountView } from '../../wire/volume-mounts.ts';
-import { placedOn } from '../application/entries.ts';
-import { contentOf, sizeOf } from '../core-objects/content.ts';
+import { byPlace, claimsOnNode } from '../application/claims-on-node.ts';
+import { contentOf, sizeOf, sizeOfData } from '../core-objects/content.ts';
 import type { KeyedText, Lookups } from '../inputs.ts';
 import { uuidOf, v3Name } from '../names.ts';
-import { byAge } from '../precedence.ts';
+import { compareTexts } from '../precedence.ts';
 import { volumeMountsOf } from './mapping.ts';
 import { contentName, contentSource, mountVersion, sourceOf, volumeMountVerdict } from './volume-mount.ts';
 
@@ -20,24 +20,47 @@ export interface MountOnNode {
 }
 
 /**
- * The volume mounts of a node: those that its entries use, of older applications first, then those that are linked to it, up
- * to the bound of a node.
+ * The volume mounts of a node: those that its entries use and those that are linked to it, up to the bound of a node. Those of
+ * the system come first, then those that the node was sent as large as they are, then those that entries use, of older
+ * applications before younger ones. Content that has grown is new: until it fits, the node keeps what it has.
  */
 export function mountsOn(node: EdgeNode, lookups: Lookups): readonly MountOnNode[] {
-  const applications = [...lookups.applicationsOn(node)].sort(byAge);
-  const entriesOf = placedOn(node, lookups);
-  const used = applications.flatMap((application) => entriesOf(application).flatMap(volumeMountsOf));
-  const linked = [...lookups.linkedTo(node)('volumeMounts')].sort(byAge).map(v3Name);
-  let room = BOUNDS.volumeMountBytes;
-  return [...new Set([...used, ...linked])].flatMap((name): readonly MountOnNode[] => {
-    const mount = lookups.find('volumeMounts', name);
+  const sent = new Map(node.status?.volumeMounts?.map(({ uuid, size }) => [uuid, size]));
+  const claims = claimsOnNode('volumeMounts', node, lookups, volumeMountsOf).flatMap((claim) => {
+    const mount = lookups.find('volumeMounts', claim.name);
     if (!mount) return [];
     const source = contentSource(mount, lookups);
-    if (!source || volumeMountVerdict(mount, source)) return [{ mount, source, isSent: false, fits: true }];
+    const isUsable = source !== undefined && !volumeMountVerdict(mount, source);
+    const has = source && (sent.get(uuidOf(mount)) ?? -1) >= sizeOf(source) ? 1 : 0;
+    return [{ ...claim, has, mount, source, isUsable }];
+  });
+  let room = BOUNDS.volumeMountBytes;
+  return claims.sort(byPlace).map(({ mount, source, isUsable }) => {
+    if (!source || !isUsable) return { mount, source, isSent: false, fits: true };
     const fits = sizeOf(source) <= room;
     if (fits) room -= sizeOf(source);
-    return [{ mount, source, isSent: fits, fits }];
+    return { mount, source, isSent: fits, fits };
   });
+}
+
+/**
+ * What a status records of the volume mounts that a node was sent, by which they come before others. Of one that is not sent now,
+ * the node keeps what it has. What was recorded before stays recorded before what is new.
+ */
+export function sentMounts(
+  before: EdgeNodeStatus['volumeMounts'] = [],
+  views: readonly VolumeMountView[],
+): NonNullable<EdgeNodeStatus['volumeMounts']> {
+  const known = new Map(before.map(({ uuid, size }) => [uuid, size]));
+  const rank = ({ uuid }: { uuid: string }) => (known.has(uuid) ? 0 : 1);
+  return views
+    .flatMap(({ uuid, data, sourceMissing }) => {
+      const size = sourceMissing ? known.get(uuid) : sizeOfData(data);
+      return size === undefined ? [] : [{ uuid, size }];
+    })
+    .sort((a, b) => rank(a) - rank(b) || compareTexts(a.uuid, b.uuid))
+    .slice(0, BOUNDS.sentVolumeMounts)
+    .sort((a, b) => compareTexts(a.uuid, b.uuid));
 }
 
 /** A volume mount as its node gets it. */

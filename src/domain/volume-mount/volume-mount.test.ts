@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { BOUNDS } from '../../api/bounds.ts';
 import { makeApplication, makeEntry, makeInputs, makeLookups, makeNode, makeVolumeMount } from '../_util.ts';
 import { desiredState } from '../edge-node/desired.ts';
+import { nodeStatus } from '../edge-node/status.ts';
 import type { NodeInputs } from '../inputs.ts';
 import { nodeUuid } from '../names.ts';
-import { mountsOn } from './on-node.ts';
+import { mountsOn, sentMounts } from './on-node.ts';
 import { countedVersion, mountVersion } from './volume-mount.ts';
 
 const node = makeNode();
@@ -134,6 +135,68 @@ describe('the volume mounts of a node', () => {
     expect(revision('m/conf/a', { ...before, 'conf/b': '2' })).toBe(revision('m/conf/a', before));
     for (const directory of ['m', 'm/conf'])
       expect(revision(directory, { ...before, 'conf/a': '2' })).toBe(revision(directory, before));
+  });
+
+  describe('that are more than fits are given places:', () => {
+    const half = 'x'.repeat((BOUNDS.volumeMountBytes * 3) / 4 / 2);
+    const size = BOUNDS.volumeMountBytes / 2 + 3;
+    const created = (one: ReturnType<typeof using>, creationTimestamp: string, isSystem = false) => ({
+      ...one,
+      metadata: { ...one.metadata, uid: one.metadata.name, creationTimestamp },
+      spec: { ...one.spec, isSystem },
+    });
+    const older = created(using('of-older', 'older'), '2020-01-01T00:00:00Z');
+    const younger = (isSystem = false) => created(using('of-younger', 'younger'), '2026-01-01T00:00:00Z', isSystem);
+    const things = (applications: ReturnType<typeof using>[], of = node) => ({
+      nodes: [of],
+      applications,
+      volumeMounts: [
+        makeVolumeMount('of-older', { secretName: 'big' }),
+        makeVolumeMount('of-younger', { secretName: 'big' }),
+      ],
+      secrets: [secret({ big: half }, 'big')],
+    });
+    const fitting = (applications: ReturnType<typeof using>[], of = node) =>
+      mountsOn(of, makeLookups(things(applications, of))).flatMap(({ mount, fits }) =>
+        fits ? [mount.metadata.name] : [],
+      );
+    const has = (known: number) => makeNode({ status: { volumeMounts: [{ uuid: 'uid-of-younger', size: known }] } });
+
+    test('what the node was sent stays, however old an application is that asks for more later', () => {
+      expect(fitting([older, younger()])).toEqual(['of-older']);
+      expect(fitting([older, younger()], has(size))).toEqual(['of-younger']);
+    });
+
+    test('what the system uses comes before all others', () => {
+      expect(fitting([older, younger(true)])).toEqual(['of-younger']);
+    });
+
+    test('content that has grown since the node was sent it is new', () => {
+      expect(fitting([older, younger()], has(size - 1))).toEqual(['of-older']);
+    });
+
+    test('the status records what the node is sent, and the same places follow from it', () => {
+      const first = desiredState(makeInputs({ ...things([younger()]), node })).volumeMounts;
+      const recorded = sentMounts(undefined, first);
+      expect(recorded).toEqual([{ uuid: 'uid-of-younger', size }]);
+      const status = { volumeMounts: recorded };
+      const later = desiredState(makeInputs({ ...things([older, younger()]), node: makeNode({ status }) }));
+      expect(later.leftOut.volumeMounts).toEqual(['of-older']);
+      expect(sentMounts(recorded, later.volumeMounts)).toEqual(recorded);
+    });
+
+    test('the status of the node names what does not fit', () => {
+      const desired = desiredState(makeInputs({ ...things([older, younger()]), node: has(size) }));
+      const status = nodeStatus({ node: has(size), desired, now: 0, listeningSince: 0 });
+      expect(status.conditions).toContainEqual(
+        expect.objectContaining({
+          type: 'ContentLeftOut',
+          reason: 'VolumeMountsTooLarge',
+          message: 'volume mounts that do not fit: of-older',
+        }),
+      );
+      expect(status.volumeMounts).toEqual([{ uuid: 'uid-of-younger', size }]);
+    });
   });
 
   test('fill a node up to a bound: what applications use comes first, older ones before younger ones', () => {

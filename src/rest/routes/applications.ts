@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { API_VERSION } from '../../api/names.ts';
+import { API_VERSION, SYSTEM_APPLICATION_PREFIX } from '../../api/names.ts';
 import { type Application, applicationResource } from '../../api/v3/index.ts';
 import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
-import { conflict, DomainError } from '../../domain/errors.ts';
+import { cut } from '../../domain/conditions.ts';
+import { conflict, DomainError, invalid } from '../../domain/errors.ts';
 import { applicationId, identityLabels, objectName, v3Name } from '../../domain/names.ts';
 import { holder } from '../../domain/precedence.ts';
 import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
@@ -201,8 +202,16 @@ async function get(deps: RestDependencies, name: string, system: boolean, signal
   return applicationRead(application, await readContext(deps, [application], signal));
 }
 
+/** Characters of a refused name in a message. */
+const SHOWN_NAME = 64;
+
 async function create(requester: Requester, { name, spec, rebuild }: ApplicationUpload) {
   const { deps, signal } = requester;
+  if (name.startsWith(SYSTEM_APPLICATION_PREFIX))
+    throw invalid(
+      `name: "${cut(name, SHOWN_NAME)}" must not begin with "${SYSTEM_APPLICATION_PREFIX}", as names of the system do: choose another name`,
+      'name',
+    );
   const object = objectName(name);
   const make = async () => {
     const identity = {

@@ -127,11 +127,25 @@ test('POST says what is missing where the catalog has no image for the architect
 });
 
 test('POST is a conflict with an application of users that has the name, and DELETE leaves it', async () => {
-  const application = { name: `system-gw-${count}`, microservices: [] };
-  expect((await sre.post('/application', { json: application })).status).toBe(201);
+  // One of before such names were reserved.
+  const metadata = { name: `system-gw-${count}`, namespace: 'test', uid: `users-${count}`, resourceVersion: '1' };
+  deps.stores.applications.set({ apiVersion: API_VERSION, kind: 'Application', metadata, spec: {} } as Application);
   expect((await ask()).status).toBe(409);
   expect((await sre.delete(`/node/${uuid}/exec`)).status).toBe(204);
   expect(stored()).toBeDefined();
+});
+
+test('names of the system are refused for applications of users, and those of before can still be changed', async () => {
+  const refused = await sre.post('/application', { json: { name: `system-gw-${count}`, microservices: [] } });
+  expect(refused).toMatchObject({
+    status: 400,
+    body: {
+      message: expect.stringMatching(/^name: "system-gw-\d+" must not begin with "system-".*choose another name/),
+    },
+  });
+  const metadata = { name: `system-gw-${count}`, namespace: 'test', uid: `users-${count}`, resourceVersion: '1' };
+  deps.stores.applications.set({ apiVersion: API_VERSION, kind: 'Application', metadata, spec: {} } as Application);
+  expect((await sre.patch(`/application/system-gw-${count}`, { json: { description: 'old' } })).status).toBe(204);
 });
 
 test('DELETE removes the shell and leaves the other microservices of the application', async () => {

@@ -1,5 +1,7 @@
+import { BOUNDS } from '../../../api/bounds.ts';
 import { ARTIFACT_KINDS, ARTIFACTS, type ArtifactKind, artifactVerdict } from '../../artifact/index.ts';
 import type { Verdict } from '../../inputs.ts';
+import { v3Name } from '../../names.ts';
 import type { VerdictInput } from './rule.ts';
 
 /** Where the models and the knowledge of an entry appear in its container. */
@@ -40,6 +42,27 @@ export function catalogsResolve(input: VerdictInput): Verdict | undefined {
       const found = itemResolves(kind, name, input);
       if (found) return found;
     }
+  return undefined;
+}
+
+/** The node of an entry has room for the models and the knowledge that the entry binds. */
+export function catalogsFit({ entry, node, artifacts }: VerdictInput): Verdict | undefined {
+  for (const kind of ARTIFACT_KINDS) {
+    const names = (entry[kind]?.items ?? []).map(({ name }) => name);
+    const left =
+      node && names.length > 0
+        ? artifacts[kind](node).find(({ fits, view }) => !fits && names.includes(view.name))
+        : undefined;
+    if (!node || !left) continue;
+    const { noun, nodeFullCode, reasons } = ARTIFACTS[kind];
+    return {
+      reason: reasons.nodeFull,
+      status: 400,
+      code: nodeFullCode,
+      field: `${kind}.items`,
+      message: `${kind}.items: the node "${v3Name(node)}" has its ${BOUNDS.artifacts} ${kind}; the ${noun} "${left.view.name}" does not fit, bind fewer there or unlink others`,
+    };
+  }
   return undefined;
 }
 

@@ -1,4 +1,6 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import type { ArtifactKind } from '../../artifact/index.ts';
+import type { ArtifactOnNode } from '../../artifact/on-node.ts';
 import type { Lookups, Verdict } from '../../inputs.ts';
 import type { NormalEntry } from '../../microservice/normal-form.ts';
 import type { MountOnNode } from '../../volume-mount/on-node.ts';
@@ -20,6 +22,8 @@ export interface VerdictInput {
   crowd: (node: EdgeNode) => ReadonlySet<string>;
   /** the volume mounts that the node gets, computed once for all entries that are judged together */
   mounts: (node: EdgeNode) => readonly MountOnNode[];
+  /** the models and the knowledge that the node is to have, computed once for all entries that are judged together */
+  artifacts: Readonly<Record<ArtifactKind, (node: EdgeNode) => readonly ArtifactOnNode[]>>;
   /** whether a rule other than those of ports refuses an entry */
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean;
 }
