@@ -343,7 +343,7 @@ describe('the budgets of what users store', () => {
   async function use(used: Partial<Usage>, probe: () => Promise<string>, want: string) {
     const { installation, reserve } = BUDGETS;
     const data = policyData(BUDGETS, { content: 0, objects: 0, count: 0, ...used });
-    expect([installation.count, reserve.count]).toEqual([10_000, 1_000]);
+    expect([installation.count, reserve.count]).toEqual([20_000, 2_000]);
     await admin.apply({
       ...map(BUDGET_POLICY_NAME, data),
       metadata: { name: BUDGET_POLICY_NAME, namespace: 'second' },
@@ -394,8 +394,8 @@ describe('the budgets of what users store', () => {
     const { installation, reserve } = BUDGETS;
     const create = () => verdict(somebody, 'POST', applications, application);
     const edit = () => patch(somebody, `${applications}/free`, { spec: { description: 'other' } });
-    await use({ count: installation.count }, create, 'budget of 10000 objects is used up');
-    expect(await verdict(somebody, 'POST', configMaps, map('more', {}))).toContain('10000 objects');
+    await use({ count: installation.count }, create, 'budget of 20000 objects is used up');
+    expect(await verdict(somebody, 'POST', configMaps, map('more', {}))).toContain('20000 objects');
     expect(await edit()).toBe('allowed');
     await use({ objects: installation.objects }, create, '32.0 MiB of applications');
     expect(await edit()).toBe('allowed');

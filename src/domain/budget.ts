@@ -32,7 +32,7 @@ export interface Budgets {
  * For the memory that the chart gives a replica by default, and for 1,000 nodes with their applications
  * (docs/sizing.md#what-users-store).
  */
-export const DEFAULT_BUDGETS: BudgetSettings = { contentMiB: 64, objectsMiB: 32, count: 10_000, userPercent: 50 };
+export const DEFAULT_BUDGETS: BudgetSettings = { contentMiB: 64, objectsMiB: 32, count: 20_000, userPercent: 50 };
 
 /** The reserve, in percent of the installation's budget. */
 const RESERVE_PERCENT = 10;
