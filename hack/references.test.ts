@@ -5,13 +5,22 @@ import { ROOT } from './paths.ts';
 import { findBrokenReferences, reachableFiles, slugsOf } from './references.ts';
 import { repositoryFiles } from './repository.ts';
 
-const PATHS = ['docs/a.md', 'docs/spec/b.md', 'src/kube/store.ts', 'src/kube/store.test.ts', 'agent/src/app.ts'];
+const PATHS = [
+  'docs/a.md',
+  'docs/spec/b.md',
+  'src/kube/store.ts',
+  'src/kube/store.test.ts',
+  'agent/src/app.ts',
+  'agent/src/app.test.ts',
+];
 
 function broken(file: string, text: string): string[] {
   const files = new Map([
     ['docs/a.md', '# Title\n\n## A heading, with `code`\n'],
     ['docs/spec/b.md', '# B\n'],
     ['src/kube/store.test.ts', "test('a store finds by index', () => {})"],
+    ['agent/src/app.test.ts', "import { contract } from './_contract.ts';"],
+    ['agent/src/_contract.ts', "test('a promise that is shared', () => {})"],
     [file, text],
   ]);
   return findBrokenReferences(files, [...PATHS, file]).map(({ line, reason }) => `${line}: ${reason}`);
@@ -30,6 +39,16 @@ describe('a reference is accepted:', () => {
     ['the name of a file', 'docs/c.md', '`store.ts`, `kube/store.ts`'],
     ['the name of a folder', 'docs/c.md', '`kube/`'],
     ['a part of the title of a test', 'docs/c.md', "`npx vitest run src/kube -t 'by index'`, `-t index`"],
+    [
+      'a title of a test in the file of the row before',
+      'docs/c.md',
+      '| a | `npx vitest run src/kube` |\n| b | same |\n| c | same, `-t index` |',
+    ],
+    [
+      'a title in a helper that the file of the command imports',
+      'docs/c.md',
+      '`npx vitest run agent/src/app -t shared`',
+    ],
     ['a path with a placeholder', 'docs/c.md', '`src/kinds/<kind>.ts`, `src/none/*.ts`'],
   ])('%s', (_, file, text) => {
     expect(broken(file, text)).toEqual([]);
@@ -51,6 +70,18 @@ describe('a reference is reported as broken:', () => {
     ['the name of a file that does not exist', 'docs/c.md', '`none.ts`', '1: there is no none.ts'],
     ['the name of a folder that does not exist', 'docs/c.md', '`none/`', '1: there is no none/'],
     ['a title that no test has', 'docs/c.md', "`-t 'by name'`", '1: no test is titled by name'],
+    [
+      'a title of a test in another file than that of the command',
+      'docs/c.md',
+      "`npx vitest run agent/src/app.test.ts -t 'by index'`",
+      '1: no test of agent/src/app.test.ts is titled by index',
+    ],
+    [
+      'a title of a test in another file than that of the row before',
+      'docs/c.md',
+      '| a | `npx vitest run agent/src/app.test.ts` |\n| b | same, `-t index` |',
+      '2: no test of agent/src/app.test.ts is titled index',
+    ],
     ['a path in a command that does not exist', 'docs/c.md', '`npx vitest run src/none`', '1: there is no src/none'],
     [
       'a document outside the repository',

@@ -31,6 +31,8 @@ const LINK = /\]\(([^)\s]+)\)/g;
 const CODE = /`([^`]+)`/g;
 /** The part of a title with which a command selects tests. */
 const TITLE = /(?:^|\s)-t (?:'([^']+)'|(\S+))/;
+/** The import of a helper of tests. */
+const HELPER = / from '(\.{1,2}\/(?:[^']*\/)?_[^']+)'/g;
 /** Citations of documents that are not in the repository. */
 const OUTSIDE =
   /\bgaps(?:-\d|: ?\d)|\bdesign(?:-agent)?(?:\.md)?,? section|\bdesign-agent\b|\(design\b|\bdesign:|\b[Dd]ocument [123]\b/g;
@@ -47,7 +49,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   // Each path has a slash at both ends, so that names and folders are found in it.
   const text = all.map((path) => `/${path}/`).join('\n');
   const isNamed = (name: string) => text.includes(`/${name.replace(/\/+$/, '')}/`);
-  const tests = [...files].filter(([file]) => isTest(file)).map(([, code]) => code.replaceAll("\\'", "'"));
+  const titles = createTitles(files);
   const headings = new Map(
     [...files].filter(([file]) => isMarkdown(file)).map(([file, text]) => [file, slugsOf(text)]),
   );
@@ -62,6 +64,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   for (const [file, text] of files) {
     const folder = posix.dirname(file);
     const near = (path: string) => exists(path) || exists(posix.join(folder, path));
+    const commands = createCommands();
     for (const [index, line] of text.split('\n').entries()) {
       const report = (what: string, reason: string | undefined) => {
         if (reason) broken.push({ file, line: index + 1, text: what, reason });
@@ -77,11 +80,13 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
         const [path = '', fragment] = target.split('#');
         report(target, judge(path === '' ? file : posix.join(folder, path), fragment));
       }
+      commands.next(line);
       for (const [, code = ''] of line.matchAll(CODE)) {
         const [, quoted, bare] = TITLE.exec(code) ?? [];
         const title = quoted ?? bare;
-        if (title !== undefined && !tests.some((test) => test.includes(title)))
-          report(title, `no test is titled ${title}`);
+        const filters = commands.filters(code);
+        if (title !== undefined && !titles(filters).some((test) => test.includes(title)))
+          report(title, `no test${filters.length > 0 ? ` of ${filters.join(' ')}` : ''} is titled ${title}`);
         for (const word of code.split(/[\s,;:()]+/))
           if (PATH.test(word) ? !near(word) : NAME.test(word) && !isNamed(word)) report(word, `there is no ${word}`);
       }
@@ -89,6 +94,43 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
   }
   return broken;
 }
+
+/** Returns a function: the texts of the tests whose paths have one of these filters in them, all without a filter. */
+function createTitles(files: ReadonlyMap<string, string>): (filters: readonly string[]) => string[] {
+  const texts = new Map(
+    [...files].filter(([file]) => isTest(file)).map(([file, code]) => [file, code.replaceAll("\\'", "'")]),
+  );
+  // Tests that several files share are in a helper, which a file of tests imports.
+  const shared = (file: string) =>
+    [...(texts.get(file) ?? '').matchAll(HELPER)].map(([, path = '']) => posix.join(posix.dirname(file), path));
+  return (filters) => {
+    const named = [...texts.keys()].filter((file) => filters.length === 0 || filters.some((one) => file.includes(one)));
+    return [...new Set([...named, ...named.flatMap(shared)])].map((file) => texts.get(file) ?? '');
+  };
+}
+
+/** The commands of a page, line by line: a `-t` without a command selects from the files of the command before it. */
+function createCommands() {
+  /** Paths in the commands of the current line, or else of the last line that had some. */
+  let former: string[] = [];
+  return {
+    next(line: string) {
+      const here = [...line.matchAll(CODE)].flatMap(([, code = '']) => filtersOf(code));
+      if (here.length > 0) former = /\|\s*same\b/.test(line) ? [...former, ...here] : here;
+      else if (!line.startsWith('|') || /`npx vitest run/.test(line)) former = [];
+    },
+    filters: (code: string) => (code.includes(RUN) ? filtersOf(code) : former),
+  };
+}
+
+const RUN = 'vitest run ';
+const filtersOf = (code: string) =>
+  code.includes(RUN)
+    ? code
+        .replace(TITLE, '')
+        .split(/\s+/)
+        .filter((word) => PATH.test(word))
+    : [];
 
 /**
  * The files that a reader of these pages reaches by links, the pages themselves included; of a folder all files. `paths` has

@@ -28,6 +28,8 @@ const TARGETS: Readonly<Record<string, readonly string[]>> = {
   clean: ['make', 'clean'],
 };
 
+const INSTALLED = 'node_modules/.package-lock.json';
+
 function checksAlone(): string {
   return `import { runChecks } from './hack/check.ts';
     process.exitCode = (await runChecks()).some(({ failed }) => failed > 0) ? 1 : 0;`;
@@ -60,6 +62,8 @@ function main(given: readonly string[]): number {
     execFileSync('git', ['clone', '--quiet', ROOT, folder], { stdio: 'inherit' });
     // Not a link: a bundler names what it finds by its real path.
     execFileSync('cp', ['-a', '--link', join(ROOT, 'node_modules'), folder]);
+    // As after `npm ci`: newer than package-lock.json.
+    execFileSync('cp', ['--remove-destination', join(ROOT, INSTALLED), join(folder, INSTALLED)]);
     const failures: string[] = [];
     let former = 'nothing';
     for (const name of walkOfPairs(names)) {
