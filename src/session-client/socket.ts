@@ -13,8 +13,8 @@ export interface Socket {
   /** Stops reading: the other side stops sending in turn. */
   pause(): void;
   resume(): void;
-  /** What was sent before is still passed on, also to another side that reads slowly. */
-  close(): void;
+  /** What was sent before is still passed on, also to another side that reads slowly: for 10 minutes, or `linger` ms. */
+  close(linger?: number): void;
   /** Closes it, and passes on only what the other side takes at once. */
   leave(): void;
   /** Ends it without a word, since the other side is gone. */
@@ -237,7 +237,7 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
       silent = 0;
       ws.resume();
     },
-    close: () => close(SESSION_TIMES.linger),
+    close: (linger = SESSION_TIMES.linger) => close(linger),
     leave: () => close(0),
     drop: () => ws.terminate(),
   };

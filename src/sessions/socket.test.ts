@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { createVirtualClock } from '../kube/_util.ts';
@@ -8,7 +8,7 @@ import { SESSION_TIMES } from '../wire/sessions.ts';
 import { createSocket, createSocketServer, refuse } from './socket.ts';
 
 /** Both ends of a real connection; the clock of the server's end is in the hand of the test. */
-async function connect(options: { autoPong?: boolean } = {}) {
+async function connect(options: { autoPong?: boolean; isQuietWhilePaused?: boolean } = {}) {
   const clock = createVirtualClock();
   const http = createServer();
   const server = createSocketServer();
@@ -19,7 +19,7 @@ async function connect(options: { autoPong?: boolean } = {}) {
   const client = new WebSocket(`ws://127.0.0.1:${(http.address() as AddressInfo).port}`, options);
   const [[ws]] = (await Promise.all([once(server, 'connection'), once(client, 'open')])) as [[WebSocket], unknown];
   const seen: string[] = [];
-  const socket = createSocket(ws, { clock, fullBytes: 64 * 1024 });
+  const socket = createSocket(ws, { clock, fullBytes: 64 * 1024, isQuietWhilePaused: options.isQuietWhilePaused });
   const note = (what: string) => () => {
     seen.push(what);
     ws.emit('noted');
@@ -59,6 +59,25 @@ test('a client whose reading was stopped is not expected to answer', async () =>
   socket.pause();
   await clock.advance(3 * SESSION_TIMES.ping, { timers: 1 });
   expect(ws.readyState).toBe(ws.OPEN);
+});
+
+test('what a client sent before it ended the connection arrives after a long pause in which it gets no pings', async () => {
+  const { clock, client, ws, socket, seen, until } = await connect({ isQuietWhilePaused: true });
+  let bytes = 0;
+  ws.on('message', (data: Buffer) => {
+    bytes += data.length;
+  });
+  socket.pause();
+  for (let i = 0; i < 64; i++) client.send(Buffer.alloc(16 * 1024));
+  await new Promise((resolve) => client.send('last', resolve));
+  (client as unknown as { _socket: Socket })._socket.destroySoon();
+  await once(client, 'close');
+  for (let i = 0; i < 3; i++) await clock.advance(SESSION_TIMES.ping, { timers: 1 });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(seen).toEqual([]);
+  socket.resume();
+  await until('closed');
+  expect(bytes).toBe(64 * 16 * 1024 + 'last'.length);
 });
 
 test('a client that does not answer a close frame is disconnected after its time', async () => {

@@ -38,6 +38,11 @@ export interface SocketOptions {
   fullBytes: number;
   /** until the other side has answered a close frame; 5 s when absent */
   answerMs?: number;
+  /**
+   * No pings while reading is stopped: for another side that may end the connection right behind its last message. The ping would
+   * have the system discard what has arrived and is not read yet.
+   */
+  isQuietWhilePaused?: boolean;
 }
 
 /** Ends the handshakes of WebSockets. */
@@ -54,7 +59,7 @@ export function createSocketServer(): WebSocketServer {
 /** Wraps an open WebSocket. Pings find a connection whose other side is gone without a word. */
 export function createSocket(
   ws: WebSocket,
-  { clock, fullBytes, answerMs = SESSION_TIMES.close }: SocketOptions,
+  { clock, fullBytes, answerMs = SESSION_TIMES.close, isQuietWhilePaused = false }: SocketOptions,
 ): ClientSocket {
   let listener: SocketListener | undefined;
   let isFull = false;
@@ -67,8 +72,11 @@ export function createSocket(
   function ping() {
     // While reading is stopped, no answer can be read.
     if (!isAlive && !ws.isPaused) return ws.terminate();
-    isAlive = false;
-    ws.ping();
+    const isQuiet = isQuietWhilePaused && ws.isPaused;
+    if (!isQuiet) {
+      isAlive = false;
+      ws.ping();
+    }
     cancelPing = clock.after(SESSION_TIMES.ping, ping);
   }
 

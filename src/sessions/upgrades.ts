@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { HEADERS } from '../api/names.ts';
 import { DomainError } from '../domain/errors.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
@@ -209,7 +210,11 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     count(`node ${node}`, socket, SOCKET_LIMITS.node, refusal);
     const { id, kind, microservice } = path;
     upgrade(request, socket, head, (ws) => {
-      const agent = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes.exec });
+      const agent = createSocket(ws, {
+        ...{ clock, fullBytes: SOCKET_LIMITS.fullBytes.exec },
+        // Ours waits until the session is closed, and takes a controller without pings for gone.
+        isQuietWhilePaused: request.headers[HEADERS.agent] === undefined,
+      });
       const isOther = path.node !== undefined && path.node !== node;
       const refuseAgent = (code: CloseCode, reason: string) => {
         metrics.socketRefused?.('agent', code);

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
+import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
+import { VirtualClock } from '../system/_virtual-clock.ts';
 import { systemClock } from '../system/clock.ts';
 import { silentLog } from '../system/log.ts';
 import { runContainer } from './_agent.ts';
@@ -9,9 +11,9 @@ import { runExec } from './exec-session.ts';
 
 /** Sockets that the test opens and closes. */
 function makeSockets() {
-  const sockets: { listener: SocketListener; sent: number[]; isOpen: boolean }[] = [];
+  const sockets: { listener: SocketListener; sent: number[]; isOpen: boolean; linger?: number }[] = [];
   const dial = (listener: SocketListener): Socket => {
-    const one = { listener, sent: [] as number[], isOpen: true };
+    const one: (typeof sockets)[number] = { listener, sent: [], isOpen: true };
     sockets.push(one);
     return {
       get isOpen() {
@@ -20,7 +22,10 @@ function makeSockets() {
       async send({ type }) {
         one.sent.push(type);
       },
-      ...{ pause() {}, resume() {}, close() {}, leave() {}, drop() {} },
+      ...{ pause() {}, resume() {}, leave() {}, drop() {} },
+      close(linger) {
+        one.linger = linger;
+      },
     };
   };
   return { sockets, dial };
@@ -53,6 +58,26 @@ test('what is sent over a connection that the other side has closed waits for th
   expect(sockets.map((socket) => socket.sent)).toEqual([[FRAME_TYPES.STDOUT], [FRAME_TYPES.STDOUT]]);
   connection.end();
   sockets[1]?.listener.closed({ code: 1000, reason: '' });
+  await run;
+});
+
+test.each([
+  ['that has ended', undefined],
+  ['that is refused', 5_000],
+])('a session %s waits 10 minutes in all for a user who takes nothing', async (_, linger) => {
+  const { sockets, dial } = makeSockets();
+  const clock = new VirtualClock();
+  const connection = new SessionConnection({
+    ...{ kind: 'exec', dial, clock, random: () => 0, started() {}, frame() {} },
+  });
+  const run = connection.run();
+  sockets[0]?.listener.frame(activation);
+  const before = clock.now();
+  const finished = connection.finish([output], linger);
+  await clock.advance(linger ?? SESSION_TIMES.linger);
+  await finished;
+  expect(clock.now() - before + (sockets[0]?.linger ?? Number.NaN)).toBe(SESSION_TIMES.linger);
+  sockets[0]?.listener.closed({ code: 1000, reason: '' });
   await run;
 });
 

@@ -107,7 +107,8 @@ export class SessionConnection {
     while (!this.#isReady && !this.over.aborted) await this.#changed.promise;
     if (this.#isPaused) this.resume();
     await pause(this.#options.clock, linger, this.over);
-    this.end();
+    // The time for a user who reads slowly is one, however it is spent.
+    this.end(SESSION_TIMES.linger - linger);
   }
 
   pause(): void {
@@ -125,10 +126,11 @@ export class SessionConnection {
     this.#socket?.drop();
   }
 
-  end(): void {
+  /** `linger`: ms in which what was sent before is still passed on. */
+  end(linger: number = SESSION_TIMES.linger): void {
     if (this.over.aborted) return;
     this.#over.abort();
-    this.#socket?.close();
+    this.#socket?.close(linger);
     this.#notify();
   }
 

@@ -315,6 +315,25 @@ describe('a log session', () => {
     expect((await user.closed).code).toBe(1000);
   });
 
+  test('that does not follow and is cut while its lines are on their way says that lines may be missing', async () => {
+    const agent = await startSessions(stack, options());
+    onTestFinished(() => agent[Symbol.asyncDispose]());
+    const rest = Promise.withResolvers<void>();
+    engine.logs = async function* () {
+      yield { line: 'first', ts: '2026-01-01T00:00:01Z', stream: 'stdout' };
+      await rest.promise;
+      yield { line: 'last', ts: '2026-01-01T00:00:02Z', stream: 'stdout' };
+    };
+    const user = await logs('?follow=false');
+    await user.until('LOG_LINE first');
+    agent.link.cut();
+    await user.until('LOG_LINE connected again');
+    rest.resolve();
+    await user.until('LOG_STOP');
+    const problems = user.seen.filter((one) => one.startsWith('LOG_ERROR'));
+    expect(problems).toEqual(['LOG_ERROR the connection to the node was lost meanwhile, lines may be missing']);
+  });
+
   test('of the node has what the agent logs, and the policy can refuse it', async () => {
     const ownLog = async function* () {
       yield { line: 'of the agent', ts: '2026-01-01T00:00:01.500Z' };

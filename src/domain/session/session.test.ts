@@ -63,6 +63,24 @@ function drive(target: SessionTarget = EXEC) {
   };
 }
 
+describe('a log whose agent was lost and returned', () => {
+  const missing = 'user LOG_ERROR the connection to the node was lost meanwhile, lines may be missing';
+
+  test('says that lines may be missing', () => {
+    const session = drive(NODE_LOG);
+    expect(session.on(JOINED)).not.toContain(missing);
+    session.on(AGENT_LEFT);
+    expect(session.on(JOINED)).toContain(missing);
+  });
+
+  test('says it once to a user who takes nothing, however often the agent returns', () => {
+    const session = drive(LOG);
+    session.on(JOINED, { type: 'full', end: 'user' });
+    const again = () => session.on(AGENT_LEFT, JOINED).filter((one) => one.startsWith('user'));
+    expect([...again(), ...again(), ...again()]).toEqual([missing]);
+  });
+});
+
 describe('an exec session', () => {
   test('begins with ACTIVATION and a notice for the user, and a list for the node', () => {
     const { begun } = drive();
@@ -179,6 +197,13 @@ describe('an exec session', () => {
       'over: the agent did not connect in time',
     ]);
     expect(deadline(session.session)).toBeUndefined();
+  });
+
+  test('says nothing of an agent that is lost and returns to a user who takes nothing', () => {
+    const session = drive();
+    session.on(JOINED, { type: 'full', end: 'user' });
+    expect(session.on(AGENT_LEFT)).toEqual(['list']);
+    expect(session.on(JOINED).filter((one) => one.startsWith('user'))).toEqual([]);
   });
 
   test('continues when the agent returns within the window, with what was typed meanwhile', () => {

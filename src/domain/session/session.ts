@@ -100,6 +100,9 @@ const NOTICES = {
   },
 } as const;
 
+/** What was under way when the connection of an agent was lost did not arrive, and nobody knows how much it was. */
+const MISSING = 'the connection to the node was lost meanwhile, lines may be missing';
+
 const REASONS = {
   pending: 'the agent did not connect in time',
   resuming: 'the connection to the node did not return',
@@ -113,7 +116,7 @@ export function beginSession(id: string, target: SessionTarget, now: number): St
   };
   return {
     session,
-    effects: [send('user', startFrame(session, 'user', now)), notice(session, 'waiting', now), { do: 'list' }],
+    effects: [send('user', startFrame(session, 'user', now)), ...notice(session, 'waiting', now), { do: 'list' }],
   };
 }
 
@@ -215,15 +218,17 @@ function toAgent(session: Session, frame: Frame, now: number): Step {
   };
 }
 
+/** Lines may be missing: the log says so, once until the next line where the user takes nothing. */
+function problem(session: Session, words: string, now: number): Step {
+  if (session.full.user && session.isDropping) return { session, effects: [] };
+  const frame: Frame = { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now };
+  return { session: { ...session, isDropping: session.full.user }, effects: [send('user', frame)] };
+}
+
 /** A user that reads slowly does not stop a log: lines are left out, and the log says so once. */
 function line(session: Session, frame: Frame, now: number): Step {
   if (!session.full.user) return { session: { ...session, isDropping: false }, effects: [send('user', frame)] };
-  if (session.isDropping) return { session, effects: NONE };
-  const words = 'lines are left out, since they are read too slowly';
-  return {
-    session: { ...session, isDropping: true },
-    effects: [send('user', { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now })],
-  };
+  return problem(session, 'lines are left out, since they are read too slowly', now);
 }
 
 function joined(session: Session, now: number): Step {
@@ -234,11 +239,14 @@ function joined(session: Session, now: number): Step {
     full: { ...session.full, agent: false },
     paused: { ...session.paused, agent: false },
   };
+  const isGap = !isFirst && session.target.kind === 'log';
+  const said = isGap ? problem(active, MISSING, now) : { session: active, effects: NONE };
   return {
-    session: active,
+    session: said.session,
     effects: [
       send('agent', startFrame(session, 'agent', now)),
-      notice(session, isFirst ? 'ready' : 'back', now),
+      ...notice(session, isFirst ? 'ready' : 'back', now),
+      ...said.effects,
       ...session.waiting.map((frame) => send('agent', frame)),
     ],
   };
@@ -252,7 +260,7 @@ function agentLost(session: Session, now: number): Step {
     full: { ...session.full, agent: false },
     paused: { ...session.paused, agent: false },
   };
-  return { session: resuming, effects: [notice(session, 'lost', now), { do: 'list' }] };
+  return { session: resuming, effects: [...notice(session, 'lost', now), { do: 'list' }] };
 }
 
 /** One side has ended it: the other side gets its frame. */
@@ -315,11 +323,13 @@ function idsOf({ id, target }: Session): Partial<Frame> {
   };
 }
 
-function notice(session: Session, which: keyof (typeof NOTICES)['exec'], now: number): Effect {
+/** Nothing to a user that does not read: an agent may be lost and return as often as it likes. */
+function notice(session: Session, which: keyof (typeof NOTICES)['exec'], now: number): readonly Effect[] {
+  if (session.full.user) return NONE;
   const { kind } = session.target;
   const type = kind === 'exec' ? T.STDERR : T.LOG_LINE;
   const data = text(NOTICES[kind][which]);
-  return send('user', { type, data, ...idsOf(session), timestamp: now, notice: true });
+  return [send('user', { type, data, ...idsOf(session), timestamp: now, notice: true })];
 }
 
 /** The first frame that a side gets. */
