@@ -39,6 +39,8 @@ export interface PluginDependencies {
 
 /** What a command gets. */
 export interface CommandContext extends PluginDependencies {
+  /** What `out` would escape, such as colours. */
+  raw(text: string): void;
   cluster: Cluster;
   words: readonly string[];
   flags: Readonly<Record<string, string | boolean | readonly string[] | undefined>>;

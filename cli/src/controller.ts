@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { SocketRequest } from '../../src/session-client/socket.ts';
+import { line } from '../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
 import { CommandError, UsageError } from './command.ts';
 import { controllerUrl } from './controller-address.ts';
@@ -102,7 +103,9 @@ function tokenSource(context: CommandContext): () => Promise<string> {
 const textOf = (flag: unknown) => (typeof flag === 'string' && flag !== '' ? flag : undefined);
 
 /** Why a session could not be opened, with what helps. */
-export function refusalOf({ status, reason, code }: { status?: number; reason: string; code: number }): string {
+export function refusalOf(end: { status?: number; reason: string; code: number }): string {
+  const { status, code } = end;
+  const reason = line(end.reason);
   switch (status) {
     case 401:
       return `the controller does not accept the token (${reason}); "kubectl create token NAME --audience skerry" makes one for $SKERRY_TOKEN, --service-account NAME does so by itself`;

@@ -1,3 +1,4 @@
+import { line } from '../../src/terminal/safe.ts';
 import type { CommandContext } from './command.ts';
 
 /** A connection that takes no longer than this is not worth a word. */
@@ -13,7 +14,7 @@ export function createNotices({ flags, streams, err }: Pick<CommandContext, 'fla
   const write = (text: string) => {
     hasShown = true;
     // A terminal in raw mode begins no line by itself.
-    err(`${prefix}${text.trim()}\r\n`);
+    err(`${prefix}${line(text.trim())}\r\n`);
   };
   return {
     show(text: string) {

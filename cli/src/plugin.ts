@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { isForbidden, isNotFound } from '../../src/kube/api-error.ts';
+import { safeWriters } from '../../src/terminal/safe.ts';
 import {
   type Command,
   type CommandContext,
@@ -15,7 +16,8 @@ import { complete } from './completion.ts';
 import { commandHelp, GLOBAL_FLAGS, overview } from './help.ts';
 
 /** Runs one command line, as `kubectl skerry` passes it; resolves with the exit code. */
-export async function runPlugin(args: readonly string[], deps: PluginDependencies): Promise<number> {
+export async function runPlugin(args: readonly string[], given: PluginDependencies): Promise<number> {
+  const deps = safeWriters(given);
   try {
     return await run(args, deps);
   } catch (error) {
@@ -25,7 +27,9 @@ export async function runPlugin(args: readonly string[], deps: PluginDependencie
   }
 }
 
-async function run(line: readonly string[], deps: PluginDependencies): Promise<number> {
+type SafeDependencies = PluginDependencies & Pick<CommandContext, 'raw'>;
+
+async function run(line: readonly string[], deps: SafeDependencies): Promise<number> {
   const { before, name, after } = splitLine(line, GLOBAL_FLAGS);
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
     const [about] = after;
@@ -77,7 +81,7 @@ function parse({ flags: own = {}, name, hint }: Command, args: readonly string[]
 }
 
 function contextOf(
-  deps: PluginDependencies,
+  deps: SafeDependencies,
   words: readonly string[],
   flags: CommandContext['flags'],
   exitWith: (code: number) => void = () => {},

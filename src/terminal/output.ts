@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { line as safe } from './safe.ts';
 
 /** What commands print: data, tables and findings. */
 
@@ -9,7 +10,8 @@ export function structured(data: unknown, format: 'json' | 'yaml'): string {
 }
 
 /** Columns as wide as their widest cell. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], texts: readonly (readonly string[])[]): string {
+  const rows = texts.map((cells) => cells.map(safe));
   const widths = head.map((title, index) => Math.max(title.length, ...rows.map((row) => (row[index] ?? '').length)));
   const line = (cells: readonly string[]) =>
     cells
@@ -23,7 +25,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 export function facts(pairs: readonly (readonly [string, unknown])[]): string {
   const shown = pairs.filter(([, value]) => value !== undefined && value !== '');
   const width = Math.max(0, ...shown.map(([name]) => name.length)) + 1;
-  return shown.map(([name, value]) => `${`${name}:`.padEnd(width)}  ${String(value)}\n`).join('');
+  return shown.map(([name, value]) => `${`${name}:`.padEnd(width)}  ${safe(String(value))}\n`).join('');
 }
 
 interface Diagnosed {
@@ -37,7 +39,7 @@ interface Diagnosed {
 export function diagnosisTable(checks: readonly Diagnosed[]): string {
   const rows = checks.map(({ check, status, detail, todo }) => {
     const word = status === 'failed' || status === 'warning' ? status.toUpperCase() : status;
-    return `${word.padEnd(9)}${check.padEnd(15)}${detail}\n${todo ? `${' '.repeat(24)}-> ${todo}\n` : ''}`;
+    return `${word.padEnd(9)}${check.padEnd(15)}${safe(detail)}\n${todo ? `${' '.repeat(24)}-> ${safe(todo)}\n` : ''}`;
   });
   const count = (wanted: string) => checks.filter(({ status }) => status === wanted).length;
   const [failed, warnings] = [count('failed'), count('warning')];

@@ -1,10 +1,12 @@
+import { output } from './safe.ts';
+
 /**
  * Ends a command at the first failure that no code of it handles, until it is disposed: the message goes to `err`, and the
  * exit code is 1, since what the user asked for may not have been done.
  */
 export function endAtUnhandled(err: (text: string) => void): Disposable {
   const end = (error: unknown) => {
-    err(`error: ${textOf(error)}\nThis is a fault of the program; please report it.\n`);
+    err(`error: ${output(textOf(error))}\nThis is a fault of the program; please report it.\n`);
     process.exit(1);
   };
   process.on('unhandledRejection', end);

@@ -34,6 +34,13 @@ async function cli(...args: string[]) {
   return { code, out, err };
 }
 
+test('a text of a container or a user has no control character in what a command prints', async () => {
+  const { code, err } = await cli('fly\u001b[2J\u009b31m\r');
+  expect(code).toBe(2);
+  expect(err).toContain('fly\\u001b[2J\\u009b31m\\u000d');
+  expect(err).not.toMatch(/(?!\n)\p{Cc}/u);
+});
+
 describe('help', () => {
   test('lists every command and the exit codes', async () => {
     const { code, out } = await cli('--help');

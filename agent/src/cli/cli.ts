@@ -1,8 +1,9 @@
+import { safeWriters } from '../../../src/terminal/safe.ts';
 import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
-import { type Command, FORMATS, type Format, type StandardStreams } from './command.ts';
+import { type Command, type CommandContext, FORMATS, type Format, type StandardStreams } from './command.ts';
 import { COMMANDS } from './commands.ts';
 
 export interface CliDependencies {
@@ -28,7 +29,8 @@ const SHORT: Readonly<Record<string, string>> = {
 };
 
 /** Runs one command line; returns the exit code. */
-export async function runCli(args: readonly string[], deps: CliDependencies): Promise<number> {
+export async function runCli(args: readonly string[], given: CliDependencies): Promise<number> {
+  const deps = safeWriters(given);
   try {
     return await run(args, deps);
   } catch (error) {
@@ -49,7 +51,7 @@ function toCliError(error: unknown): CliError {
   return new CliError('INTERNAL', errorText(error));
 }
 
-async function run(args: readonly string[], deps: CliDependencies): Promise<number> {
+async function run(args: readonly string[], deps: CliDependencies & Pick<CommandContext, 'raw'>): Promise<number> {
   const { words, flags } = parse(args);
   // The group `system` is optional; the documented command names have it
   // (docs/spec/agent-local-api.md#command-line).
@@ -82,6 +84,7 @@ async function run(args: readonly string[], deps: CliDependencies): Promise<numb
     flags,
     format: formatOf(flags),
     out: deps.out,
+    raw: deps.raw,
     err: deps.err,
     streams: deps.streams,
     ask: deps.ask,

@@ -20,6 +20,8 @@ export interface CommandContext {
   flags: ReadonlyMap<string, string | true>;
   format: Format;
   out(text: string): void;
+  /** passes on what `out` would escape: lines of containers */
+  raw(text: string): void;
   err(text: string): void;
   /** for programs of containers, whose bytes pass as they are */
   streams: StandardStreams;

@@ -43,15 +43,17 @@ interface Line {
 
 /** Prints the existing lines and, with --follow, new ones until the signal fires. */
 export async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
-  const { client, flags, signal, format, out } = context;
+  const { client, flags, signal, format, out, raw } = context;
   if (!flags.has('follow')) {
     const data = await client.call<{ entries: Line[] }>('GET', `${path}?${query}`);
     return show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
   }
   query.set('follow', 'true');
   try {
+    // As kubectl logs and docker logs do: what a container wrote is passed on as it is.
     for await (const entry of client.stream<Line>(`${path}?${query}`))
-      out(format === 'human' ? `${entry.line}\n` : `${JSON.stringify(entry)}\n`);
+      if (format === 'human') raw(`${entry.line}\n`);
+      else out(`${JSON.stringify(entry)}\n`);
   } catch (error) {
     if (!signal.aborted) throw error;
   }

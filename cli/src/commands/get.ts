@@ -95,7 +95,7 @@ export const get: Command = {
     const all = [...(await rows(context))].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
     const chosen = name === undefined ? all : all.filter((row) => nameOf(row) === name);
     if (name !== undefined && chosen.length === 0) throw new CommandError(`there is no ${what} "${name}"`);
-    const { format, out, err, colours } = context;
+    const { format, out, raw, err, colours } = context;
     if (format === 'json' || format === 'yaml') {
       const items = chosen.map(data);
       out(structured(name === undefined ? { apiVersion: 'v1', kind: 'List', items } : items[0], format));
@@ -110,7 +110,8 @@ export const get: Command = {
     )
       .trimEnd()
       .split('\n');
-    out(`${[head, ...lines.map((line, index) => paint(line, tone(chosen[index]), colours))].join('\n')}\n`);
+    // The cells are filtered by `table`.
+    raw(`${[head, ...lines.map((line, index) => paint(line, tone(chosen[index]), colours))].join('\n')}\n`);
   },
 };
 

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
+import { line as oneLine } from '../../../src/terminal/safe.ts';
 import { NO_PREVIOUS } from '../../../src/terminal/sessions.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import type { Command, CommandContext } from '../command.ts';
@@ -132,7 +133,7 @@ function follower(
   hasPrefix: boolean,
 ): () => Promise<boolean> {
   const { streams, flags, err, signal, now } = context;
-  const prefix = hasPrefix ? `[${name}] ` : '';
+  const prefix = hasPrefix ? `[${oneLine(name)}] ` : '';
   const notices = createNotices(context, prefix);
   const fail = (text: string) => {
     err(`error: ${prefix}${text}\n`);
@@ -149,6 +150,7 @@ function follower(
     }
     if (at !== undefined) position = { at, count: position?.at === at ? position.count + 1 : 1 };
     const time = flags.timestamps && at !== undefined ? `${new Date(at).toISOString()} ` : '';
+    // The text as it is, as with kubectl logs: what a container wrote may be meant for a terminal.
     return write(streams.output, `${prefix}${time}${text}\n`);
   }
 
@@ -160,7 +162,7 @@ function follower(
       asked.set('since', new Date(position.at).toISOString());
       asked.set('tail', String(LOG_TAIL.most));
     }
-    const problem = (text: string) => err(`${prefix}${text}\n`);
+    const problem = (text: string) => err(`${prefix}${oneLine(text)}\n`);
     return readLog(await controller.socket(path, asked), { line, problem, notice: notices.show }, signal);
   }
 
