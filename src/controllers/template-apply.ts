@@ -37,13 +37,20 @@ export function createTemplateApply(deps: ControllerDependencies) {
   };
 
   /** The application with what one template adds to it; it must be fresh from the API server. */
-  async function apply(application: Application, pending: PendingTemplate, signal: AbortSignal): Promise<Application> {
+  async function apply(
+    application: Application,
+    pending: PendingTemplate,
+    { signal, timeMs }: { signal: AbortSignal; timeMs?: number | undefined },
+  ): Promise<Application> {
     const ref = readTemplateRef(pending.template, 'template');
     const found = templateOf(pending);
     if (!found) throw new DomainError(404, 'TEMPLATE_NOT_FOUND', `there is no template "${ref.name}"`);
     const managed = managedFieldsOf(application);
     const render = (rendering: Rendering) =>
-      deps.templates.render(rendering, { lookUp, caller: FIELD_MANAGERS.template, signal });
+      deps.templates.render(rendering, {
+        ...{ lookUp, signal, caller: `${FIELD_MANAGERS.template} ${application.metadata.uid}` },
+        ...(timeMs !== undefined && { timeMs }),
+      });
     const name = v3Name(application);
     let spec: { microservices?: MicroserviceEntry[] };
     if ('application' in found.spec) {

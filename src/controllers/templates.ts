@@ -6,6 +6,7 @@ import {
   type PendingTemplate,
   pendingTemplates,
 } from '../domain/templates/pending.ts';
+import { RenderTimeout } from '../domain/templates/renderer.ts';
 import { KINDS, type Kind, type KindObject, RESOURCES, referenceKey, refsTo } from '../kinds/index.ts';
 import {
   type Change,
@@ -19,6 +20,7 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
+import { createTokenBuckets } from '../kube/token-bucket.ts';
 import { storeOf } from '../stores/stores.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -43,6 +45,16 @@ const RETRY_MS = 5 * 60_000;
  */
 const TURN_MS = 1_000;
 
+/**
+ * What a document may take in the first turn of an application. One that takes longer makes the application slow: its documents
+ * then have all the time that the renderer gives, and all slow applications share half of the renderer's time, so that
+ * many of them delay the others by their first turns alone. Who edits an application does not stand in the object, so a user
+ * with many of them cannot be told from many users.
+ */
+const FIRST_MS = 250;
+const SLOW_SHARE = { perSecond: 500, burst: 3_000 };
+const SHARED = '';
+
 interface Attempt {
   token: string;
   until: number;
@@ -64,6 +76,11 @@ export function createTemplateController(
   /** by application and annotation; saved one by one, so that a run that ends early tries nothing twice */
   const attempts = new Map<string, Map<string, Attempt>>();
 
+  /** keys of applications whose documents take longer than a first turn */
+  const slow = new Set<string>();
+  /** milliseconds of rendering that slow applications may use */
+  const slowTime = createTokenBuckets({ clock: { now: clock }, ...SLOW_SHARE });
+
   const tokenOf = (application: Application, pending: PendingTemplate) => {
     const found = templateOf(pending);
     return [pending.hash, application.metadata.generation, found?.metadata.uid, found?.metadata.generation].join(' ');
@@ -76,6 +93,9 @@ export function createTemplateController(
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const { namespace, name } = parseKey(key);
     const stored = stores.applications.get(namespace, name);
+    if (!stored) slow.delete(key);
+    const waitMs = slow.has(key) ? slowTime.waitMs(SHARED) : 0;
+    if (waitMs > 0) return requeueAfter(waitMs);
     // The store may not have the writes of the last run yet, and it has no managed fields.
     const live = stored && hasWork(stored) ? await client.find(resource, parseKey(key), { signal }) : undefined;
     if (!live || !hasWork(live)) {
@@ -92,7 +112,10 @@ export function createTemplateController(
       for (const pending of pendingTemplates(application).filter(({ entry }) => (entry !== undefined) === isOfEntry)) {
         if ((failureOf(application, pending)?.until ?? 0) > clock()) continue;
         if (clock() - began >= TURN_MS) return requeueAfter(0);
+        const wasSlow = slow.has(key);
+        if (wasSlow && slowTime.waitMs(SHARED) > 0) return requeueAfter(slowTime.waitMs(SHARED));
         application = await attempt(application, pending, signal);
+        if (!wasSlow && slow.has(key)) return requeueAfter(0);
       }
     const open = pendingTemplates(application).flatMap((pending) => failureOf(application, pending) ?? []);
     return open.length > 0 ? requeueAfter(Math.max(0, Math.min(...open.map(({ until }) => until)) - clock())) : done();
@@ -111,17 +134,27 @@ export function createTemplateController(
     pending: PendingTemplate,
     signal: AbortSignal,
   ): Promise<Application> {
+    const key = keyOf(application);
+    const isSlow = slow.has(key);
+    const began = clock();
     try {
-      return await apply(application, pending, signal);
+      const applied = await apply(application, pending, { signal, timeMs: isSlow ? undefined : FIRST_MS });
+      if (isSlow && clock() - began < FIRST_MS) slow.delete(key);
+      return applied;
     } catch (error) {
+      if (!isSlow && error instanceof RenderTimeout) {
+        slow.add(key);
+        return application;
+      }
       const verdict = verdictOf(error);
       if (!verdict) throw error;
-      const key = keyOf(application);
       const failed = attempts.get(key) ?? new Map<string, Attempt>();
       failed.set(pending.annotation, { token: tokenOf(application, pending), until: clock() + RETRY_MS, verdict });
       attempts.set(key, failed);
       onFailure(key);
       return application;
+    } finally {
+      if (isSlow) slowTime.charge(SHARED, clock() - began);
     }
   }
 

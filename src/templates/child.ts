@@ -1,7 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { basename, dirname, join } from 'node:path';
 import { DomainError, invalid } from '../domain/errors.ts';
-import type { LookUp, Rendering, RenderOptions } from '../domain/templates/renderer.ts';
+import {
+  EXPRESSION_FAILED,
+  type LookUp,
+  type Rendering,
+  type RenderOptions,
+  RenderTimeout,
+} from '../domain/templates/renderer.ts';
 import { formatPath } from '../domain/upload/validate.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 
@@ -70,7 +76,7 @@ export function exchange(
       child.off('message', receive).off('exit', exited);
       then();
     };
-    const timer = setTimeout(() => kill(tooMuch(`takes longer than ${timeMs / 1000} s to render`)), timeMs);
+    const timer = setTimeout(() => kill(new RenderTimeout(timeMs)), timeMs);
     const abort = () => kill(signal.reason);
     const exited = () => finish(() => reject(tooMuch('needs too much memory to render')));
     const say = (message: ToProcess) => child.connected && child.send(message, () => {});
@@ -116,7 +122,6 @@ function withinWeight(lookUp: LookUp): LookUp {
 }
 
 const tooMuch = (what: string) => invalid(`the document ${what}`, undefined, EXPRESSION_FAILED);
-const EXPRESSION_FAILED = 'EXPRESSION_FAILED';
 
 /** The error of a document; a look-up that was refused, or that cannot be made now, keeps its own error. */
 function expressionFailed(

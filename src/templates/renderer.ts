@@ -56,7 +56,7 @@ export function createRenderer(given: RendererOptions = {}): Renderer & Disposab
   async function run({ rendering, options }: Job): Promise<Json> {
     options.signal.throwIfAborted();
     if (!child?.connected || child.killed) child = await startChild(heapMiB);
-    return exchange(child, rendering, options, timeMs);
+    return exchange(child, rendering, options, Math.min(timeMs, options.timeMs ?? timeMs));
   }
 
   async function runAll(): Promise<void> {

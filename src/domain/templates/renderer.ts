@@ -1,3 +1,4 @@
+import { DomainError } from '../errors.ts';
 import type { Fields } from '../microservice/body-values.ts';
 
 /** The renderer of expressions, and what it is asked; src/templates has it. */
@@ -23,6 +24,17 @@ export interface RenderOptions {
   /** whose share of the renderer it takes */
   caller: string;
   signal: AbortSignal;
+  /** for this document, from its turn on; at most, and by default, that of the renderer */
+  timeMs?: number;
+}
+
+export const EXPRESSION_FAILED = 'EXPRESSION_FAILED';
+
+/** A document took longer than it may. */
+export class RenderTimeout extends DomainError {
+  constructor(timeMs: number) {
+    super(400, EXPRESSION_FAILED, `the document takes longer than ${timeMs / 1000} s to render`);
+  }
 }
 
 export interface Renderer {
