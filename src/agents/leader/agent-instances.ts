@@ -16,6 +16,8 @@ export interface AgentInstances {
 /** An installation without contact for this long no longer counts. */
 const INSTANCE_MS = 10 * 60_000;
 const MOST = 8;
+/** Former boots of a node that are remembered: whoever has its key can name another one with each request. */
+const MOST_FORMER = 32;
 
 export function createAgentInstances(): AgentInstances {
   /** by node: boots that were followed by another one, and when they were last seen */
@@ -24,6 +26,8 @@ export function createAgentInstances(): AgentInstances {
   function remember(uuid: string, instance: string, seenAt: number, now: number) {
     const former = formerBoots.get(uuid) ?? new Map<string, number>();
     for (const [key, at] of former) if (at + INSTANCE_MS <= now) former.delete(key);
+    former.delete(instance);
+    if (former.size >= MOST_FORMER) for (const oldest of former.keys()) if (former.delete(oldest)) break;
     former.set(instance, seenAt);
     formerBoots.set(uuid, former);
   }

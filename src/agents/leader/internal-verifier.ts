@@ -7,42 +7,70 @@ import { bearerOf } from '../pipeline/token.ts';
 
 const ALLOWED_MS = 60_000;
 const DENIED_MS = 5_000;
+/** How long an allowed token counts as known, although it is reviewed again. */
+const KNOWN_MS = 60 * 60_000;
 const VERIFY_MS = 5_000;
+/** verdicts in memory */
 const CAPACITY = 1_000;
+/** Reviews of unknown tokens of one address: a replica has one token, which lives for an hour. */
+const REVIEWS = { perSecond: 5, burst: 50 };
 
-/** Verifies the tokens of other replicas and caches the result for a while. Rejects with AgentFailure. */
-export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock) {
-  const verdicts = new Map<string, { until: number; allowed: boolean }>();
-  // There are few replicas with long-lived tokens: more reviews than this come from guessed tokens.
+/** Verifies the token of another replica, whose connection comes from `address`. Rejects with AgentFailure. */
+export type Verifier = (authorization: string | undefined, address: string) => Promise<void>;
+
+interface Verdict {
+  allowed: boolean;
+  /** when it is reviewed again */
+  until: number;
+  /** when an allowed token is no longer known */
+  knownUntil: number;
+}
+
+/**
+ * Verifies the tokens of other replicas and caches the result for a while. Whoever reaches the port may guess tokens: an address
+ * that does so takes the reviews of no other one, and neither the place nor the passage of a token that was allowed.
+ */
+export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>, clock: Clock): Verifier {
+  const verdicts = { allowed: new Map<string, Verdict>(), denied: new Map<string, Verdict>() };
   const reviews = createRateLimit({
     clock,
-    perSecond: 5,
-    burst: 50,
-    refuse: () => new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens at present'),
+    ...REVIEWS,
+    refuse: () => new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens from this address at present'),
   });
   const running = new Map<string, Promise<boolean>>();
 
+  function remember(key: string, allowed: boolean) {
+    for (const kept of Object.values(verdicts)) kept.delete(key);
+    if (verdicts.allowed.size + verdicts.denied.size >= CAPACITY) {
+      const crowded = verdicts.denied.size > 0 ? verdicts.denied : verdicts.allowed;
+      for (const oldest of crowded.keys()) if (crowded.delete(oldest)) break;
+    }
+    const now = clock.now();
+    const until = now + (allowed ? ALLOWED_MS : DENIED_MS);
+    verdicts[allowed ? 'allowed' : 'denied'].set(key, { allowed, until, knownUntil: allowed ? now + KNOWN_MS : 0 });
+  }
+
   async function ask(token: string, key: string): Promise<boolean> {
     const allowed = await credentials.verify(token, AbortSignal.timeout(VERIFY_MS));
-    if (verdicts.size >= CAPACITY) verdicts.clear();
-    verdicts.set(key, { until: clock.now() + (allowed ? ALLOWED_MS : DENIED_MS), allowed });
+    remember(key, allowed);
     return allowed;
   }
 
-  function isAllowed(token: string): boolean | Promise<boolean> {
+  function isAllowed(token: string, address: string): boolean | Promise<boolean> {
     const key = hash('sha256', token, 'base64');
-    const verdict = verdicts.get(key);
-    if (verdict && verdict.until > clock.now()) return verdict.allowed;
+    const verdict = verdicts.allowed.get(key) ?? verdicts.denied.get(key);
+    const now = clock.now();
+    if (verdict && verdict.until > now) return verdict.allowed;
     const asked = running.get(key);
     if (asked) return asked;
-    reviews.take('');
+    if (!verdict || verdict.knownUntil <= now) reviews.take(address);
     const asking = ask(token, key).finally(() => running.delete(key));
     running.set(key, asking);
     return asking;
   }
 
-  return async (authorization: string | undefined): Promise<void> => {
-    if (!(await isAllowed(bearerOf(authorization)))) {
+  return async (authorization, address) => {
+    if (!(await isAllowed(bearerOf(authorization), address))) {
       throw new AgentFailure('AGENT_AUTH_HEADER_INVALID', 'the token is not one of a replica of this controller');
     }
   };

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { silentLog, systemClock } from '../../kube/mod.ts';
 import {
@@ -222,6 +224,24 @@ test.concurrent('callers without a replica token get 401, and a replica that doe
   expect(
     (await post(replica.address, '/internal/observations', 'replica', { sentAt: Date.now(), deltas: [] })).status,
   ).toBe(409);
+});
+
+test.concurrent('silent connections of one address to the internal port make room for those of replicas', async () => {
+  await using replica = await replicaOf();
+  const [host = '', port = ''] = replica.address.split(':');
+  let ended = 0;
+  const silent = await Promise.all(
+    Array.from({ length: 250 }, async () => {
+      const socket = connect({ host, port: Number(port), localAddress: '127.0.0.2' });
+      socket.on('close', () => ended++).on('error', () => {});
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  await until(() => ended >= 50, 20_000);
+  const batch = { sentAt: Date.now(), deltas: [] };
+  expect((await post(replica.address, '/internal/observations', 'replica', batch)).status).toBe(200);
+  for (const socket of silent) socket.destroy();
 });
 
 test.concurrent('a failed token review is 503, and observations stay with the follower until it works', async () => {

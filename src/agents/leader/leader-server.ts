@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Observation } from '../../domain/inputs.ts';
+import { admitConnections } from '../../http/admit-connections.ts';
+import { clientAddress } from '../../http/client-address.ts';
+import type { ConnectionLimits } from '../../http/connections.ts';
 import { replyTo } from '../../http/http-error.ts';
 import { json, type Reply, send } from '../../http/reply.ts';
 import { createByteBudget } from '../../kube/byte-budget.ts';
@@ -52,6 +55,8 @@ export const INTERNAL_PATHS = {
 /** of one message of another replica; delta-queue.ts sends much smaller ones */
 const BODY_BYTES = 32 * 2 ** 20;
 const BODY_MS = 10_000;
+/** A replica has a few connections, and one for each session that it relays. Whoever else reaches the port gets few places. */
+const CONNECTIONS: ConnectionLimits = { all: 2_000, strangers: 200, address: 32, graceMs: 2_000, caller: 1_000 };
 
 /** Both ends are the same program: only the envelope is checked; the replica has checked the reports of agents. */
 const deltasSchema = z.object({
@@ -69,7 +74,13 @@ const tokensSchema = z.object({
 
 export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   const { leadership, forwarder, observations, used, credentials, clock, log } = options;
-  const verified = createVerifier(credentials, clock);
+  const verify = createVerifier(credentials, clock);
+  async function verified(req: IncomingMessage): Promise<void> {
+    const address = clientAddress(req.socket.remoteAddress);
+    await verify(req.headers.authorization, address);
+    admitted.authenticated(req.socket, address);
+  }
+
   const readJson = createJsonReader(clock);
   const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
   const tokens = createTokenLog(used, clock);
@@ -116,7 +127,7 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
   async function answer(req: IncomingMessage): Promise<Reply> {
     const handler = req.method === 'POST' ? handlers.get(req.url ?? '') : undefined;
     if (!handler) throw new AgentFailure('ROUTE_NOT_FOUND', 'no such route');
-    await verified(req.headers.authorization);
+    await verified(req);
     lead();
     const body = await readJson(req, {
       maxBytes: BODY_BYTES,
@@ -146,13 +157,12 @@ export function createLeaderServer(options: LeaderServerOptions): LeaderServer {
 
   const times = { requestTimeout: 15_000, headersTimeout: 5_000, connectionsCheckingInterval: 5_000 };
   const http = createServer(times, (req, res) => void serve(req, res));
-  // Each replica has a few connections.
-  http.maxConnections = 1_000;
+  const admitted = admitConnections(http, { limits: CONNECTIONS, clock });
   http.keepAliveTimeout = 60_000;
 
   return {
     http,
-    authenticate: ({ headers }) => verified(headers.authorization),
+    authenticate: verified,
     listen: ({ port, host }) =>
       new Promise((resolve, reject) => {
         http.once('error', reject);
