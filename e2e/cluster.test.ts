@@ -110,7 +110,8 @@ async function startOwn(log: Log): Promise<object> {
   url = `https://${mine.nodes[0]?.address}:${NODE_PORT}`;
   return {
     publicUrl: url,
-    service: { type: 'NodePort', nodePort: NODE_PORT },
+    // Nodes are drained below, and each has to answer.
+    service: { type: 'NodePort', nodePort: NODE_PORT, externalTrafficPolicy: 'Cluster' },
     releasesVolume: { hostPath: { path: folder } },
     releasesKey: key,
     networkPolicy: {

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { API_VERSION } from '../src/api/names.ts';
 import { findTools } from './binaries.ts';
+import { findKubeScore, scoreChart } from './chart-score.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { findHelm } from './helm.ts';
 import { type Kube, type KubeObject, kubeFromFile } from './kube.ts';
@@ -60,7 +61,24 @@ test('helm lint accepts the chart', async () => {
   expect(await helmWith('lint', '--strict', CHART)).toContain('0 chart(s) failed');
 });
 
+test('kube-score finds nothing in the chart but what is left out on purpose', async () => {
+  const kubeScore = await findKubeScore(startClock((text) => process.stderr.write(text)));
+  expect(scoreChart({ helm, kubeScore })).toBeUndefined();
+}, 600_000);
+
 describe('the chart renders', () => {
+  test.each(['NodePort', 'LoadBalancer'])(
+    'a new Service of type %s that shows the controller the addresses of clients',
+    async (type) => {
+      const policy = async (...args: string[]) =>
+        (await render('--set', `service.type=${type}`, ...args)).find(({ kind }) => kind === 'Service')?.spec as object;
+      expect(await policy()).toMatchObject({ externalTrafficPolicy: 'Local' });
+      expect(await policy('--set', 'service.externalTrafficPolicy=Cluster')).toMatchObject({
+        externalTrafficPolicy: 'Cluster',
+      });
+    },
+  );
+
   test('everything into the namespace of the release', async () => {
     const objects = await render();
     const kinds = new Set(objects.map(({ kind }) => kind));

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { scoreBuiltChart } from './chart-score.ts';
 import { findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
@@ -24,6 +25,7 @@ const CHECKS: readonly Check[] = [
   { name: 'generated files', run: checkGenerated },
   { name: 'unused code', run: () => command('knip', ['--no-progress', '--no-config-hints']) },
   { name: 'references', run: async () => checkReferences() },
+  { name: 'chart', run: async () => scoreBuiltChart() },
 ];
 
 /**

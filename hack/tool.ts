@@ -24,13 +24,18 @@ export async function buildTool(
   { log = () => {}, tags = [], pins = name }: ToolOptions = {},
 ): Promise<string> {
   const module = join(import.meta.dirname, 'tools', pins);
-  const hash = createHash('sha256')
-    .update(readFileSync(join(module, 'go.mod')))
-    .digest('hex')
-    .slice(0, 12);
-  const path = join(cacheFolder(), `${name}-${hash}`, name);
+  const path = toolPath(name, pins);
   if (existsSync(path)) return path;
   await using _one = await lock(join(cacheFolder(), `${name}.lock`));
   if (!existsSync(path)) await goBuild({ name, module, package: goPackage, tags, output: path, log });
   return path;
+}
+
+/** Where a tool is once it has been built. */
+export function toolPath(name: string, pins = name): string {
+  const hash = createHash('sha256')
+    .update(readFileSync(join(import.meta.dirname, 'tools', pins, 'go.mod')))
+    .digest('hex')
+    .slice(0, 12);
+  return join(cacheFolder(), `${name}-${hash}`, name);
 }

@@ -3,6 +3,7 @@ import { desiredState, nodeUuid } from '../domain/index.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, type KubeClient, type KubeObject, type Log, type Store, systemClock } from '../kube/mod.ts';
 import type { Epochs } from '../stores/epochs.ts';
+import { provisioningKeyName } from '../stores/provisioning-key.ts';
 import { agentEvent } from './audit.ts';
 import { createHear, targetOf } from './call.ts';
 import {
@@ -59,6 +60,8 @@ const RATE_BURST_SECONDS = 10;
 /** So many mistakes in reports count as one request against the limit of a node: finding them takes long. */
 const MISTAKES_PER_REQUEST = 20;
 const LIVE_VERSION_MS = 5_000;
+/** characters of a provisioning key that is looked up */
+const PROVISIONING_KEY_LENGTH = 255;
 
 /**
  * Everything below `/api/v3/agent`, on a listener that others share: the table of routes (routes/table.ts), the pipeline
@@ -117,6 +120,11 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const addressOf = options.addressOf ?? ((req) => req.socket.remoteAddress ?? '');
   const pipeline = createPipeline({
     ...{ readiness, authenticate, guesses, checkEpoch, observe, metrics },
+    hasKnownKey(body) {
+      const { key } = (body ?? {}) as { key?: unknown };
+      if (typeof key !== 'string' || key.length > PROVISIONING_KEY_LENGTH) return false;
+      return stores.secrets.get(namespace, provisioningKeyName(key)) !== undefined;
+    },
     match: createMatch(agentRoutes(handlers)),
     addressOf,
     ...(options.authenticated && { authenticated: options.authenticated }),

@@ -28,6 +28,8 @@ export interface PipelineOptions {
   authenticate: Authenticate;
   /** failed provisionings, by client address */
   guesses: RateLimit;
+  /** Whether the body of a provisioning has a key that is in the store: it costs no request to the API server. */
+  hasKnownKey(body: unknown): boolean;
   addressOf: (req: Exchange['req']) => string;
   /** A request on this connection was authenticated, as one of this caller. */
   authenticated?: AgentOptions['authenticated'];
@@ -58,7 +60,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const authenticated: Step = (exchange) => {
     if (exchange.route?.access === 'provisioning-key') {
       exchange.address = options.addressOf(exchange.req);
-      return guesses.check(exchange.address);
+      return undefined;
     }
     const who = options.authenticate(exchange.req.headers.authorization, () => options.addressOf(exchange.req));
     return who instanceof Promise ? who.then((known) => identified(exchange, known)) : identified(exchange, who);
@@ -105,6 +107,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       exchange.provisioned = uuid;
       options.authenticated?.(req, nodeConnection(uuid));
     };
+    // Wrong keys of others at the same address must not keep out a machine that has a right one.
+    if (route.access === 'provisioning-key' && !options.hasKnownKey(body)) guesses.check(address);
     const reply =
       route.access === 'provisioning-key'
         ? route.handle({ req, res, address, identified }, body)
