@@ -828,6 +828,26 @@ describe('a full node', () => {
     const last = older[3] as Application;
     expect([...verdicts(last, lookups)].map(([name, { reason }]) => [name, reason])).toEqual([['m99', 'NodeFull']]);
   });
+
+  it('has room for a microservice of the system, before those that it reports', () => {
+    const crowd = [0, 1, 2, 3].map((n) =>
+      makeApplication({
+        name: `old-${n}`,
+        uid: `5555555${n}-5555-4555-8555-555555555555`,
+        createdAt: '2025-01-01T00:00:00Z',
+        entries: Array.from({ length: 125 }, (_, i) => makeEntry({ name: `m${i}` })),
+      }),
+    );
+    const system = makeApplication({ name: 'system-gw-1', spec: { isSystem: true } });
+    const microservices = crowd.flatMap((application) =>
+      (application.spec.microservices ?? []).map((entry) => makeObserved({ uuid: entryUuid(application, entry) })),
+    );
+    const lookups = makeLookups({
+      nodes: [makeNode({ status: { microservices } })],
+      applications: [...crowd, system],
+    });
+    expect(verdicts(system, lookups).size).toBe(0);
+  });
 });
 
 describe('lookupsWith', () => {
