@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { isAlive, showAlive } from '../system/presence.ts';
 import type { OtherAgentContainer } from './engine.ts';
 import { findOrphans, instanceOf, orphanProblem } from './orphans.ts';
@@ -51,10 +51,9 @@ test.runIf(process.getuid?.() === 0)(
     const instance = randomBytes(16).toString('hex');
     const script = `require('net').createServer().listen(${JSON.stringify(`\0skerry-agent/${instance}`)}, () => console.log('up'))`;
     const stranger = spawn(process.execPath, ['-e', script], { uid: 65534, gid: 65534, cwd: '/' });
+    onTestFinished(() => void stranger.kill('SIGKILL'));
     await once(stranger.stdout, 'data');
     expect(await isAlive(instance)).toBe(false);
-    stranger.kill('SIGKILL');
-    await once(stranger, 'exit');
   },
 );
 
