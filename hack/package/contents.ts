@@ -79,7 +79,23 @@ export function billOfMaterials(
   return `${new Serialize.JsonSerializer(factory).serialize(bom, { sortLists: true, space: 2 })}\n`;
 }
 
-/** The licences of what is in a part of a release. */
+const COMMON = /\/usr\/share\/common-licenses\/([A-Za-z]+[A-Za-z\d.-]*[A-Za-z\d])/g;
+/** Names without a version mean the newest one. */
+const NEWEST: Readonly<Record<string, string>> = { GPL: 'GPL-3', LGPL: 'LGPL-3', GFDL: 'GFDL-1.2' };
+
+/** The texts that licences of Debian name by a path, which machines of others do not have. */
+function commonTexts(sections: readonly string[]): string[] {
+  const named = sections.flatMap((section) =>
+    [...section.matchAll(COMMON)].map(([, name = '']) => NEWEST[name] ?? name),
+  );
+  return [...new Set(named)].sort().flatMap((name) => {
+    const file = join(ROOT, 'packaging/licenses', name);
+    if (!existsSync(file)) return [];
+    return [['='.repeat(80), `/usr/share/common-licenses/${name}`, '', readFileSync(file, 'utf8').trim()].join('\n')];
+  });
+}
+
+/** The licences of what is in a part of a release, with the texts to which they refer. */
 export function notice(product: string, parts: readonly Part[]): string {
   const sections = parts.map(({ name, version, license, text }) =>
     [`${'-'.repeat(80)}`, `${name} ${version}`, `Licence: ${license}`, '', text ?? '(It brings no text along.)'].join(
@@ -87,5 +103,5 @@ export function notice(product: string, parts: readonly Part[]): string {
     ),
   );
   const head = [product, '', 'Licensed under the Apache License, Version 2.0. It has in it:', ''];
-  return `${[...head, ...sections].join('\n')}\n`;
+  return `${[...head, ...sections, ...commonTexts(sections)].join('\n')}\n`;
 }

@@ -126,3 +126,13 @@ test('the Node of a release for linux is the one that the tests run on', () => {
     expect(NODES[platform].version).toBe(packageJson.devDependencies.node);
   expect(LIBRARIES.map(({ name }) => name)).toContain('libc6');
 });
+
+test('a notice has the text that a licence names by a path of Debian, once', () => {
+  const part = { version: '1', license: 'GPL-3.0-or-later', purl: 'pkg:deb/debian/a@1' };
+  const text = 'The text is in /usr/share/common-licenses/GPL-3.';
+  const written = notice('Skerry', [
+    { ...part, name: 'a', text },
+    { ...part, name: 'b', text },
+  ]);
+  expect(written.match(/GNU GENERAL PUBLIC LICENSE\n +Version 3/g)).toHaveLength(1);
+});

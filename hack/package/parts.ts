@@ -1,6 +1,16 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ImageFile } from '../image.ts';
@@ -109,16 +119,47 @@ export async function download({ path, sha256, archives, remedy }: DebianFile): 
   throw new Error(`a package of Debian cannot be had:\n${problems.join('\n')}\n${remedy}`);
 }
 
-/** A folder of the cache that is filled once, and has its name only when it is complete. */
-async function cached(name: string, fill: (draft: string) => Promise<void>): Promise<string> {
-  const folder = join(cacheFolder(), 'release', name);
-  if (existsSync(folder)) return folder;
-  await using _one = await lock(join(cacheFolder(), `release-${name}.lock`));
-  if (existsSync(folder)) return folder;
+/**
+ * A folder of the cache that is filled once, and has its name only when it is complete. What was changed since then is filled
+ * again: the digest of all its files is beside it.
+ */
+export async function cached(
+  name: string,
+  fill: (draft: string) => Promise<void>,
+  cache: string = cacheFolder(),
+): Promise<string> {
+  const folder = join(cache, 'release', name);
+  const isWhole = () => existsSync(folder) && readDigest(folder) === treeDigest(folder);
+  if (isWhole()) return folder;
+  await using _one = await lock(join(cache, `release-${name}.lock`));
+  if (isWhole()) return folder;
+  rmSync(folder, { recursive: true, force: true });
   const draft = `${folder}.draft`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true });
   await fill(draft);
+  writeFileSync(`${folder}.sha256`, treeDigest(draft));
   renameSync(draft, folder);
   return folder;
+}
+
+const readDigest = (folder: string) =>
+  existsSync(`${folder}.sha256`) ? readFileSync(`${folder}.sha256`, 'utf8') : undefined;
+
+/** One digest of the paths, kinds and contents of all that is in a folder. */
+function treeDigest(folder: string): string {
+  const hash = createHash('sha256');
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.map((entry) => [join(entry.parentPath, entry.name).slice(folder.length), entry] as const);
+  for (const [path, entry] of paths.sort(([a], [b]) => (a < b ? -1 : 1))) {
+    hash.update(`${path}\0`);
+    if (entry.isSymbolicLink()) hash.update(`-> ${readlinkSync(join(folder, path))}\0`);
+    if (entry.isFile())
+      hash.update(
+        createHash('sha256')
+          .update(readFileSync(join(folder, path)))
+          .digest(),
+      );
+  }
+  return hash.digest('hex');
 }

@@ -6,8 +6,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { installLine } from './provision.ts';
 
 /** Types the line on a machine whose curl is this program. */
-function typed(curl: string, ca?: string) {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-line-'));
+function typed(curl: string, ca?: string, prefix = 'skerry-line-') {
+  const folder = mkdtempSync(join(tmpdir(), prefix));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'curl'), `#!/bin/sh\n${curl}\n`, { mode: 0o755 });
   const line = installLine('https://c.example/install.sh', 'skerry://c.example/key', ca);
@@ -28,3 +28,17 @@ test('the line that installs the agent runs the script as it was sent, with the 
     /^-fsSL https:\/\/c\.example\/install\.sh \/.*\/ca\.crt\n$/,
   );
 });
+
+test.each(["ca of plant 'a' $HOME.crt", 'ca.crt'])(
+  'the line that installs the agent trusts %s in a folder with spaces',
+  (ca) => {
+    const { status, stdout } = typed(
+      `printf 'echo "<%s>"' "$CURL_CA_BUNDLE"`.replace('%s', '$CURL_CA_BUNDLE'),
+      ca,
+      'skerry line ',
+    );
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^<\/.*\/skerry line [^/]*\//);
+    expect(stdout.trim().endsWith(`/${ca}>`)).toBe(true);
+  },
+);

@@ -23,12 +23,15 @@ import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
 const LIFETIME_MS = 20 * 60_000;
 const IDENTITY_MS = 30_000;
 
+/** A word for a shell that has any characters; plain ones need no quotes. */
+const quoted = (word: string) => (/^[\w.-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
+
 /**
  * The command that installs the agent first. The join string is no argument: other users of the machine see those in the list of
  * processes, and an environment only its own user. `ca`: the file with the authority, which has to be on the machine.
  */
 export function installLine(from: string, join: string, ca: string | undefined): string {
-  const trusted = ca === undefined ? '' : `export CURL_CA_BUNDLE=$PWD/${ca}; `;
+  const trusted = ca === undefined ? '' : `export CURL_CA_BUNDLE="$PWD"/${quoted(ca)}; `;
   // Not a pipe: its exit code is that of its end, and a download that fails has to end the line.
   return `${trusted}script=$(curl -fsSL ${from}) && SKERRY_JOIN="${join}" sh -c "$script"`;
 }
