@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 
 # Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
 # the signals that are meant for them.
-export ONCE SAMPLE BASE KEY URL
+export ONCE SAMPLE BASE KEY URL REMOVE
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check nightly e2e bench release clean

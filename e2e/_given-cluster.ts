@@ -1,5 +1,7 @@
 import type { Access } from '../hack/cluster/cluster.ts';
-import { API_VERSION } from '../src/api/names.ts';
+import packageJson from '../package.json' with { type: 'json' };
+import { CRD_VERSION } from '../src/api/crd.ts';
+import { API_VERSION, GROUP } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
 import { until } from './_stack.ts';
 
@@ -19,6 +21,30 @@ interface Probe {
     phase: string;
     containerStatuses?: { state: { waiting?: { reason: string; message?: string } } }[];
   };
+}
+
+/**
+ * Why a run may not bring its CRDs to a cluster: those of another version serve an installation there, or did. Undefined where there are
+ * none, and where all have this version, which the run leaves as they are. `versions`: name of a CRD -> its version.
+ */
+export function crdsRefusal(versions: ReadonlyMap<string, string>, own: string): string | undefined {
+  const others = [...versions].filter(([, version]) => version !== own);
+  if (others.length === 0) return undefined;
+  const [[name = '', version = ''] = []] = others;
+  return `the cluster has CRDs of another version of Skerry (${name}: "${version}"), which this run would replace by ${own}: name another cluster, or delete them where no installation needs them`;
+}
+
+/** Throws where the cluster has CRDs that a run would change. */
+export async function expectNoForeignCrds({ kube }: Access): Promise<void> {
+  const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+  const versions = new Map<string, string>();
+  for (const { definition } of Object.values(KINDS)) {
+    const name = `${definition.plural}.${GROUP}`;
+    const found = await kube.get<{ metadata: { annotations?: Record<string, string> } }>(`${path}/${name}`);
+    if (found) versions.set(name, found.metadata.annotations?.[CRD_VERSION] ?? '');
+  }
+  const refusal = crdsRefusal(versions, packageJson.version);
+  if (refusal !== undefined) throw new Error(refusal);
 }
 
 /** Fails within seconds where no node gets the image; an installation would fail after minutes, and say only that it took too long. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { get } from 'node:https';
@@ -20,7 +19,7 @@ import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/kinds/index.ts';
 import { BASE } from '../src/rest/base.ts';
-import { expectImage, removeInstallation } from './_given-cluster.ts';
+import { expectImage, expectNoForeignCrds, removeInstallation } from './_given-cluster.ts';
 import { type PodName, reached, startPeer } from './_reach.ts';
 import { until } from './_stack.ts';
 import { installOn } from './machines/_install.ts';
@@ -32,7 +31,7 @@ import { makeReleases, type Releases } from './machines/_releases.ts';
  * a machine outside joins, which takes minutes too. `make e2e` runs the rest on a cluster that is given, except for what needs its nodes.
  */
 const GIVEN = process.env.SKERRY_CLUSTER;
-const NAMESPACE = GIVEN ? `skerry-e2e-${randomUUID().slice(0, 8)}` : 'skerry';
+const NAMESPACE = GIVEN ? (process.env.SKERRY_NAMESPACE ?? '') : 'skerry';
 const NODE_PORT = 30_121;
 const SAMPLE = 'skerry.local/sample:1';
 const CURL_TIMEOUT = 28;
@@ -135,6 +134,7 @@ async function useGiven(kubeconfig: string, log: Log): Promise<object> {
   url = 'https://skerry.example:51121';
   const place = { cluster, namespace: NAMESPACE, image: `${repository}:${tag}` };
   started.defer(() => cluster.kube.close());
+  await expectNoForeignCrds(cluster);
   started.defer(() => removeInstallation(place));
   await cluster.kubectl('create', 'namespace', NAMESPACE);
   await expectImage(place);
