@@ -123,6 +123,13 @@ const sequences: Record<string, { observed: [number, string, string][]; wants: s
     ],
     wants: ['i'],
   },
+  'more boots than are remembered, of which the first returns': {
+    observed: [
+      ...Array.from({ length: 34 }, (_, i): [number, string, string] => [i / 60, 'i', `b${i}`]),
+      [1, 'i', 'b0'],
+    ],
+    wants: ['i'],
+  },
   'an installation without contact for a long time': {
     observed: [
       [0, 'i', 'a'],
