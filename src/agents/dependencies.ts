@@ -210,7 +210,7 @@ export interface NodeIdentity {
 }
 
 /** A node whose agent opens a socket, and until when it may be open. */
-export interface Admitted extends NodeIdentity {
+interface Admitted extends NodeIdentity {
   /** Calls `end` once when the key of the node ends. The function returned cancels that. */
   onRevoked(end: () => void): () => void;
 }
