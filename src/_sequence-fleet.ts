@@ -35,7 +35,8 @@ import {
   type Surface,
 } from './_sequence-operations.ts';
 import { LABELS } from './api/names.ts';
-import { objectName } from './domain/names.ts';
+import type { Application } from './api/v3/index.ts';
+import { entryUuid as derivedUuid, objectName } from './domain/names.ts';
 import type { KubeObject } from './kube/object.ts';
 import type { Store } from './kube/store.ts';
 
@@ -133,8 +134,11 @@ export function startSequence(fleet: InMemoryController, token: string): Sequenc
       if (uuid) item.uuid = uuid;
       if (id) item.id = id;
       if (item.kind !== 'applications') continue;
-      const lines = (object?.status as { microservices?: { name: string; uuid: string }[] } | undefined)?.microservices;
-      for (const { name, uuid } of lines ?? []) {
+      const lines = (object?.status as { microservices?: { name: string; uuid?: string }[] } | undefined)
+        ?.microservices;
+      for (const { name, uuid: recorded } of lines ?? []) {
+        // A line whose application has not got its name or uuid records none.
+        const uuid = recorded ?? derivedUuid(object as Application, { name });
         const known = entryUuids.get(entryKey(item, name));
         expect(known ?? uuid, `uuid of ${item.name}/${name}`).toBe(uuid);
         entryUuids.set(entryKey(item, name), uuid);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../_in-memory-controller.ts';
-import { BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
+import { ANNOTATIONS, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import { debugShellOf } from '../domain/debug-shell.ts';
 import { nodeUuid } from '../domain/index.ts';
@@ -143,7 +143,7 @@ test('an application that has other microservices by then stays, without the she
   await fleet.cluster.client.patch(resource, { name: NAME, namespace: NAMESPACE }, { type: 'merge', body });
   await after(120 * MINUTE);
   expect(shell()?.spec.microservices).toMatchObject([{ name: 'router' }]);
-  expect(Object.keys(shell()?.metadata.annotations ?? {})).toEqual([]);
+  expect(Object.keys(shell()?.metadata.annotations ?? {})).toEqual([ANNOTATIONS.storedBy]);
 });
 
 test('DELETE removes the shell at once, and once more has no effect', async () => {
