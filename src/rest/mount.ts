@@ -149,7 +149,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
       const { authorization } = request.headers;
       const address = addressOf(request);
       if (route.guessable) rates.credentials(address);
-      const guesses = { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) };
+      const guesses = rates.guesses(address);
       const identified = (identity: Identity) => {
         user = identity.name;
         mounting.authenticated(request, userConnection(identity));

@@ -19,7 +19,7 @@ async function start(options: { trustProxy?: boolean } = {}) {
       async post(_, body) {
         const { token } = (body as { spec: { token: string } }).spec;
         asked.push(token);
-        const isAdmin = token === 'admin';
+        const isAdmin = token === 'admin' || token.endsWith('.right');
         const status = isAdmin ? { authenticated: true, audiences: ['skerry'], user: { username: 'admin' } } : {};
         return { status } as never;
       },
@@ -54,6 +54,38 @@ test('a caller with a cached token is served while others at its address get 429
   for (let i = 0; i < 70; i++) await client.get('/application', { token: `guess-${i}` });
   expect((await client.get('/application', { token: 'guess' })).status).toBe(429);
   expect((await client.get('/application', { token: 'admin' })).status).toBe(200);
+});
+
+/** A token of a service account; the API server accepts those that end in `right`. */
+const tokenOf = (uid: string, issuedAt: number, signature = 'right') => {
+  const sub = 'system:serviceaccount:plant:dashboard';
+  const claims = { iss: 'https://cluster', sub, iat: issuedAt, 'kubernetes.io': { serviceaccount: { uid } } };
+  return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
+};
+
+test('a renewed token of a proven subject is served while its address is over the limit of wrong tokens', async () => {
+  const { client } = await start();
+  const status = async (token: string) => (await client.get('/application', { token })).status;
+  expect(await status(tokenOf('a', 1))).toBe(200);
+  for (let i = 0; i < 70; i++) await status(`guess-${i}`);
+  expect(await status(tokenOf('a', 2))).toBe(200);
+  // The name of the service account is not enough.
+  expect(await status(tokenOf('b', 2, 'wrong'))).toBe(429);
+});
+
+test('who copies the subject of a token takes reviews from that subject at that address only', async () => {
+  const { client, asked } = await start({ trustProxy: true });
+  const status = async (token: string, address = '192.0.2.1') =>
+    (await client.get('/application', { token, headers: { 'x-forwarded-for': address } })).status;
+  for (const uid of ['a', 'b']) expect(await status(tokenOf(uid, 1))).toBe(200);
+  for (const address of ['192.0.2.1', '192.0.2.2'])
+    for (let i = 0; i < 70; i++) await status(`guess-${address}-${i}`, address);
+  const before = asked.length;
+  for (let i = 0; i < 100; i++) await status(tokenOf('a', i, 'copied'));
+  expect(asked.length - before).toBe(10);
+  expect(await status(tokenOf('a', 2))).toBe(429);
+  expect(await status(tokenOf('b', 2))).toBe(200);
+  expect(await status(tokenOf('a', 2), '192.0.2.2')).toBe(200);
 });
 
 test('a caller is charged for the bytes of its bodies, other callers are not', () => {

@@ -1,13 +1,13 @@
 import { createRateLimit } from '../http/rate-limit.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
+import type { Guesses } from './access/access.ts';
 import { tooOften } from './errors.ts';
+import { createUnknownTokens } from './unknown-tokens.ts';
 
 /** Rate limits: steady rate and burst. */
 const RATES = {
   /** routes that allow guesses of passwords or codes, per address (docs/spec/rest-v3.md#rate-limits) */
   credentials: { perSecond: 1, burst: 60 },
-  /** tokens that a review refused, per address */
-  unknownTokens: { perSecond: 1, burst: 60 },
   /** uploads, per caller: parsing a large one takes a quarter of a second */
   uploads: { perSecond: 10, burst: 120 },
   /** bytes of bodies, per caller: parsing a megabyte of JSON takes a twentieth of a second */
@@ -20,10 +20,8 @@ export interface Rates {
   upload(caller: string): void;
   /** Called before a body is read; the returned function charges the received bytes to the caller. */
   body(caller: string): (bytes: number) => void;
-  /** Called before a token is reviewed. */
-  unknownToken(address: string): void;
-  /** Called when the review has refused the token. */
-  wrongToken(address: string): void;
+  /** The limits of tokens that are not known, from this address. */
+  guesses(address: string): Guesses;
 }
 
 export function createRates(clock: Clock = systemClock): Rates {
@@ -34,7 +32,7 @@ export function createRates(clock: Clock = systemClock): Rates {
       refuse: (seconds) => tooOften(`too many ${what}, try again later`, seconds),
     });
   const credentials = limit('credentials', 'attempts from this address');
-  const unknownTokens = limit('unknownTokens', 'wrong tokens from this address');
+  const unknownTokens = createUnknownTokens(clock);
   const uploads = limit('uploads', 'files of this caller');
   const bytes = limit('bytes', 'bytes of this caller');
   return {
@@ -44,7 +42,9 @@ export function createRates(clock: Clock = systemClock): Rates {
       bytes.take(caller);
       return (more) => bytes.charge(caller, more);
     },
-    unknownToken: unknownTokens.check,
-    wrongToken: unknownTokens.count,
+    guesses: (address) => ({
+      unknown: (subject) => unknownTokens.check(address, subject),
+      wrong: () => unknownTokens.wrong(address),
+    }),
   };
 }

@@ -188,7 +188,6 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf, authentic
   const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
-  const address = addressOf(request);
   const { identity } = await admit(deps, SOCKET_ACCESS[socket], {
     authorization,
     params: { uuid },
@@ -197,7 +196,7 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf, authentic
       authenticated(request, userConnection(caller));
       identified?.(caller);
     },
-    guesses: { unknown: () => rates.unknownToken(address), wrong: () => rates.wrongToken(address) },
+    guesses: rates.guesses(addressOf(request)),
   });
   if (!identity) throw unauthenticated('send a bearer token');
   return identity;

@@ -19,8 +19,11 @@ export interface Attributes {
 
 /** Limits attempts with unknown tokens. */
 export interface Guesses {
-  /** Called before a token is reviewed; throws after too many refused tokens. */
-  unknown(): void;
+  /**
+   * Called before a token is reviewed; throws after too many refused tokens. `subject`: what the token says of itself, when a
+   * token that says the same was accepted lately.
+   */
+  unknown(subject?: string): void;
   /** Called when the review has refused the token. */
   wrong(): void;
 }

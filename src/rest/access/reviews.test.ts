@@ -72,6 +72,25 @@ describe('authentication by TokenReview', () => {
     await expect(authenticator.authenticate('good', signal, guesses)).rejects.toThrow();
   });
 
+  test('the subject of an accepted token is proven for a day, also when wrong tokens name it', async () => {
+    let now = 0;
+    const reviewer = makeReviewer(({ spec }) => (spec.token?.endsWith('.c') ? accepted : { status: {} }));
+    const authenticator = createTokenReviewAuthenticator({ reviewer, now: () => now });
+    const subjects: (string | undefined)[] = [];
+    const guesses = { unknown: (subject?: string) => void subjects.push(subject), wrong: () => {} };
+    const claims = { iss: 'https://cluster', sub: 'ann' };
+    const ask = (issuedAt: number, signature = 'c') => {
+      const payload = Buffer.from(JSON.stringify({ ...claims, iat: issuedAt })).toString('base64url');
+      return authenticator.authenticate(`a.${payload}.${signature}`, signal, guesses);
+    };
+    await ask(1);
+    await ask(1, 'wrong');
+    await ask(2);
+    now = 25 * 3_600_000;
+    await ask(3);
+    expect(subjects.map((subject) => subject !== undefined)).toEqual([false, true, true, false]);
+  });
+
   test('a review is cached: 60 s if accepted, 5 s if refused, never beyond the expiry of the token', async () => {
     let now = 0;
     const reviewer = makeReviewer(({ spec }) => (spec.token === 'bad' ? { status: {} } : accepted));

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
 import { HttpError } from '../../http/http-error.ts';
 import { unavailable } from '../errors.ts';
-import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
+import type { Attributes, Authenticator, Authorizer, Guesses, Identity } from './access.ts';
+import { claimsOf } from './claims.ts';
+import { createRecent } from './recent.ts';
 import { createReviewCache, type ReviewCache } from './review-cache.ts';
 
 /** Posts a review to the API server and returns its response. */
@@ -27,6 +29,8 @@ const REVIEW_MS = 5_000;
 const MAX_TOKEN = 16 * 1024;
 /** How long an accepted token counts as known, although it is reviewed again. */
 const KNOWN_MS = 60 * 60_000;
+/** How long the subject of an accepted token counts as proven: its next tokens are not known, and may need a review. */
+const PROVEN_MS = 24 * 60 * 60_000;
 const TOKEN_SHAPE = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export interface TokenReviewOptions extends Timing {
@@ -78,41 +82,40 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     return { name, groups, ...(uid && { uid }), ...(extra && { extra }) };
   }
 
-  /** accepted tokens, by hash, and until when they count as known */
-  const known = new Map<string, number>();
   const { capacity = 10_000, now = () => performance.now() } = options;
+  /** hashes of accepted tokens, and of what these say of their subject */
+  const known = createRecent({ lifetimeMs: KNOWN_MS, capacity, now });
+  const proven = createRecent({ lifetimeMs: PROVEN_MS, capacity, now });
 
-  function remember(key: string, isKnown: boolean): void {
-    known.delete(key);
-    if (!isKnown) return;
-    if (known.size >= capacity) for (const oldest of known.keys()) if (known.delete(oldest)) break;
-    known.set(key, now() + KNOWN_MS);
-  }
-
-  async function judge(token: string): Promise<Answer> {
+  async function judge(token: string, key: string, guesses?: Guesses): Promise<Answer> {
+    const { subject, expiresAt } = claimsOf(token);
+    // A known token is exempt, since other clients at this address may have reached the limit for unknown tokens.
+    if (!known.has(key)) guesses?.unknown(subject !== undefined && proven.has(subject) ? subject : undefined);
     const identity = (await review(token, [audience])) ?? (acceptApiServerTokens ? await review(token) : undefined);
-    return { ...(identity && { identity }), expiresAt: expiryOf(token) };
+    if (identity) {
+      known.add(key);
+      if (subject !== undefined) proven.add(subject);
+    } else {
+      // Its subject stays proven: anybody can write it into a wrong token.
+      known.delete(key);
+      guesses?.wrong();
+    }
+    return { ...(identity && { identity }), ...(expiresAt !== undefined && { expiresAt }) };
   }
 
   return {
     async authenticate(token, signal, guesses) {
       if (token.length > MAX_TOKEN || !TOKEN_SHAPE.test(token)) return undefined;
       const key = createHash('sha256').update(token).digest('base64');
-      const ask = async () => {
-        const answer = await judge(token);
-        if (!answer.identity) guesses?.wrong();
-        remember(key, answer.identity !== undefined);
-        return answer;
-      };
-      const load = () => {
-        // A known token is exempt, since other clients at this address may have reached the limit for unknown tokens.
-        if ((known.get(key) ?? 0) <= now()) guesses?.unknown();
-        return ask();
-      };
-      const { identity } = await counted('token', metrics, () => reviews.ask(key, load, signal), {
-        signal,
-        allows: (answer) => answer.identity !== undefined,
-      });
+      const { identity } = await counted(
+        'token',
+        metrics,
+        () => reviews.ask(key, () => judge(token, key, guesses), signal),
+        {
+          signal,
+          allows: (answer) => answer.identity !== undefined,
+        },
+      );
       return identity;
     },
   };
@@ -198,15 +201,5 @@ async function counted<V>(
     metrics.access?.({ review, outcome: 'failed', cached: false });
     if (error instanceof HttpError) throw error;
     throw unavailable('access cannot be checked now, try again', error);
-  }
-}
-
-/** The expiry of a JWT (Unix ms) by its own claim; used only to drop the token from the cache earlier. */
-function expiryOf(token: string): number | undefined {
-  try {
-    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
-    return typeof claims.exp === 'number' ? claims.exp * 1000 : undefined;
-  } catch {
-    return undefined;
   }
 }
