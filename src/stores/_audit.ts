@@ -1,5 +1,5 @@
 import type { AuditEvent } from '../domain/audit.ts';
-import type { Segment, Segments } from './audit-segments.ts';
+import { PAGE, type Segment, type Segments } from './audit-segments.ts';
 
 /** Segments of an audit log in memory, with conflicts. */
 export function createMemorySegments() {
@@ -18,7 +18,8 @@ export function createMemorySegments() {
   const isSame = (a: Segment) => (b: Segment) => a.name === b.name && a.resourceVersion === b.resourceVersion;
   const segments: Segments = {
     async *pages() {
-      yield [...stored].sort((a, b) => b.begunAt - a.begunAt);
+      const newest = [...stored].sort((a, b) => b.begunAt - a.begunAt);
+      for (let at = 0; at < newest.length; at += PAGE) yield newest.slice(at, at + PAGE);
     },
     async create(events, begunAt) {
       const segment = make(events, begunAt);

@@ -22,8 +22,7 @@ const EVENT: Omit<AuditEvent, 'id' | 'timestamp'> = {
 };
 const ALL = { limit: 1000, offset: 0 };
 
-function setUp(memory = createMemorySegments()) {
-  const clock = createVirtualClock();
+function setUp(memory = createMemorySegments(), clock = createVirtualClock()) {
   let writes = 0;
   const { segments } = memory;
   const counted = (call: 'create' | 'replace') =>
@@ -49,6 +48,22 @@ describe('the audit log', () => {
     await clock.advance(11_000);
     expect(stored()).toHaveLength(1);
     expect(await ids()).toEqual(['a']);
+  });
+
+  test('adds to one segment also after a machine whose clock was a year ahead began some', async () => {
+    const memory = createMemorySegments();
+    const ahead = setUp(memory, createVirtualClock(Date.now() + 365 * DAY_MS));
+    for (let i = 0; i < 6; i++) {
+      ahead.record();
+      await ahead.clock.advance(AUDIT_BOUNDS.segmentMs);
+    }
+    expect(memory.stored()).toHaveLength(6);
+    const { record, clock } = setUp(memory, createVirtualClock(Date.now()));
+    for (let i = 0; i < 5; i++) {
+      record();
+      await clock.advance(12_000);
+    }
+    expect(memory.stored()).toHaveLength(7);
   });
 
   test('writes once in ten seconds at most, however many requests there are', async () => {

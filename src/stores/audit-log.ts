@@ -154,10 +154,12 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     throw new Error(`other replicas wrote the audit log ${ATTEMPTS} times in between`);
   }
 
-  /** Looks at the newest few segments. */
+  /** Looks at the newest few segments, behind those from the future. */
   async function findOpen(now: number): Promise<Segment | undefined> {
-    for await (const newest of segments.pages(AbortSignal.timeout(60_000)))
-      return newest.find((segment) => segment.isShared && takesEvents(segment, now));
+    for await (const newest of segments.pages(AbortSignal.timeout(60_000))) {
+      const open = newest.find((segment) => segment.isShared && takesEvents(segment, now));
+      if (open || newest.some(({ begunAt }) => begunAt <= now)) return open;
+    }
     return undefined;
   }
 

@@ -38,8 +38,8 @@ export interface Segments {
 const KEY = 'events';
 const TYPE = `${GROUP}/audit-log`;
 const CALL_MS = 10_000;
-/** A page is as large as this many segments. */
-const PAGE = 4;
+/** A page has so many segments. */
+export const PAGE = 4;
 /** Compressed bytes that an event takes at least, for the estimate of segments that do not tell their number. */
 const SMALLEST_EVENT = 64;
 /** Longest decompressed segment: texts of events have a bound, and so has their number. */
