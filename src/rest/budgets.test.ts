@@ -1,12 +1,12 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { ANNOTATIONS, LABELS } from '../api/names.ts';
-import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE } from '../domain/budget.ts';
+import { ANNOTATIONS, API_VERSION, LABELS } from '../api/names.ts';
+import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, type Usage } from '../domain/budget.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { byKey } from '../stores/stores.ts';
 import { trackUsage } from '../stores/usage.ts';
 import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
-import { createWriteBudgets } from './budgets.ts';
+import { createWriteBudgets, type WriteBudgets } from './budgets.ts';
 import type { Caller } from './route.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
@@ -151,5 +151,31 @@ describe('budgets of what users store', () => {
     await rewrite('bob');
     await clock.advance(5_000, { timers: 0 });
     await rewrite('ann');
+  });
+
+  test('a request without a body counts for what it writes, and stores nothing more: rebuilds and stops are bounded', async () => {
+    const memory = createMemoryDependencies();
+    const written: object[] = [];
+    const note = 'x'.repeat(100_000);
+    const reserve: WriteBudgets['reserve'] = async (_, { usage, growth }) => {
+      written.push({ usage, growth });
+      return { [Symbol.dispose]() {} };
+    };
+    const budgets = { usage: trackUsage(byKey(memory.stores)), reserve };
+    const server = createRestServer({ deps: { ...memory, budgets } });
+    onTestFinished(() => server[Symbol.asyncDispose]());
+    const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+    const developer = createTestClient(`http://127.0.0.1:${port}`, routes).as('developer');
+    const uuid = '11111111-1111-4111-8111-111111111111';
+    memory.stores.applications.set({
+      ...{ apiVersion: API_VERSION, kind: 'Application' },
+      metadata: { name: 'big', namespace: 'test', uid: 'u', resourceVersion: '1', annotations: { note } },
+      spec: { isActivated: true, microservices: [{ name: 'web', uuid, images: { amd64: 'web:1' } }] },
+    });
+    for (const action of ['rebuild', 'stop'])
+      expect([action, (await developer.patch(`/microservices/${uuid}/${action}`)).status]).toEqual([action, 204]);
+    const whole = { usage: { content: 0, objects: expect.any(Number), count: 0 }, growth: NO_USAGE };
+    expect(written).toEqual([whole, whole]);
+    for (const { usage } of written as { usage: Usage }[]) expect(usage.objects).toBeGreaterThan(note.length);
   });
 });

@@ -101,10 +101,18 @@ export function createWriteBudgets({
 
 const budgetExceeded = ({ message }: BudgetRefusal) => new HttpError(413, 'BUDGET_EXCEEDED', message);
 
-/** The dependencies for one caller: what it creates, and what it makes grow, is charged to its budget. */
-export function withinBudgets(deps: RestDependencies, caller: Caller): RestDependencies {
+/** Whether a request stores what its sender chose; else only its writes are bounded, so that a rebuild is always possible. */
+interface Charging {
+  storesMore: boolean;
+}
+
+/** The dependencies for one caller: what it creates, makes grow and writes is charged to it. */
+export function withinBudgets(deps: RestDependencies, caller: Caller, charging: Charging): RestDependencies {
   const keys = [...Object.keys(deps.kinds), ...CONTENT] as (keyof RestDependencies)[];
-  const budgeted = keys.map((key) => [key, charged(deps.budgets, key, deps[key] as Objects<StoredObject>, caller)]);
+  const budgeted = keys.map((key) => [
+    key,
+    charged(deps.budgets, key, deps[key] as Objects<StoredObject>, { caller, ...charging }),
+  ]);
   return { ...deps, ...Object.fromEntries(budgeted) };
 }
 
@@ -118,7 +126,7 @@ function charged<T extends StoredObject>(
   budgets: WriteBudgets,
   key: string,
   objects: Objects<T>,
-  caller: Caller,
+  { caller, storesMore }: Charging & { caller: Caller },
 ): Objects<T> {
   const isContent = CONTENT.has(key);
   const user = noteOf(caller.identity?.name ?? '');
@@ -137,7 +145,7 @@ function charged<T extends StoredObject>(
         const { namespace = '', name } = object.metadata;
         const known = budgets.usage.find(key, namespace, name);
         const bytes = bytesOf(object);
-        const more = bytes - (known?.bytes ?? 0);
+        const more = storesMore ? bytes - (known?.bytes ?? 0) : 0;
         const usage = { ...usageOf(isContent, bytes), count: 0 };
         if (more <= 0) {
           using _held = await budgets.reserve(caller, { usage, growth: NO_USAGE, ofUser: NO_USAGE });

@@ -169,7 +169,7 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
           { deps, caller, signal },
         )),
         signal,
-        deps: route.body ? withinBudgets(deps, caller) : deps,
+        deps: writes(route) ? withinBudgets(deps, caller, { storesMore: route.body !== undefined }) : deps,
         caller,
         headers: {},
       };
@@ -198,6 +198,9 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
     }
   };
 }
+
+/** What a deletion writes on the way follows from what was charged before: it is always carried out. */
+const writes = ({ method }: AnyRoute) => method !== 'GET' && method !== 'HEAD' && method !== 'DELETE';
 
 /** A list from an incomplete store would look complete. */
 const isSynced = (deps: RestDependencies, route: AnyRoute) =>
