@@ -410,6 +410,26 @@ describe('the budgets of what users store', () => {
     await use({}, create, 'allowed');
   });
 
+  test('never keep an operator from an upgrade of the chart, which may raise them', async () => {
+    const { installation, reserve } = BUDGETS;
+    const operator = as('operator', 'second:admin', 'content');
+    const mend = () => verdict(operator, 'POST', configMaps, map('mend', {}));
+    await use({ content: installation.content + reserve.content, count: 10 ** 9 }, mend, 'used up');
+    const release = (type: string) => ({
+      ...{ apiVersion: 'v1', kind: 'Secret', type, data: { release: 'YQ==' } },
+      metadata: { name: 'sh.helm.release.v1.skerry.v2', labels: { owner: 'helm' } },
+    });
+    const labels = { 'app.kubernetes.io/managed-by': 'Helm' };
+    const dashboard = { ...map('skerry-dashboard', { json: '{}' }), metadata: { name: 'skerry-dashboard', labels } };
+    const secrets = '/api/v1/namespaces/second/secrets';
+    expect(await verdict(operator, 'POST', secrets, release('helm.sh/release.v1'))).toBe('allowed');
+    expect(await verdict(operator, 'POST', configMaps, dashboard)).toBe('allowed');
+    expect(await verdict(operator, 'POST', secrets, release('Opaque'))).toContain('used up');
+    expect(await verdict(somebody, 'POST', secrets, release('helm.sh/release.v1'))).toContain('used up');
+    expect(await verdict(somebody, 'POST', configMaps, dashboard)).toContain('used up');
+    await use({}, mend, 'allowed');
+  });
+
   test('are charged to nobody else: over kubectl a user names no other one', async () => {
     const of = (user: string) => object('Application', 'mine', {}, { annotations: { [ANNOTATIONS.storedBy]: user } });
     expect(await verdict(somebody, 'POST', applications, of('ann'))).toContain('leave it out');

@@ -255,15 +255,19 @@ const METADATA = ['metadata.labels', 'metadata.annotations'];
 const IS_CONTENT = "request.resource.group == ''";
 /** CEL: whether the user may store more than the budget of users. */
 const MAY_RESERVE = `authorizer.group('${GROUP}').resource('budgets').subresource('reserve').namespace(request.namespace).check('create').allowed()`;
+/** CEL: whether Helm writes the object for an installation. A release has no label of its own. */
+const IS_OF_HELM =
+  "((has(object.type) && object.type == 'helm.sh/release.v1') || (has(object.metadata.labels) && 'app.kubernetes.io/managed-by' in object.metadata.labels && object.metadata.labels['app.kubernetes.io/managed-by'] == 'Helm'))";
 
 /**
  * A policy knows one object, and not the sum of all: the leader writes down how much of each budget is used (`policyData` of
  * src/domain/budget.ts). What does not grow is always allowed. The bytes of a spec cannot be counted here, so that specs
- * change freely until half of the reserve is used up.
+ * change freely until half of the reserve is used up. An upgrade of the chart, which may raise the budgets, is always possible
+ * for those who have the reserve.
  */
 function budgetRules(exempt: string): Validation[] {
   const rule = (quantity: Quantity, harmless: string): Validation => ({
-    expression: `${levelOf(quantity)} == 'open' || ${harmless} || ${exempt} || (${levelOf(quantity)} != 'spent' && ${MAY_RESERVE})`,
+    expression: `${levelOf(quantity)} == 'open' || ${harmless} || ${exempt} || ((${levelOf(quantity)} != 'spent' || ${IS_OF_HELM}) && ${MAY_RESERVE})`,
     message: 'a budget of what users store is used up: delete what is no longer needed',
     messageExpression: `string(params.data['${quantity}-text'])`,
   });

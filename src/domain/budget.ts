@@ -158,7 +158,7 @@ function refusalText(scope: BudgetRefusal['scope'], quantity: Quantity, after: n
 
 /**
  * How much of a budget is used, as the admission policy knows it: at `full` only the holders of the reserve create objects or
- * make content grow, at `closed` only they change a spec, at `spent` nobody but the controller does either.
+ * make content grow, at `closed` only they change a spec, at `spent` nobody but the controller and Helm does either.
  */
 const LEVELS = ['open', 'full', 'closed', 'spent'] as const;
 type Level = (typeof LEVELS)[number];
