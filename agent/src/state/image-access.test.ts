@@ -25,6 +25,29 @@ test('an image that was removed and that a person loaded afterwards is for all',
   expect(mayUseImage(database, ID, pull(2))).toBe(true);
 });
 
+test('an image stays for those who pulled it when others pull the same image by another reference', () => {
+  const database = memoryDatabase();
+  const mirrored = {
+    registryId: 6,
+    pull: {
+      reference: 'mirror.example/app:1',
+      credentials: { username: 'cod', password: 'x', host: 'mirror.example' },
+    },
+  };
+  noteImagePull(database, ID, pull(5, 'limpet'), true);
+  noteImagePull(database, ID, mirrored, true);
+  expect([pull(5, 'limpet'), mirrored, pull(2)].map((step) => mayUseImage(database, ID, step))).toEqual([
+    ...[true, true, false],
+  ]);
+});
+
+test('an image that was pulled without credentials stays for all when it is pulled with some by another reference', () => {
+  const database = memoryDatabase();
+  noteImagePull(database, ID, pull(2), true);
+  noteImagePull(database, ID, pull(5, 'limpet'), true);
+  expect(mayUseImage(database, ID, pull(2))).toBe(true);
+});
+
 test('the credentials of a relay count like those of the engine', () => {
   const database = memoryDatabase();
   const relayed = {

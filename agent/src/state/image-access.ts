@@ -23,7 +23,7 @@ export function mayUseImage(database: Pick<Database, 'images' | 'value'>, imageI
   return own !== undefined && needed.includes(own);
 }
 
-/** Notes that an image was pulled; `isNew`: it was not on the machine before. */
+/** Notes that an image was pulled; `isNew`: it was not on the machine by this reference before. */
 export function noteImagePull(
   database: Pick<Database, 'images' | 'saveImage' | 'value' | 'saveValue'>,
   imageId: string,
@@ -34,8 +34,8 @@ export function noteImagePull(
   const before = accessOf(database);
   const access = Object.fromEntries(Object.entries(before).filter(([id]) => id !== imageId && pulled.has(id)));
   const own = credentialsOf(step);
-  const known = isNew ? [] : before[imageId];
-  // What was here for all stays so.
+  // Another reference can have brought the same image. What was here for all stays so.
+  const known = isNew && !pulled.has(imageId) ? [] : before[imageId];
   if (own !== undefined && known) access[imageId] = [...new Set([...known, own])].slice(-REGISTRIES_OF_IMAGE);
   if (JSON.stringify(access) !== JSON.stringify(before)) database.saveValue('imageAccess', JSON.stringify(access));
   if (isNew) database.saveImage(imageId, step.pull.reference);
