@@ -1,7 +1,8 @@
 import { momentOf } from '../../../src/terminal/moment.ts';
+import { structured } from '../../../src/terminal/output.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import { CliError } from '../local-api/client.ts';
-import { type CommandContext, show } from './command.ts';
+import type { CommandContext } from './command.ts';
 
 export const LOG_FLAGS = {
   follow: 'go on until Ctrl-C; short -f',
@@ -41,18 +42,26 @@ interface Line {
   line: string;
 }
 
-/** Prints the existing lines and, with --follow, new ones until the signal fires. */
-export async function showLines(context: CommandContext, path: string, query: URLSearchParams): Promise<void> {
-  const { client, flags, signal, format, out, raw } = context;
+/**
+ * Prints the existing lines and, with --follow, new ones until the signal fires. `print` is for lines in the form for people:
+ * `raw` for those of a container, which may be meant for a terminal, as with kubectl logs and docker logs.
+ */
+export async function showLines(
+  { client, flags, signal, format, out }: CommandContext,
+  path: string,
+  query: URLSearchParams,
+  print: (text: string) => void,
+): Promise<void> {
   if (!flags.has('follow')) {
     const data = await client.call<{ entries: Line[] }>('GET', `${path}?${query}`);
-    return show(context, data, () => data.entries.map(({ line }) => `${line}\n`).join(''));
+    if (format === 'human') print(data.entries.map(({ line }) => `${line}\n`).join(''));
+    else out(structured(data, format));
+    return;
   }
   query.set('follow', 'true');
   try {
-    // As kubectl logs and docker logs do: what a container wrote is passed on as it is.
     for await (const entry of client.stream<Line>(`${path}?${query}`))
-      if (format === 'human') raw(`${entry.line}\n`);
+      if (format === 'human') print(`${entry.line}\n`);
       else out(`${JSON.stringify(entry)}\n`);
   } catch (error) {
     if (!signal.aborted) throw error;

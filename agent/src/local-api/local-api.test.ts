@@ -287,12 +287,14 @@ describe('the command line', () => {
     };
     const following = local.cliWith({ out, signal: stopped.signal }, 'logs', '--follow', '--since', '10m');
     await until('the lines', async () => {
-      local.logs.write({ timestamp: new Date().toISOString(), level: 'INFO', message: 'new line' });
+      local.logs.write({ timestamp: new Date().toISOString(), level: 'INFO', message: 'new line', said: '\u009b2J' });
       return /"new line"/.test(shown);
     });
     stopped.abort();
     expect(await following).toMatchObject({ code: 0 });
     expect(shown).not.toContain('"Hello"');
+    // The log of the agent has texts of others.
+    expect(shown).toContain('\\u009b2J');
     expect((await cli('logs')).out).toContain('"Hello"');
   });
 

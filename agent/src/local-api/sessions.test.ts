@@ -277,6 +277,15 @@ describe('ms logs', () => {
     });
   });
 
+  test('passes on what a container wrote as it is, and escapes it in JSON without a change of its meaning', async () => {
+    const line = '\u001b[31mrot \u009b0m\u007f \u00fc\u6d77';
+    print(line);
+    expect((await local.cli('ms', 'logs', 'web')).out).toBe(`${line}\n`);
+    const { out } = await local.cli('ms', 'logs', 'web', '--output', 'json');
+    expect(out).not.toMatch(/(?!\n)\p{Cc}/u);
+    expect(JSON.parse(out)).toMatchObject({ entries: [{ line }] });
+  });
+
   test('--follow goes on when the container starts again, each line once', async () => {
     const stop = new AbortController();
     let shown = '';

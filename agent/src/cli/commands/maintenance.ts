@@ -12,7 +12,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
     summary: 'Show what the agent wrote',
     flags: LOG_FLAGS,
     example: 'skerry-agent logs --since 10m --follow',
-    run: (context) => showLines(context, '/v1/system/logs', logQuery(context)),
+    run: (context) => showLines(context, '/v1/system/logs', logQuery(context), context.out),
   },
   {
     name: 'prune',

@@ -59,7 +59,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
       if (context.flags.has('previous')) throw new CliError('INVALID_ARGUMENT', NO_PREVIOUS);
       const query = logQuery(context);
       if (context.flags.has('timestamps')) query.set('timestamps', 'true');
-      await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query);
+      await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
     },
   },
   {
