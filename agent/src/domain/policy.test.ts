@@ -70,8 +70,8 @@ describe('the policy rule', () => {
     devices: [{ devices: false }, [{ devices: [device] }, { cdiDevices: ['nvidia.com/gpu=0'] }], [{ devices: [] }]],
     'devices, for runtimes, which can bring them along,': [
       { devices: false },
-      [{ runtime: 'nvidia' }, { runtime: 'runc' }],
-      [{ runtime: '' }],
+      [{ runtime: 'nvidia' }, { runtime: 'runc-nvidia' }],
+      [{ runtime: '' }, { runtime: 'runc' }, { runtime: 'crun' }],
     ],
     'devices beside runtimes': [
       { devices: false, runtimes: ['kata'] },

@@ -14,7 +14,7 @@ export const policySchema = z.strictObject({
   hostPid: z.boolean().default(true),
   hostIpc: z.boolean().default(true),
   devices: z.boolean().default(true),
-  /** runtimes that may be named; absent: any, or none with `devices: false`, since a runtime can bring devices along */
+  /** runtimes that may be named; absent: any, or with `devices: false` the plain ones, since others can bring devices along */
   runtimes: z.array(z.string()).optional(),
   /** capabilities that may be added; absent: any */
   capAdd: z.array(z.string()).optional(),
@@ -99,6 +99,9 @@ export function sourcesRefusal(binds: readonly Pick<Bind, 'source'>[], context: 
 
 type Rule = (view: MicroserviceView, policy: Policy, reference: string) => string | undefined | false;
 
+/** Runtimes that bring no devices along, nor anything else that the engine's default does not. */
+const PLAIN_RUNTIMES: readonly string[] = ['runc', 'crun'];
+
 /** One line per rule; the first refusal is reported. */
 const RULES: readonly Rule[] = [
   (view, policy) => view.isPrivileged && !policy.privileged && 'the machine allows no privileged containers',
@@ -108,7 +111,7 @@ const RULES: readonly Rule[] = [
   (view, policy) =>
     view.devices.length + view.cdiDevices.length > 0 && !policy.devices && 'the machine shares no devices',
   (view, policy) => {
-    const allowed = policy.runtimes ?? (policy.devices ? undefined : []);
+    const allowed = policy.runtimes ?? (policy.devices ? undefined : PLAIN_RUNTIMES);
     const refused = view.runtime !== '' && allowed && !allowed.includes(view.runtime);
     return refused && `the machine does not allow the runtime ${view.runtime}; "runtimes" of its policy can name it`;
   },
