@@ -10,8 +10,8 @@ describe('an address lies', () => {
     public: ['198.51.100.1', '172.32.0.1', '100.128.0.1', '2606:4700::1', '::ffff:9.9.9.9', '64:ff9b::909:909'],
     private: [
       ...['10.1.2.3', '172.16.0.1', '172.31.255.255', '192.168.7.3', '100.64.0.1', 'fd12::1', 'fec0::1'],
-      // The same addresses as IPv6 carries them: mapped, by NAT64, by 6to4.
-      ...['::ffff:10.1.2.3', '::ffff:a01:203', '64:ff9b::a01:203', '2002:a01:203::1'],
+      // The same addresses as IPv6 carries them: mapped, by NAT64 and its local prefix, by 6to4.
+      ...['::ffff:10.1.2.3', '::ffff:a01:203', '64:ff9b::a01:203', '64:ff9b:1::a01:203', '2002:a01:203::1'],
     ],
     machine: [
       ...['127.0.0.1', '127.9.9.9', '0.0.0.0', '::', '::1', '::ffff:127.0.0.1', '64:ff9b::7f00:1', '2002:7f00:1::'],
@@ -112,6 +112,11 @@ describe('a registry', () => {
       policy: { registries: [HUB] },
       hop: [`${HUB}:2375`, '198.51.100.1'],
       refused: /hub\.example:2375/,
+    },
+    'named in other letters than URLs have is the same registry': {
+      host: 'H\u00dcB.example',
+      policy: { hostNetwork: false, registries: ['h\u00fcb.example'] },
+      hop: ['xn--hb-xka.example', '10.0.0.5'],
     },
     'with the name of the public hub is asked where that answers': {
       host: 'docker.io',

@@ -55,8 +55,9 @@ const LISTS = Object.fromEntries(
     for (const [prefix, bits] of IPV4[place]) {
       // IPv4-mapped addresses are found by the IPv4 prefix.
       list.addSubnet(prefix, bits, 'ipv4');
-      // NAT64 (RFC 6052), IPv4-compatible (RFC 4291) and 6to4 (RFC 3056); `::` and `::1` are themselves.
+      // NAT64 (RFC 6052, RFC 8215), IPv4-compatible (RFC 4291) and 6to4 (RFC 3056); `::` and `::1` are themselves.
       list.addSubnet(`64:ff9b::${prefix}`, 96 + bits, 'ipv6');
+      list.addSubnet(`64:ff9b:1::${prefix}`, 96 + bits, 'ipv6');
       if (!prefix.startsWith('0.')) list.addSubnet(`::${prefix}`, 96 + bits, 'ipv6');
       list.addSubnet(`2002:${hexOf(prefix)}::`, 16 + bits, 'ipv6');
     }
@@ -151,8 +152,8 @@ const WHAT: Readonly<Record<AddressPlace, string>> = {
   link: 'one that only the machine reaches',
 };
 
-/** One spelling of a host, without the port of either scheme, as URLs have it. */
-const plainHost = (host: string) => canonicalHost(host).replace(/:80$/, '');
+/** One spelling of a host, as URLs have it: names in ASCII, addresses in their short form, without the port of either scheme. */
+const plainHost = (host: string) => canonicalHost(URL.parse(`http://${host}`)?.host ?? host);
 
 /** Whether a pattern of `storage` covers a host: `*` all, `*.example.com` the hosts below a domain. */
 function covers(pattern: string, host: string): boolean {
