@@ -16,7 +16,7 @@ export function showAlive(instance: string): Server {
 export async function isAlive(instance: string): Promise<boolean> {
   if (!(await listens(instance))) return false;
   const users = await listenersOf(nameOf(instance)).catch(() => undefined);
-  return users === undefined || users.some((uid) => uid === 0 || uid === process.getuid?.());
+  return users === undefined || (users.length > 0 && users.every((uid) => uid === 0 || uid === process.getuid?.()));
 }
 
 function listens(instance: string): Promise<boolean> {

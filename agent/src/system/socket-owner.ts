@@ -1,11 +1,11 @@
-import { readdir, readlink, stat } from 'node:fs/promises';
+import { readdir, readlink } from 'node:fs/promises';
 import { readKernelFile } from './disk.ts';
 
 /** The first pid namespace of a kernel: whoever is in it sees every process of the machine. */
 const ALL_PROCESSES = 'pid:[4026531836]';
 
 /**
- * The users of the processes that listen on an abstract socket, by what the kernel shows: Node does not ask for the
+ * The users who started the processes that listen on an abstract socket, by what the kernel shows: Node does not ask for the
  * credentials of a peer. Undefined where they cannot be known, as for a process outside the pid namespace of this one.
  */
 export async function listenersOf(name: string): Promise<number[] | undefined> {
@@ -18,7 +18,10 @@ export async function listenersOf(name: string): Promise<number[] | undefined> {
   );
   const users: number[] = [];
   for (const pid of await readdir('/proc'))
-    if (/^\d+$/.test(pid) && (await holds(pid, inodes))) users.push(await userOf(pid));
+    if (/^\d+$/.test(pid) && (await holds(pid, inodes))) {
+      const status = await readKernelFile(`/proc/${pid}/status`);
+      if (status !== undefined) users.push(startedBy(status));
+    }
   if (users.length > 0) return users;
   const seesAll = process.getuid?.() === 0 && (await readlink('/proc/self/ns/pid').catch(() => '')) === ALL_PROCESSES;
   return seesAll ? [] : undefined;
@@ -32,7 +35,8 @@ async function holds(pid: string, sockets: ReadonlySet<string>): Promise<boolean
   return false;
 }
 
-/** The user that a process runs as; one that has ended is nobody's. */
-async function userOf(pid: string): Promise<number> {
-  return (await stat(`/proc/${pid}`).catch(() => undefined))?.uid ?? -1;
-}
+/**
+ * The real user in the status of a process, as the kernel writes it; -1 where there is none. The effective one says nothing: any
+ * user can have a program such as su hold an open socket.
+ */
+export const startedBy = (status: string): number => Number(/^Uid:\t(\d+)\t/m.exec(status)?.[1] ?? -1);
