@@ -21,8 +21,9 @@ export interface MountOnNode {
 
 /**
  * The volume mounts of a node: those that its entries use and those that are linked to it, up to the bound of a node. Those of
- * the system come first, then those that the node was sent as large as they are, then those that entries use, of older
- * applications before younger ones. Content that has grown is new: until it fits, the node keeps what it has.
+ * the system come first, then those that the node was sent as large as they are, then those that have grown since, then those that
+ * entries use, of older applications before younger ones. Until content that has grown fits, the node keeps what it has, and
+ * nothing else gets that room.
  */
 export function mountsOn(node: EdgeNode, lookups: Lookups): readonly MountOnNode[] {
   const sent = new Map(node.status?.volumeMounts?.map(({ uuid, size }) => [uuid, size]));
@@ -31,14 +32,15 @@ export function mountsOn(node: EdgeNode, lookups: Lookups): readonly MountOnNode
     if (!mount) return [];
     const source = contentSource(mount, lookups);
     const isUsable = source !== undefined && !volumeMountVerdict(mount, source);
-    const has = source && (sent.get(uuidOf(mount)) ?? -1) >= sizeOf(source) ? 1 : 0;
-    return [{ ...claim, has, mount, source, isUsable }];
+    const recorded = sent.get(uuidOf(mount));
+    const has = !source || recorded === undefined ? 0 : recorded < sizeOf(source) ? 1 : 2;
+    return [{ ...claim, has, mount, source, isUsable, recorded }];
   });
   let room = BOUNDS.volumeMountBytes;
-  return claims.sort(byPlace).map(({ mount, source, isUsable }) => {
+  return claims.sort(byPlace).map(({ mount, source, isUsable, recorded = 0 }) => {
     if (!source || !isUsable) return { mount, source, isSent: false, fits: true };
     const fits = sizeOf(source) <= room;
-    if (fits) room -= sizeOf(source);
+    room -= fits ? sizeOf(source) : Math.min(room, recorded);
     return { mount, source, isSent: fits, fits };
   });
 }

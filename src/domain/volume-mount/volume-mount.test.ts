@@ -171,8 +171,25 @@ describe('the volume mounts of a node', () => {
       expect(fitting([older, younger(true)])).toEqual(['of-younger']);
     });
 
-    test('content that has grown since the node was sent it is new', () => {
-      expect(fitting([older, younger()], has(size - 1))).toEqual(['of-older']);
+    test('content that has grown comes before what is new, and after what the node was sent as large as it is', () => {
+      expect(fitting([older, younger()], has(size - 1))).toEqual(['of-younger']);
+      const volumeMounts = [
+        { uuid: 'uid-of-older', size: size - 1 },
+        { uuid: 'uid-of-younger', size },
+      ];
+      expect(fitting([older, younger()], makeNode({ status: { volumeMounts } }))).toEqual(['of-younger']);
+    });
+
+    test('what is new does not get the room of content that has grown until it does not fit', () => {
+      const lookups = makeLookups({
+        ...things([older, younger()], has(size)),
+        secrets: [secret({ big: half }, 'big'), secret({ big: half + half + half }, 'grown')],
+        volumeMounts: [
+          makeVolumeMount('of-older', { secretName: 'big' }),
+          makeVolumeMount('of-younger', { secretName: 'grown' }),
+        ],
+      });
+      expect(mountsOn(has(size), lookups).map(({ fits }) => fits)).toEqual([false, false]);
     });
 
     test('the status records what the node is sent, and the same places follow from it', () => {
