@@ -7,6 +7,8 @@ import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api
 import { ESSENTIAL_KINDS } from '../kinds/index.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { type Clock, type KubeClient, silentLog } from '../kube/mod.ts';
+import { ownerReference } from '../kube/object.ts';
+import { provisioningKeyData, provisioningKeyName } from '../stores/provisioning-key.ts';
 import { createStores } from '../stores/stores.ts';
 import { NODE_TOKEN, type PublicKey } from '../wire/index.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
@@ -74,6 +76,21 @@ export function makeSecret(name: string, data: Record<string, string>, extra: ob
   const encoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]);
   return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(name, extra), data: Object.fromEntries(encoded) };
 }
+
+/** The Secret of a provisioning key of a node, valid for a minute of real time. */
+export function provisioningKeyOf(node: EdgeNode, key: string): Secret {
+  const data = provisioningKeyData({ nodeUuid: node.spec.uuid ?? '', expiresAt: Date.now() + 60_000 });
+  const ownerReferences = [ownerReference(node)];
+  return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(provisioningKeyName(key), { ownerReferences }), data };
+}
+
+/** A client of an API server that holds no object and accepts every write. `find` is called with each name that is looked up. */
+export const makeEmptyClient = (find: (name: string) => void = () => {}) =>
+  ({
+    find: async (_: unknown, { name }: { name: string }) => void find(name),
+    create: async (_: unknown, object: object) => object,
+    replace: async (_: unknown, object: object) => object,
+  }) as unknown as KubeClient;
 
 /** A copy of the object after a change, with the next resource version and generation. */
 export function changed<T extends { metadata: { generation?: number } }>(object: T, change: (copy: T) => void): T {

@@ -7,11 +7,13 @@ import { LABELS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import {
   keyOf,
+  makeEmptyClient,
   makeKey,
   makeNode,
   makeSecret,
   makeToken,
   makeVolumeMount,
+  provisioningKeyOf,
   startWithNode,
   type TestKey,
 } from './_util.ts';
@@ -19,8 +21,8 @@ import {
 /** What many, or one that sends rubbish, do to the others at the same replica. */
 type Setup = Awaited<ReturnType<typeof startWithNode>>;
 
-/** Connections that announce a body and send one byte of it; resolves with what each of them heard. */
-async function announce(setup: Setup, count: number, length: number) {
+/** Connections that announce a body and send a part of it; resolves with the statuses that they got. */
+async function announce(setup: Setup, count: number, length: number, part = '{') {
   const { hostname, port } = new URL(setup.replica.url);
   const received: string[] = [];
   const sockets = await Promise.all(
@@ -28,8 +30,9 @@ async function announce(setup: Setup, count: number, length: number) {
       received[i] = '';
       return new Promise<ReturnType<typeof connect>>((resolve) => {
         const socket = connect(Number(port), hostname, () => {
-          socket.write(`POST /api/v3/agent/provision HTTP/1.1\r\nHost: c\r\nContent-Length: ${length}\r\n\r\n{`, () =>
-            resolve(socket),
+          socket.write(
+            `POST /api/v3/agent/provision HTTP/1.1\r\nHost: c\r\nContent-Length: ${length}\r\n\r\n${part}`,
+            () => resolve(socket),
           );
         });
         socket.on('data', (chunk) => {
@@ -55,6 +58,25 @@ test.for([128 * 1024, 16_000])(
     expect((await report()).status).toBe(204);
   },
 );
+
+test.for([
+  ['300 bodies of which one byte has come', 300, '{'],
+  ['80 bodies of which all but one byte has come', 80, ' '.repeat(16_383)],
+] as const)('%s do not keep out a machine that provisions behind their address', async ([, count, part]) => {
+  const setup = await startWithNode({ client: makeEmptyClient() });
+  await using _ = setup.replica;
+  const { replica } = setup;
+  const machine = makeNode('edge-2');
+  // 64 of the bodies leave no room for as many bytes.
+  const key = 'a'.repeat(64);
+  replica.stores.nodes.set(machine);
+  replica.stores.secrets.set(provisioningKeyOf(machine, key));
+  using crowd = await announce(setup, count, 16_384, part);
+  // The bodies fill the budget of their address: those beyond it have their status.
+  await expect.poll(() => crowd.statuses().length, { timeout: 30_000 }).toBeGreaterThan(0);
+  const answer = await replica.call('POST', '/provision', { body: { key, type: 1 } });
+  expect(answer).toMatchObject({ status: 200, body: { uuid: machine.spec.uuid } });
+});
 
 test('bodies that never end get 408 and count against their address', async () => {
   const setup = await startWithNode();

@@ -36,14 +36,12 @@ export function createBodyReader({ clock, refuse }: BodyReaderOptions): ReadBody
     const tooLarge = () => refuse('too-large', `the body exceeds ${maxBytes} bytes`);
     const busy = () => refuse('class-full', 'too many requests are being received');
     if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
-    const opened = budget.open(caller);
-    if (isFull(opened)) {
-      throw opened.full === 'class'
-        ? busy()
-        : refuse('caller-full', 'too many requests of this sender are being received');
-    }
+    const callerFull = () => refuse('caller-full', 'too many requests of this sender are being received');
+    const body = { end: (_: Error) => {} };
+    const opened = budget.open(caller, () => body.end(callerFull()));
+    if (isFull(opened)) throw opened.full === 'class' ? busy() : callerFull();
     using share = opened;
-    return await collect(req, { ms, clock, refuse }, (received, more) => {
+    return await collect(req, { ms, clock, refuse, body }, (received, more) => {
       count?.(more);
       if (received > maxBytes) throw tooLarge();
       if (!share.take(more)) throw busy();
@@ -51,10 +49,10 @@ export function createBodyReader({ clock, refuse }: BodyReaderOptions): ReadBody
   };
 }
 
-/** Calls `admit` before a chunk is kept; it throws to refuse the body. */
+/** Calls `admit` before a chunk is kept; it throws to refuse the body. Sets `body.end`, which refuses the body at any time. */
 function collect(
   req: IncomingMessage,
-  { ms, clock, refuse }: BodyReaderOptions & { ms: number },
+  { ms, clock, refuse, body }: BodyReaderOptions & { ms: number; body: { end: (error: Error) => void } },
   admit: (received: number, more: number) => void,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -71,6 +69,7 @@ function collect(
       req.pause();
       settle(() => reject(error));
     };
+    body.end = abandon;
     const onData = (chunk: Buffer) => {
       received += chunk.length;
       try {

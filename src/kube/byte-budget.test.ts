@@ -39,3 +39,26 @@ test('a class of callers at its limit does not limit another class', () => {
   expect([full[0]?.take(1), unauthenticated.open('c')]).toEqual([false, { full: 'class' }]);
   expect(open(nodes, 'n').take(KIB)).toBe(true);
 });
+
+test('in a budget whose messages make room, the oldest message of the caller ends, then of the caller with the most', () => {
+  const each = { bytes: 100, messages: 3 };
+  const budget = createByteBudget({ bytes: 200, messages: 5, each, makesRoom: true });
+  const ended: string[] = [];
+  const begin = (caller: string, name: string) => budget.open(caller, () => ended.push(name)) as Share;
+  const [first, second] = [begin('a', 'a1'), begin('a', 'a2'), begin('a', 'a3')];
+  begin('a', 'a4');
+  expect(ended).toEqual(['a1']);
+  first?.[Symbol.dispose]();
+  // No share is given back twice.
+  begin('a', 'a5');
+  expect(ended).toEqual(['a1', 'a2']);
+  second?.[Symbol.dispose]();
+  const other = begin('b', 'b1');
+  begin('b', 'b2');
+  begin('c', 'c1');
+  expect(ended).toEqual(['a1', 'a2', 'a3']);
+  expect([other.take(90), begin('b', 'b3').take(90), begin('d', 'd1').take(90)]).toEqual([true, true, true]);
+  expect(ended).toEqual(['a1', 'a2', 'a3', 'a4', 'b1']);
+  // A message that is too large for the budget ends none.
+  expect(begin('e', 'e1').take(101)).toBe(false);
+});

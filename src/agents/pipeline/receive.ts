@@ -16,7 +16,9 @@ export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'ch
   const readJson = createJsonReader(clock);
   const all = createByteBudget(receiving.all);
   const nodes = createByteBudget({ ...receiving.all, each: receiving.node, within: all });
-  const provisioning = createByteBudget({ ...receiving.provisioning, each: receiving.address, within: all });
+  // Slow bodies of others at its address must not keep out a machine whose body comes at once.
+  const strangers = { ...receiving.provisioning, each: receiving.address, makesRoom: true };
+  const provisioning = createByteBudget({ ...strangers, within: all });
   const classes: Readonly<Record<BodyClass, { maxBytes: number; ms: number }>> = {
     report: { maxBytes: limits.reportBytes, ms: limits.bodyMs },
     message: { maxBytes: limits.bodyBytes, ms: limits.bodyMs },
