@@ -62,7 +62,7 @@ export async function resolveOci(
     const { bytes, value } = await readDocument(response, what, MANIFEST_LIMIT);
     const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
     if (asked.startsWith('sha256:') && digest !== asked)
-      throw new ArtifactError('ChecksumMismatch', `${what} has the digest ${digest}`);
+      throw new ArtifactError('ChecksumMismatch', `${what} has another digest`);
     if (value === null || typeof value !== 'object') throw new ArtifactError('Invalid', `${what} is no manifest`);
     return { digest, value };
   }

@@ -169,14 +169,15 @@ async function receive(
     throw new TransportError('BROKEN', `${file.path}: the connection broke after ${writer.size} bytes`);
 }
 
+/**
+ * Throws where the content is not the announced one. No message names its checksum: a source can lead to what only this machine
+ * may read, and the checksum of a few bytes gives them away.
+ */
 function check({ path, checksum, size }: RemoteFile, found: { sha256: string; git: string; size: number }): void {
   if (size !== undefined && found.size !== size)
     throw new ContentError('ChecksumMismatch', `${path} has ${found.size} bytes, and ${size} were announced`);
   if (!checksum || found[checksum.algorithm] === checksum.value) return;
-  throw new ContentError(
-    'ChecksumMismatch',
-    `${path} has the checksum ${found[checksum.algorithm]}, and ${checksum.value} was announced`,
-  );
+  throw new ContentError('ChecksumMismatch', `${path} does not have the checksum ${checksum.value} that was announced`);
 }
 
 /** A file that is written from its end on, with the checksums of all of it. */

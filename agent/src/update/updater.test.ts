@@ -317,7 +317,7 @@ const refusals: Record<string, { arrange?: () => void; requested?: Partial<Versi
       server.fault = (path, response, content) =>
         path.startsWith('/blobs/') && Boolean(response.end(Buffer.alloc(content.length, 'x')));
     },
-    says: /its file agent has the checksum [0-9a-f]+, and [0-9a-f]+ was announced/,
+    says: /its file agent does not have the checksum [0-9a-f]+ that was announced/,
   },
   'a file does not end': {
     arrange: () => {
