@@ -391,8 +391,9 @@ describe('room on the disk that ends during a pull', () => {
 
 describe('a hub that redirects to another host', () => {
   /** A hub whose list says nothing of its only file, and that redirects to a service of the machine's network. */
-  async function redirecting(headers: Record<string, string>, policy: Partial<Policy> = {}) {
-    const secret = createServer((_incoming, outgoing) => outgoing.end('what only this machine may read'));
+  async function redirecting(headers: Record<string, string>, policy: Partial<Policy> = {}, status = 200) {
+    const said = status === 200 ? 'what only this machine may read' : '{"message":"key 4711 is unknown"}';
+    const secret = createServer((_incoming, outgoing) => outgoing.writeHead(status).end(said));
     const hub = createServer(({ url = '' }, outgoing) => {
       if (url.startsWith('/api/'))
         return outgoing.end(JSON.stringify({ sha: 'a'.repeat(40), siblings: [{ rfilename: 'a.txt' }] }));
@@ -426,6 +427,12 @@ describe('a hub that redirects to another host', () => {
     expect(lastError).toMatch(/was announced$/);
     expect(lastError).not.toContain(sha256('what only this machine may read'));
     expect(machine.blobs).toEqual([]);
+  });
+
+  test('does not learn why that host refuses the request', async () => {
+    const machine = await redirecting({ 'x-linked-etag': `"${sha256('something else')}"` }, {}, 400);
+    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+    expect(lastError).toBe('the file a.txt of team/tiny: status 400');
   });
 
   test('gives a file whose checksum it names', async () => {

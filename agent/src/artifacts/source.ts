@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isForeign } from '../registries/client.ts';
 import { QUIET, type RemoteFile } from '../system/download.ts';
 import { readAll, TransportError } from '../system/http.ts';
 import { ArtifactError } from './error.ts';
@@ -29,7 +30,9 @@ export async function expectContent(response: IncomingMessage, what: string): Pr
   const { statusCode: status = 0, headers } = response;
   if (status === 200 || status === 206 || status === 416) return;
   const text = await readAll(response, 64 * 1024, 10 * SECOND).catch(() => Buffer.alloc(0));
-  const said = /"(?:message|error)"\s*:\s*"([^"\\]{1,200})"/.exec(text.toString('utf8'))?.[1];
+  const said = isForeign(response)
+    ? undefined
+    : /"(?:message|error)"\s*:\s*"([^"\\]{1,200})"/.exec(text.toString('utf8'))?.[1];
   const message = `${what}: status ${status}${said ? ` (${said})` : ''}`;
   if (status === 404 || status === 410) throw new ArtifactError('NotFound', `${what} does not exist`);
   if (status === 401 || status === 403) throw new ArtifactError('Unauthorized', message);

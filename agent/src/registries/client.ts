@@ -185,6 +185,7 @@ export class RegistryClient implements Disposable {
       url = next;
       current = await this.#send(url, request, same && this.#authorization ? await this.#authorization : undefined);
     }
+    if (url.host !== from.host) FOREIGN.add(current);
     return current;
   }
 
@@ -245,6 +246,14 @@ export class RegistryClient implements Disposable {
     };
   }
 }
+
+const FOREIGN = new WeakSet<IncomingMessage>();
+
+/**
+ * Whether a response is one of another host, to which the registry led. Its words are in no message: the registry may lead to
+ * what only this machine may read.
+ */
+export const isForeign = (response: IncomingMessage): boolean => FOREIGN.has(response);
 
 /** Errors of a TLS handshake with a server that speaks plain http, or with an https port on which no server listens. */
 const NO_TLS: ReadonlySet<string> = new Set([

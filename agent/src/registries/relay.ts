@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { EngineError } from '../domain/engine.ts';
 import type { ImageReference } from '../domain/reference.ts';
 import { readAll, TransportError } from '../system/http.ts';
-import type { RegistryClient } from './client.ts';
+import { isForeign, type RegistryClient } from './client.ts';
 
 const SECOND = 1000;
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
@@ -99,7 +99,7 @@ export async function openRelay(options: RelayOptions): Promise<Relay> {
         failure = undefined;
         return refuse(outgoing, 404, what.startsWith('manifests/') ? 'MANIFEST_UNKNOWN' : 'BLOB_UNKNOWN');
       }
-      throw statusError(image.host, status, text.toString('utf8'));
+      throw statusError(image.host, status, isForeign(found) ? '' : text.toString('utf8'));
     }
     const headers = Object.fromEntries(
       PASSED_ON.map((name) => [name, found.headers[name]]).filter(([, value]) => value),
