@@ -38,7 +38,8 @@ type Provisioning = Pick<NodeKey, 'provisionedAt' | 'keyExpiresAt' | 'keyIssuedA
 export function mayReplace(before: Provisioning, key: Omit<Provisioning, 'provisionedAt'> & { isFirstUse: boolean }) {
   if (key.keyIssuedFor && !before.keyIssuedFor) return key.keyIssuedAt > before.provisionedAt;
   if (before.keyIssuedFor && !key.keyIssuedFor && key.isFirstUse) return true;
-  if (before.keyIssuedAt !== key.keyIssuedAt) return before.keyIssuedAt < key.keyIssuedAt;
+  // An identity of a former version does not say when its key was issued.
+  if (before.keyIssuedAt > 0 && before.keyIssuedAt !== key.keyIssuedAt) return before.keyIssuedAt < key.keyIssuedAt;
   return before.keyExpiresAt <= key.keyExpiresAt;
 }
 
