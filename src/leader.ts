@@ -5,6 +5,7 @@ import { liveness, nodeUuid } from './domain/index.ts';
 import { createEventRecorder, type Leadership, type Term } from './kube/mod.ts';
 import { keepBudgetPolicy } from './stores/budget-policy.ts';
 import type { Epochs } from './stores/epochs.ts';
+import { byKey } from './stores/stores.ts';
 import type { StoredUsage } from './stores/usage.ts';
 
 export interface LeaderWorkOptions
@@ -23,7 +24,10 @@ export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ..
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));
   leadership.whileLeading(({ client, signal }) =>
     keepBudgetPolicy(
-      { client, namespace: shared.namespace, configMaps: shared.stores.configMaps, usage, budgets, log },
+      {
+        ...{ client, namespace: shared.namespace, usage, budgets, log },
+        ...{ configMaps: shared.stores.configMaps, stores: Object.values(byKey(shared.stores)) },
+      },
       signal,
     ),
   );

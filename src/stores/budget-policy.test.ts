@@ -3,11 +3,11 @@ import { BUDGET_POLICY_NAME } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE } from '../domain/budget.ts';
 import { createVirtualClock } from '../kube/_util.ts';
-import { createStore, silentLog } from '../kube/mod.ts';
+import { createStore, type KubeObject, type Store, silentLog } from '../kube/mod.ts';
 import { keepBudgetPolicy } from './budget-policy.ts';
 
 /** The leader's work over a ConfigMap in memory. */
-function setUp(settings: Partial<BudgetSettings> = {}) {
+function setUp(settings: Partial<BudgetSettings> = {}, others: Store<KubeObject>[] = []) {
   const clock = createVirtualClock();
   const configMaps = createStore({ resource: CORE_RESOURCES.configMaps });
   configMaps.swap([], '1');
@@ -30,7 +30,9 @@ function setUp(settings: Partial<BudgetSettings> = {}) {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   const budgets = budgetsOf({ ...DEFAULT_BUDGETS, ...settings });
-  void keepBudgetPolicy({ client, namespace: 'n', configMaps, usage, budgets, log: silentLog, clock }, stop.signal);
+  const stores = [configMaps, ...others];
+  const options = { client, namespace: 'n', configMaps, stores, usage, budgets, log: silentLog, clock };
+  void keepBudgetPolicy(options, stop.signal);
   return { clock, usage, writes, configMaps };
 }
 
@@ -62,4 +64,15 @@ test('the leader mends what someone else has changed, and writes nothing while n
   await clock.advance(1_000);
   expect(writes).toHaveLength(2);
   expect(configMaps.get('n', BUDGET_POLICY_NAME)?.data?.count).toBe('open');
+});
+
+test('a new leader leaves what is written down until it has read all that is stored', async () => {
+  const secrets = createStore({ resource: CORE_RESOURCES.secrets });
+  const { clock, usage, writes } = setUp({ count: 100 }, [secrets]);
+  await clock.advance(60_000, { timers: 0 });
+  expect(writes).toEqual([]);
+  usage.installation = { content: 0, objects: 0, count: 200 };
+  secrets.swap([], '1');
+  await clock.advance(1_000);
+  expect(writes.map(({ count }) => count)).toEqual(['spent']);
 });

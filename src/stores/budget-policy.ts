@@ -1,13 +1,24 @@
 import { BUDGET_POLICY_NAME, FIELD_MANAGERS } from '../api/names.ts';
 import { CORE_RESOURCES, type ConfigMap } from '../api/resources.ts';
 import { type Budgets, policyData } from '../domain/budget.ts';
-import { type Clock, createOrUpdate, type KubeClient, type Log, type Store, sleep, systemClock } from '../kube/mod.ts';
+import {
+  type Clock,
+  createOrUpdate,
+  type KubeClient,
+  type KubeObject,
+  type Log,
+  type Store,
+  sleep,
+  systemClock,
+} from '../kube/mod.ts';
 import type { StoredUsage } from './usage.ts';
 
 export interface BudgetPolicyOptions {
   client: Pick<KubeClient, 'find' | 'create' | 'replace'>;
   namespace: string;
   configMaps: Store<ConfigMap>;
+  /** of which the sums are: before all of them are complete the sums say less than what is stored */
+  stores: Iterable<Pick<Store<KubeObject>, 'whenSynced'>>;
   usage: Pick<StoredUsage, 'installation'>;
   budgets: Budgets;
   log: Log;
@@ -22,9 +33,9 @@ const LOOK_MS = 1_000;
  * can. It writes only when a level changes, or when someone else has changed the ConfigMap.
  */
 export async function keepBudgetPolicy(options: BudgetPolicyOptions, signal: AbortSignal): Promise<void> {
-  const { client, namespace, configMaps, usage, budgets, log, clock = systemClock } = options;
+  const { client, namespace, configMaps, stores, usage, budgets, log, clock = systemClock } = options;
   const ref = { namespace, name: BUDGET_POLICY_NAME };
-  await configMaps.whenSynced(signal).catch(() => {});
+  await Promise.all(Array.from(stores, (store) => store.whenSynced(signal))).catch(() => {});
   while (!signal.aborted) {
     const data = policyData(budgets, usage.installation);
     const known = configMaps.get(namespace, BUDGET_POLICY_NAME);
