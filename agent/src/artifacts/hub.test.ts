@@ -417,8 +417,39 @@ describe('a hub that redirects to another host', () => {
   test('gives no file when it names no checksum of it', async () => {
     const machine = await redirecting({});
     const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
-    expect(lastError).toBe('the hub leads to another host for the file a.txt of team/tiny and names no checksum of it');
+    expect(lastError).toBe('the hub leads elsewhere for the file a.txt of team/tiny and names no checksum of it');
     expect(machine.blobs).toEqual([]);
+  });
+
+  /** A hub that redirects to a path of its own name, which may mean another address by then. */
+  async function redirectingWithin(to: (path: string) => string) {
+    const hub = createServer(({ url = '' }, outgoing) => {
+      if (url.startsWith('/api/'))
+        return outgoing.end(JSON.stringify({ sha: 'a'.repeat(40), siblings: [{ rfilename: 'a.txt' }] }));
+      if (to(url) === url) return outgoing.end('content');
+      return outgoing.writeHead(302, { location: to(url) }).end();
+    });
+    const machine = new TestMachine().start();
+    onTestFinished(async () => {
+      await machine[Symbol.asyncDispose]();
+      hub.close();
+    });
+    await new Promise<void>((done) => hub.listen(0, '127.0.0.1', done));
+    machine.registry({ url: urlOf(hub), type: 'hub' });
+    machine.want('models', makeArtifact());
+    return machine;
+  }
+
+  test('by the name of its own host gives no file when it names no checksum of it', async () => {
+    const machine = await redirectingWithin(() => '/containers/json');
+    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
+    expect(lastError).toBe('the hub leads elsewhere for the file a.txt of team/tiny and names no checksum of it');
+    expect(machine.blobs).toEqual([]);
+  });
+
+  test('to the same path with another query gives a file without a checksum', async () => {
+    const machine = await redirectingWithin((path) => (path.includes('?') ? path : `${path}?download=true`));
+    await machine.reaches('models', 'tiny', 'Ready');
   });
 
   test('gives no file whose checksum it does not know, and does not learn the checksum', async () => {

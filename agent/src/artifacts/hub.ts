@@ -80,13 +80,14 @@ export async function resolveHub(
           headers: rangeHeaders(range),
           signal: fileSignal,
           // A large file lies elsewhere; only the hub's own response has its checksum. Without one the hub could pass off
-          // what another host answers to this machine as a file of the repository.
+          // what another host answers to this machine as a file of the repository: also under the hub's own name, which can
+          // mean another address by then.
           onRedirect: (linked, away) => {
             source.checksum ??= checksumOfTag(linked['x-linked-etag']);
             if (away && !source.checksum)
               throw new ArtifactError(
                 'Invalid',
-                `the hub leads to another host for the file ${file.rfilename} of ${repo} and names no checksum of it`,
+                `the hub leads elsewhere for the file ${file.rfilename} of ${repo} and names no checksum of it`,
               );
           },
         });

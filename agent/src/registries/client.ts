@@ -25,7 +25,7 @@ export interface RegistryRequest {
   repository: string;
   headers: Record<string, string>;
   signal: AbortSignal;
-  /** the headers of each response of the registry's own host that leads elsewhere, and whether to another host */
+  /** the headers of each response of the registry's own host that redirects, and whether to another host or path */
   onRedirect?: (headers: IncomingHttpHeaders, away: boolean) => void;
 }
 
@@ -172,7 +172,8 @@ export class RegistryClient implements Disposable {
       const { location } = current.headers;
       const next = location !== undefined && URL.canParse(location, url.href) ? new URL(location, url) : undefined;
       current.destroy();
-      if (url.host === from.host) request.onRedirect?.(current.headers, next?.host !== from.host);
+      const away = next?.host !== from.host || next.pathname !== from.pathname;
+      if (url.host === from.host) request.onRedirect?.(current.headers, away);
       const host = this.#source.host;
       if (!next || hops >= REDIRECTS || !/^https?:$/.test(next.protocol))
         throw new EngineError('ImagePullFailed', `the registry ${host} redirects to nowhere`);
