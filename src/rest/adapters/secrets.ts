@@ -113,12 +113,12 @@ export function createProvisioningKeys({
     return (await client.list(RESOURCES.secrets, { namespace, labelSelector, signal })).items;
   }
 
-  /** Creates the Secret of a key, and deletes the keys of `known` that are replaced. */
+  /** Creates the Secret of a key, and deletes the keys that are replaced, of those that are known once it exists. */
   async function create(
     node: EdgeNode,
     key: string,
     data: Omit<ProvisioningKey, 'nodeUuid'>,
-    { known, signal }: { known: readonly Secret[]; signal: AbortSignal },
+    { known, signal }: { known: () => readonly Secret[]; signal: AbortSignal },
   ): Promise<void> {
     const uuid = nodeUuid(node);
     const issued = await client.create(
@@ -139,7 +139,7 @@ export function createProvisioningKeys({
     );
     // Including the one issued here, when a later one was faster. The reconciler removes keys that are not known here
     // yet because another replica has just issued them.
-    const keys = [...known, issued];
+    const keys = [...known(), issued];
     const replaced = keys.filter((key) => keys.some((other) => isReplacedBy(key, other)));
     await Promise.all(
       replaced.map(({ metadata: { name, uid } }) =>
@@ -157,11 +157,11 @@ export function createProvisioningKeys({
       );
     },
     issue: (node, { key, expiresAt }, signal) =>
-      create(node, key, { expiresAt }, { known: secrets.byIndex('provisioningKeyOf', nodeUuid(node)), signal }),
+      create(node, key, { expiresAt }, { known: () => secrets.byIndex('provisioningKeyOf', nodeUuid(node)), signal }),
     async issueForVersion(node, { key, expiresAt }, signal) {
       const known = await keysOf(node, signal);
       if (known.some(isAwaited)) return false;
-      await create(node, key, { expiresAt, issuedFor: 'version' }, { known, signal });
+      await create(node, key, { expiresAt, issuedFor: 'version' }, { known: () => known, signal });
       return true;
     },
   };
