@@ -303,6 +303,57 @@ test('one address fetches eight files at once, and others still fetch', async ()
   expect(await open()).toBe(200);
 });
 
+test('a new machine gets its turn after a minute where its address fetches eight files: the slowest download gives way', async () => {
+  const folder = makeReleases();
+  const large = join(folder, '1.2.3/large');
+  writeFileSync(large, '');
+  truncateSync(large, 24 * 2 ** 20);
+  let at = 0;
+  const url = `${await serve({ releases: { folder }, now: () => at })}/releases/1.2.3/large`;
+  const open = async () => {
+    const { status, body } = await fetch(url);
+    return { status, reader: body?.getReader() };
+  };
+  type Download = Awaited<ReturnType<typeof open>>;
+  const read = async ({ reader }: Download, bytes: number) => {
+    for (let got = 0; got < bytes; ) {
+      const piece = await reader?.read();
+      if (!piece?.value) return;
+      got += piece.value.length;
+    }
+  };
+  const held: Download[] = [];
+  for (let i = 0; i < 8; i++) held.push(await open());
+  const [fast] = held as [Download];
+  await read(fast, 16 * 2 ** 20);
+  at = 59_999;
+  expect((await open()).status).toBe(503);
+  at = 60_000;
+  expect((await open()).status).toBe(200);
+  // The new one has not had its turn, so that a second one takes that of another.
+  expect((await open()).status).toBe(200);
+  await read(fast, Number.POSITIVE_INFINITY);
+  const ends = await Promise.allSettled(held.slice(1).map((one) => read(one, Number.POSITIVE_INFINITY)));
+  expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(2);
+});
+
+test('the install script goes on where a download ended', async () => {
+  const url = await serve({ releases: { folder: makeReleases() } });
+  // The first attempt ends after some bytes, the second one gets the rest.
+  const curl = `
+while [ "$1" != -o ]; do shift; done
+if [ -e "$2" ]; then printf '${PACKAGE.slice(7)}' >> "$2"
+else printf '${PACKAGE.slice(0, 7)}' > "$2"; exit 18; fi`;
+  const { code, said } = await installOn({ curl }, url);
+  expect([code, said[0]]).toEqual([0, `apt-get ${PACKAGE}`]);
+});
+
+test('the install script ends when an attempt at a download got nothing further', async () => {
+  const url = await serve({ releases: { folder: makeReleases() } });
+  const { code, error } = await installOn({ curl: 'exit 22' }, url);
+  expect([code, error]).toEqual([1, expect.stringContaining('agent.deb cannot be fetched')]);
+});
+
 test('two files at once go to each node, however many nodes share one address', async () => {
   const folder = makeReleases();
   writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));

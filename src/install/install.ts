@@ -32,8 +32,10 @@ const MOST_DOWNLOADS = 64;
 const MOST_OF_STRANGERS = MOST_DOWNLOADS / 2;
 const MOST_OF_NODE = 2;
 const MOST_OF_ADDRESS = 8;
-/** A download that has taken this long, at least, gives way when there is no place left; agents go on where it ended. */
+/** A download that has taken this long, at least, gives way when there is no place left; clients go on where it ended. */
 const PATIENCE_MS = 10 * 60_000;
+/** The same of an address: the slowest of its downloads that have taken this long gives way, so that all have their turn. */
+const TURN_MS = 60_000;
 const RETRY_SECONDS = 10;
 const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
 
@@ -41,6 +43,8 @@ interface Download {
   client: string;
   isNode: boolean;
   since: number;
+  /** bytes so far */
+  sent(): number;
   end(): void;
 }
 
@@ -72,23 +76,34 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
   function admit({ client, isNode, since }: Download): boolean {
     const all = [...downloads];
     const own = all.filter((other) => other.client === client);
-    if (own.length >= (isNode ? MOST_OF_NODE : MOST_OF_ADDRESS)) return false;
+    if (own.length >= (isNode ? MOST_OF_NODE : MOST_OF_ADDRESS)) {
+      // Machines that are no nodes yet may share the address with others, and have no credential to show.
+      const slowest = isNode ? undefined : slowestOf(own, since);
+      if (slowest) giveWay(slowest);
+      return slowest !== undefined;
+    }
     const strangers = all.filter((other) => !other.isNode);
     const isFull = !isNode && strangers.length >= MOST_OF_STRANGERS;
     if (!isFull && all.length < MOST_DOWNLOADS) return true;
     const [oldest] = isNode ? all : strangers;
     if (!oldest || since - oldest.since < PATIENCE_MS) return false;
-    downloads.delete(oldest);
-    oldest.end();
+    giveWay(oldest);
     return true;
+  }
+
+  function giveWay(download: Download): void {
+    downloads.delete(download);
+    download.end();
   }
 
   async function file(folder: string, name: string, request: IncomingMessage, response: ServerResponse) {
     const node = request.headers.authorization && (await nodeOf(request).catch(() => undefined));
+    const before = request.socket.bytesWritten;
     const download: Download = {
       client: node ? `node ${node}` : addressOf(request),
       isNode: Boolean(node),
       since: now(),
+      sent: () => request.socket.bytesWritten - before,
       end: () => request.socket.destroy(),
     };
     if (!admit(download)) {
@@ -116,6 +131,12 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
     else void script(request, response);
     return true;
   };
+}
+
+/** The download with the least bytes for its time, of those that have had their turn. */
+function slowestOf(downloads: Download[], now: number): Download | undefined {
+  const speed = ({ sent, since }: Download) => sent() / (now - since);
+  return downloads.filter(({ since }) => now - since >= TURN_MS).sort((a, b) => speed(a) - speed(b))[0];
 }
 
 /** The controller as the client named it; the text comes to stand in a program for the shell. */

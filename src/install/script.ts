@@ -24,13 +24,28 @@ fail() {
   exit 1
 }
 
-# fetch <file> <digest>: into the folder, and only with this content
-fetch() {
+# get <file>: into the folder, from where an earlier attempt ended
+get() {
   if command -v curl >/dev/null; then
-    curl -fsSL --retry 3 -o "$folder/$1" "$url/$1" || fail "$url/$1 cannot be fetched"
+    curl -fsSL --retry 10 --retry-max-time 300 -C - -o "$folder/$1" "$url/$1"
   else
-    wget -q -O "$folder/$1" "$url/$1" || fail "$url/$1 cannot be fetched"
+    wget -q -c -O "$folder/$1" "$url/$1"
   fi
+}
+
+# size <file>: its bytes in the folder
+size() {
+  if [ -e "$folder/$1" ]; then wc -c <"$folder/$1"; else echo 0; fi
+}
+
+# fetch <file> <digest>: only with this content. The controller ends a download when others wait for their turn.
+fetch() {
+  until
+    before=$(size "$1")
+    get "$1"
+  do
+    [ "$(size "$1")" -gt "$before" ] || fail "$url/$1 cannot be fetched"
+  done
   echo "$2  $folder/$1" | sha256sum -c >/dev/null || fail "$1 does not have the digest $2"
 }
 
