@@ -1,5 +1,5 @@
 import type { AddressInfo, Socket } from 'node:net';
-import rhea, { type EventContext } from 'rhea';
+import rhea, { type EventContext, type Receiver, type Sender } from 'rhea';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createVirtualClock, until } from '../kube/_util.ts';
 import { type Log, silentLog } from '../kube/mod.ts';
@@ -12,8 +12,11 @@ import type { Address, BrokerMessage } from './broker.ts';
  */
 const USER: Address = { kind: 'exec', id: 's', end: 'user' };
 
-async function startRouter(on: Record<string, (context: EventContext) => void> = {}, admits = () => true) {
-  const container = rhea.create_container({ id: 'router' });
+async function startRouter(
+  on: Record<string, (context: EventContext) => void> = {},
+  { admits = (): boolean => true, credit = 1_000 } = {},
+) {
+  const container = rhea.create_container({ id: 'router', receiver_options: { credit_window: credit } });
   let connections = 0;
   container.sasl_server_mechanisms.enable_plain(admits);
   for (const event of ['error', 'connection_error', 'protocol_error', 'session_error', 'sender_error', 'disconnected'])
@@ -67,7 +70,7 @@ const warnings = (lines: string[]) => lines.filter((line) => line.startsWith('wa
 
 describe('a router that refuses', () => {
   test('the login is asked with growing pauses, and the log says so once', async () => {
-    const router = await startRouter({}, () => false);
+    const router = await startRouter({}, { admits: () => false });
     router.open();
     for (const [i, pause] of [200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
       await until(`failure ${i + 1}`, () => router.lines.length === i + 1);
@@ -124,7 +127,7 @@ describe('a router that refuses', () => {
 
   test('and later does not: the address is heard', async () => {
     let admits = false;
-    const router = await startRouter({}, () => admits);
+    const router = await startRouter({}, { admits: () => admits });
     router.open();
     await until('a failure', () => router.lines.length === 1);
     admits = true;
@@ -193,13 +196,13 @@ describe('an address to which nothing more is sent', () => {
 
   test('has it closed after 5 s when there is no credit for what was sent, and that is the end of nothing else', async () => {
     const log: string[] = [];
-    const router = await startRouter({
-      receiver_open({ receiver }) {
-        receiver?.set_credit_window(0);
-        log.push('open');
+    const router = await startRouter(
+      {
+        receiver_open: () => void log.push('open'),
+        receiver_close: () => void log.push('close'),
       },
-      receiver_close: () => void log.push('close'),
-    });
+      { credit: 0 },
+    );
     const channel = router.open();
     await until('the address', () => router.seen.includes('up'));
     channel.send(at('a'), said('a'));
@@ -211,5 +214,78 @@ describe('an address to which nothing more is sent', () => {
     await until('its end', () => log.length === 2);
     expect(router.seen).toEqual(['up']);
     expect(router.lines).toEqual([]);
+  });
+});
+
+describe('an address that takes less than is sent to it', () => {
+  const at = (link: string): Address => ({ kind: 'exec', id: 's', end: 'agent', link });
+  const said = (op: string): BrokerMessage => ({ properties: { op }, body: Buffer.from('x') });
+
+  /** A router that takes one message at the address of `a`, and everything at others. */
+  async function startNarrow() {
+    const log: string[] = [];
+    const router = await startRouter(
+      {
+        receiver_open: ({ receiver }) => receiver?.add_credit(receiver.target.address.endsWith('.a') ? 1 : 100),
+        receiver_close: ({ receiver }) => void log.push(`close ${receiver?.target?.address}`),
+        message: ({ message }) => void log.push(String(message?.application_properties?.op)),
+      },
+      { credit: 0 },
+    );
+    const channel = router.open();
+    await until('the address', () => router.seen.includes('up'));
+    for (const op of ['a1', 'a2', 'a3']) channel.send(at('a'), said(op));
+    await until('the first message', () => log.includes('a1'));
+    return { router, channel, log };
+  }
+
+  test('holds up nothing that is sent to others over the same connection', async () => {
+    const { channel, log } = await startNarrow();
+    channel.send(at('b'), said('b1'));
+    await until('the message to another address', () => log.includes('b1'));
+    expect(log).toEqual(['a1', 'b1']);
+  });
+
+  test('has its link closed when nothing more can be sent for 5 s, and a further one is made', async () => {
+    const { router, channel, log } = await startNarrow();
+    await router.clock.advance(5_000, { timers: 1 });
+    expect(router.seen).toEqual(['up', 'down', 'up']);
+    await until('the end of the link', () => log.includes('close agent-s.a'));
+    channel.send(at('a'), said('a4'));
+    await until('the message over the further link', () => log.includes('a4'));
+    expect(log).toEqual(['a1', 'close agent-s.a', 'a4']);
+  });
+
+  test('has its connection made again when the router takes back credit that was used', async () => {
+    type Narrowed = Receiver & { credit: number; issue_flow: boolean; connection: { _register(): void } };
+    const log: string[] = [];
+    let toUser: Sender | undefined;
+    let ofAgent: Narrowed | undefined;
+    const router = await startRouter(
+      {
+        sender_open({ sender }) {
+          toUser = sender;
+        },
+        receiver_open({ receiver }) {
+          receiver?.add_credit(2);
+          ofAgent = receiver as Narrowed;
+        },
+        message: ({ message }) => void log.push(String(message?.application_properties?.op)),
+      },
+      { credit: 0 },
+    );
+    const channel = router.open(() => channel.send(at('a'), said('a2')));
+    await until('the address', () => router.seen.includes('up'));
+    channel.send(at('a'), said('a1'));
+    await until('the first message', () => log.includes('a1'));
+    // Both in one piece, so that the second message is given to the library before it reads that it has no credit.
+    toUser?.send({ application_properties: { op: 'go' }, body: 'x' });
+    Object.assign(ofAgent ?? {}, { credit: 0, issue_flow: true });
+    ofAgent?.connection._register();
+    await until('the end of the connection', () => router.seen.includes('down'));
+    await router.clock.advance(200, { timers: 1 });
+    await until('the address again', () => router.seen.at(-1) === 'up');
+    expect(router.seen).toEqual(['up', 'go', 'down', 'up']);
+    expect(router.count()).toBe(2);
   });
 });

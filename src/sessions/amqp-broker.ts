@@ -99,6 +99,8 @@ interface Bound {
 interface Outgoing {
   sender: Sender;
   queue: BrokerMessage[];
+  /** messages that were given to the library */
+  given: number;
   cancel?: (() => void) | undefined;
   /** Nothing more is sent: it is closed once nothing waits. */
   isForgotten?: boolean;
@@ -174,7 +176,11 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
 
   function drop(bound: Bound, why: string) {
     delete bound.receiver;
-    for (const { cancel } of bound.senders.values()) cancel?.();
+    // After the connection, the links end with it.
+    for (const sender of bound.senders.values()) {
+      if (isOpen) leave(sender);
+      else sender.cancel?.();
+    }
     bound.senders.clear();
     const wasUp = bound.isUp;
     bound.isUp = false;
@@ -212,9 +218,10 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     const known = from.senders.get(address);
     if (known) return known;
     const sender = to.open_sender({ target: terminus(address) });
-    const made: Outgoing = { sender, queue: [] };
+    const made: Outgoing = { sender, queue: [], given: 0 };
     from.senders.set(address, made);
     sender.on('sendable', () => flush(from, made));
+    sender.on('sender_flow', () => isStuck(made) && lost(to, 'the router took back credit that was used'));
     for (const event of ['sender_close', 'sender_error'])
       sender.on(event, (context) => {
         if (from.senders.get(address) !== made) return;
@@ -225,8 +232,9 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
   }
 
   function flush(from: Bound, to: Outgoing) {
-    while (to.queue.length > 0 && to.sender.sendable()) {
+    while (to.queue.length > 0 && hasCredit(to)) {
       const next = to.queue.shift() as BrokerMessage;
+      to.given++;
       to.sender.send({
         content_type: 'application/octet-stream',
         application_properties: { ...next.properties },
@@ -301,6 +309,24 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     },
   };
 }
+
+/**
+ * Whether the address takes one more message. The library would accept a message without credit, and then sends nothing more to
+ * any address over the connection until that message has credit. It counts what it has sent, not what it was given.
+ */
+function hasCredit({ sender, given }: Outgoing): boolean {
+  const { credit, delivery_count: sent } = sender as CountingSender;
+  return given < sent + credit && sender.sendable();
+}
+
+/** Whether the library has a message that the address no longer takes. */
+function isStuck({ sender, given }: Outgoing): boolean {
+  const { credit, delivery_count: sent } = sender as CountingSender;
+  return given > sent && given > sent + credit;
+}
+
+/** Its types do not know these. */
+type CountingSender = Sender & { credit: number; delivery_count: number };
 
 /** A router that permits an address to none may end the session of the protocol, and with it all that is bound. */
 const LOST_EVENTS = [
