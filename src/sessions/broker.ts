@@ -73,30 +73,41 @@ function messageTypeOf(said: Envelope): number {
   return said.op === 'close' ? T.CLOSE : T.CONTROL;
 }
 
-/** Undefined for what no replica of this version sends. */
+/** Characters of what a message says besides its body. `asked` is what the path of an agent's socket names, as JSON. */
+const MOST = { word: 64, asked: 2_048, reason: 1_024 } as const;
+
+/**
+ * Undefined for what no replica of this version sends. Others may write to a broker, and a value may be of any type of AMQP: one
+ * that is no text, number or boolean counts as absent.
+ */
 export function readEnvelope({ properties: p, body }: BrokerMessage): Envelope | undefined {
-  const link = String(p.link ?? '');
-  const number = (name: string) => Number(p[name] ?? Number.NaN);
+  const text = (name: string, most: number = MOST.word): string => {
+    const value: unknown = p[name];
+    const read = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
+    return typeof read === 'string' && read.length <= most ? read : '';
+  };
+  const number = (name: string) => Number(text(name) || Number.NaN);
+  const link = text('link');
   const seq = number('seq');
-  if (link === '' || link.length > 64) return undefined;
+  if (link === '') return undefined;
   switch (p.op) {
     case 'frame': {
-      const hasMore = String(p.hasMore) === 'true';
+      const hasMore = text('hasMore') === 'true';
       return Number.isSafeInteger(seq)
         ? { link, op: 'frame', seq, hasMore, messageType: number('messageType'), body }
         : undefined;
     }
     case 'join': {
       const kind = p.kind === 'exec' || p.kind === 'log' ? p.kind : undefined;
-      return kind && { link, op: 'join', kind, asked: String(p.asked ?? '') };
+      return kind && { link, op: 'join', kind, asked: text('asked', MOST.asked) };
     }
     case 'taken': {
       const taken = number('taken');
       return Number.isSafeInteger(seq) && Number.isSafeInteger(taken) ? { link, op: 'taken', seq, taken } : undefined;
     }
     case 'close': {
-      const closeAck = String(p.closeAck) === 'true';
-      const reason = String(p.reason ?? '');
+      const closeAck = text('closeAck') === 'true';
+      const reason = text('reason', MOST.reason);
       return Number.isSafeInteger(seq) ? { link, op: 'close', seq, closeAck, code: number('code'), reason } : undefined;
     }
     default:

@@ -11,6 +11,7 @@ import { createBusBroker } from './bus-broker.ts';
  */
 async function startBus(scheme: 'nats' | 'tls') {
   const lines: string[] = [];
+  const subscriptions: { subject: string; sid: string; socket: Socket }[] = [];
   const sockets = new Set<Socket>();
   let isSilent = false;
   let held: (() => void)[] = [];
@@ -23,6 +24,8 @@ async function startBus(scheme: 'nats' | 'tls') {
     socket.setEncoding('utf8').on('data', (text: string) => {
       for (const line of text.split('\r\n').filter(Boolean)) {
         lines.push(line);
+        const [verb, subject = '', sid = ''] = line.split(' ');
+        if (verb === 'SUB') subscriptions.push({ subject, sid, socket });
         if (line === 'PING') answer(() => socket.write('PONG\r\n'));
       }
     });
@@ -44,10 +47,20 @@ async function startBus(scheme: 'nats' | 'tls') {
   const open = (id: string) =>
     broker.open(
       { kind: 'exec', id, end: 'user' },
-      { up: () => void seen.push(`${id} up`), message() {}, down: () => void seen.push(`${id} down`) },
+      {
+        up: () => void seen.push(`${id} up`),
+        message: ({ properties: { op } }) => void seen.push(`${id} ${op}`),
+        down: () => void seen.push(`${id} down`),
+      },
     );
   return {
     ...{ clock, lines, seen, warnings, open },
+    /** Delivers a message with these headers. */
+    deliver(headers: string, to: string) {
+      const text = `NATS/1.0\r\n${headers}\r\n\r\n`;
+      for (const { subject, sid, socket } of subscriptions)
+        if (subject === to) socket.write(`HMSG ${subject} ${sid} ${text.length} ${text.length}\r\n${text}\r\n`);
+    },
     /** No flush is answered until the returned function is called. */
     holdAnswers() {
       isSilent = true;
@@ -84,4 +97,33 @@ test('an end of a session that the bus did not confirm within 5 s is asked for a
   expect(bus.seen).toEqual(['a up', 'b up']);
   // It is subscribed to once.
   expect(bus.lines.filter((line) => line.includes('.exec.b.user'))).toHaveLength(1);
+});
+
+test('a message that cannot be read is left out, and those after it arrive', async () => {
+  const bus = await startBus('nats');
+  bus.open('a');
+  await until('the end', () => bus.seen.includes('a up'));
+  // Servers of the bus pass headers on as they are; the library refuses this value.
+  bus.deliver('op: fi\nrst', 'controller.relay.v1.exec.a.user');
+  bus.deliver('op: second', 'controller.relay.v1.exec.a.user');
+  await until('a message', () => bus.seen.length > 1);
+  expect(bus.seen).toEqual(['a up', 'a second']);
+});
+
+test('an end that is closed while it is not confirmed is not subscribed to again', async () => {
+  const bus = await startBus('nats');
+  bus.open('a');
+  await until('the first end', () => bus.seen.includes('a up'));
+  const answer = bus.holdAnswers();
+  const channel = bus.open('b');
+  const pings = () => bus.lines.filter((line) => line === 'PING').length;
+  const before = pings();
+  await until('its flush', () => pings() > before);
+  await bus.clock.advance(5_000, { timers: 1 });
+  channel.close();
+  answer();
+  await bus.clock.advance(1_000, { timers: 1 });
+  bus.open('c');
+  await until('a later end', () => bus.seen.includes('c up'));
+  expect(bus.lines.filter((line) => line.startsWith('SUB') && line.includes('.exec.b.user'))).toHaveLength(1);
 });

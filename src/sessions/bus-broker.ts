@@ -4,6 +4,7 @@ import {
   credsAuthenticator,
   ErrorCode,
   headers,
+  type Msg,
   type MsgHdrs,
   type NatsConnection,
   type Subscription,
@@ -62,7 +63,7 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
             authenticator: (nonce?: string) => credsAuthenticator(readFileSync(credentials))(nonce),
           }),
         });
-        if (isDisposed) return void made.close();
+        if (isDisposed) return void made.close().catch(() => {});
         connection = made;
         watch(made).catch((error: unknown) =>
           log.warn({ err: error }, 'The connection to the message bus is not watched'),
@@ -109,18 +110,26 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
     bound.listener.down(why);
   }
 
+  /** An exception would end the library's reading of the connection, and with it all sessions over the bus. */
+  function heard(bound: Bound, received: Msg) {
+    try {
+      bound.listener.message(messageOf(received));
+    } catch (error) {
+      log.debug({ err: error }, 'A message of the bus could not be read');
+    }
+  }
+
   /** Up once the server has the subscription. */
   async function bind(made: NatsConnection, bound: Bound): Promise<void> {
+    // It may have been closed since it was last tried.
+    if (connection !== made || made.isClosed() || !bounds.has(bound)) return;
     if (!bound.subscription || bound.subscription.isClosed())
       bound.subscription = made.subscribe(bound.subject, {
-        callback: (error, received) => {
-          if (!error) bound.listener.message(messageOf(received));
-          else refused(error);
-        },
+        callback: (error, received) => (error ? refused(error) : heard(bound, received)),
       });
     const isFlushed = await flushed(made);
     if (connection !== made || !isConnected || !bounds.has(bound) || bound.isUp) return;
-    if (!isFlushed) return void clock.after(RECONNECT_MS, () => connection === made && void bind(made, bound));
+    if (!isFlushed) return void clock.after(RECONNECT_MS, () => void bind(made, bound));
     // The server has refused it.
     if (bound.subscription.isClosed()) return;
     bound.isUp = true;
