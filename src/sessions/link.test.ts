@@ -140,6 +140,30 @@ describe('what is on its way', () => {
     expect(seq).toBeLessThan(10);
   });
 
+  test('ends the link when a message in parts does not end', () => {
+    const end = createEnd();
+    let bytes = 0;
+    for (let seq = 0; end.heard.length === 0 && seq < 1_000; seq++) {
+      end.receive({ ...frame(seq, text(64 * 1024)), hasMore: true } as Envelope);
+      bytes += 64 * 1024;
+    }
+    expect(end.heard).toEqual([OVER]);
+    expect(bytes).toBeLessThanOrEqual(2 * 2 ** 20);
+    const empty = createEnd();
+    for (let seq = 0; empty.heard.length === 0 && seq < 10_000; seq++)
+      empty.receive({ ...frame(seq, text(0)), hasMore: true } as Envelope);
+    expect(empty.heard).toEqual([OVER]);
+  });
+
+  test('is never less than nothing: a side that has taken more than was sent is not believed', () => {
+    const end = createEnd();
+    end.socket.send(text(3));
+    end.receive({ link: 'a', op: 'taken', seq: 0, taken: 3 + 256 });
+    expect(end.heard).toEqual([]);
+    end.receive({ link: 'a', op: 'taken', seq: 0, taken: 3 + 257 });
+    expect(end.heard).toEqual([OVER]);
+  });
+
   test('arrives before the end that was said after it, also when nothing takes it for now', () => {
     const { here, there, pass } = createEnds();
     there.socket.pause();
@@ -217,6 +241,24 @@ describe('the end of a link', () => {
     expect(there.heard.at(-1)).toBe('closed 1000 done');
     // Nothing takes what would be said to a side that has left, besides the answer.
     expect(there.said.slice(said).map(({ op }) => op)).toEqual(['close']);
+  });
+
+  test('is the last that is heard of a side, whatever it says after it while nothing is taken', async () => {
+    const end = createEnd();
+    end.socket.pause();
+    const close = (seq: number, reason: string): Envelope => ({
+      ...{ link: 'a', op: 'close', closeAck: false, code: 1000 },
+      ...{ seq, reason },
+    });
+    end.receive(frame(0));
+    end.receive(close(1, 'done'));
+    for (let seq = 2; seq < 100; seq++) end.receive(close(seq, 'more'));
+    await end.clock.advance(SESSION_TIMES.linger - LINK_TIMES.sign);
+    end.receive({ link: 'a', op: 'taken', seq: 2, taken: 0 });
+    end.receive(frame(100));
+    expect(end.heard).toEqual([]);
+    await end.clock.advance(LINK_TIMES.sign);
+    expect(end.heard).toEqual([OVER]);
   });
 
   test('comes when what was said last is not taken for too long', async () => {

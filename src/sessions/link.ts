@@ -36,6 +36,8 @@ export const LINK_TIMES = {
 const WINDOW_BYTES = 256 * 1024;
 /** The bound of a side that does not keep to the window. */
 const HELD_BYTES = WINDOW_BYTES + 8 * FRAME_LIMITS.bytes;
+/** The bound of one message that arrives in parts, each of which has bytes; a broker may take small parts only. */
+const PARTS_BYTES = 2 * FRAME_LIMITS.bytes;
 /** What a message counts besides its bytes. */
 const MESSAGE_BYTES = 256;
 
@@ -61,6 +63,7 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   let heldBytes = 0;
   let isPaused = false;
   let parts: Uint8Array[] = [];
+  let partsBytes = 0;
   let cancelSign = clock.after(LINK_TIMES.sign, sign);
   let cancelClose = () => {};
 
@@ -95,9 +98,12 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
     }
     taken += one.body.length + MESSAGE_BYTES;
     parts.push(one.body);
+    partsBytes += one.body.length + MESSAGE_BYTES;
+    if (partsBytes > PARTS_BYTES) return over();
     if (!one.hasMore) {
       const message = parts.length === 1 ? one.body : Buffer.concat(parts);
       parts = [];
+      partsBytes = 0;
       listener?.message(Buffer.from(message.buffer, message.byteOffset, message.length), true);
     }
     if (!isOver && taken - said >= WINDOW_BYTES / 4) sayTaken();
@@ -113,7 +119,7 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   }
 
   function receiveOrdered(one: Ordered) {
-    if (one.seq < expected) return;
+    if (one.seq < expected || hasAll()) return;
     if (one.seq > expected) return over();
     expected++;
     held.push(one);
@@ -162,10 +168,11 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
     receive(said) {
       if (isOver || said.link !== link || said.op === 'join') return;
       isHeard = true;
-      heardAt = clock.now();
+      // After its end, another side says nothing that could keep the link.
+      if (!hasAll()) heardAt = clock.now();
       if (said.op === 'taken') {
-        // Something before it has not arrived, and cannot any more.
-        if (said.seq > expected) return over();
+        // Something before it has not arrived, and cannot any more; or it is about what was never sent.
+        if (said.seq > expected || said.taken > sent) return over();
         takenThere = Math.max(takenThere, said.taken);
         if (!isFull || sent - takenThere > WINDOW_BYTES / 2) return;
         isFull = false;
