@@ -228,6 +228,25 @@ describe('the end of the user', () => {
     expect(forgotten).toEqual(['a', 'b', 'lost']);
   });
 
+  test('has 16 links at most, and answers 16 that it does not know, whatever others write to the broker', async () => {
+    const { clock, relay, last, joined } = createReplica();
+    relay.expect('s', 'exec');
+    const { listener, said } = last();
+    listener.up();
+    for (let i = 0; i < 1_000; i++) listener.message(join(`joins-${i}`));
+    expect(joined).toHaveLength(16);
+    const answers = () => said.filter((one) => one.op === 'close').length;
+    for (let i = 0; i < 1_000; i++)
+      listener.message(writeEnvelope({ link: `unknown-${i}`, op: 'taken', seq: 3, taken: 0 }));
+    expect(answers()).toBe(16);
+    // When they are silent, an agent joins again.
+    await clock.advance(LINK_TIMES.silent);
+    listener.message(join('later'));
+    expect(joined).toHaveLength(17);
+    listener.message(writeEnvelope({ link: 'lost', op: 'taken', seq: 3, taken: 0 }));
+    expect(answers()).toBe(17);
+  });
+
   test('listens until the session and its links are over', async () => {
     const { clock, relay, last } = createReplica();
     const stop = relay.expect('s', 'exec');

@@ -29,6 +29,12 @@ const TIMES = {
   join: 1_000,
 } as const;
 
+/**
+ * Connections of agents to one session at once, most of them on their way out, and links that are not known and get an answer
+ * between two connections. Whatever others write to the broker, a session takes no more.
+ */
+const MOST_LINKS = 16;
+
 /** Of a log that the other replica takes too slowly, nothing else is sent. */
 const ENDS: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_STOP, FRAME_TYPES.CLOSE]);
 const LEFT_OUT = 'lines are left out, since the replicas of the controller exchange them too slowly';
@@ -45,6 +51,8 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
   /** The end of the user: listens for agents while the session lasts, and until their links are over. */
   function expect(id: string, kind: Joining['kind']): () => void {
     const links = new Map<string, Link>();
+    /** links that are not known and were answered */
+    let strangers = 0;
     let wasUp = false;
     let isStopped = false;
 
@@ -59,7 +67,8 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
     }
 
     function join(link: string, asked: Joining | undefined) {
-      if (links.has(link) || isStopped) return;
+      if (links.has(link) || isStopped || links.size >= MOST_LINKS) return;
+      strangers = 0;
       const made = linkTo(link, send);
       links.set(link, made);
       const refused =
@@ -86,7 +95,8 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
           if (said.op === 'join') join(said.link, askedOf(said.asked));
           const link = links.get(said.link);
           if (link) return link.receive(said);
-          if (said.op === 'close') return;
+          if (said.op === 'close' || strangers >= MOST_LINKS) return;
+          strangers++;
           // It was lost here: its other side is to connect again.
           const code = CLOSE_CODES.tryAgainLater;
           send({ link: said.link, op: 'close', seq: 0, closeAck: true, code, reason: AWAY });

@@ -150,6 +150,9 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
     });
   }
 
+  /** A session has one replica from its beginning to its end: no other one may say anything of it. */
+  const isOfOther = (id: string, { owner }: Process) => (directory.get(id)?.owner ?? owner) !== owner;
+
   const isSettled = () => clock.now() >= settledAt;
 
   /** All that may have sessions have said which: there is nothing to wait for. */
@@ -195,7 +198,7 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
       const isSelf = by.owner === self;
       const registration = isSelf ? '' : hear(by);
       if (!isSettled()) throw placesUnknown((settledAt - clock.now()) / 1000);
-      const refused = directory.refusal(target);
+      const refused = isOfOther(id, by) ? 'another replica has this session' : directory.refusal(target);
       if (refused !== undefined) return { registration, refused };
       directory.put({ ...by, id, target, phase: 'taken', attempt: 0 });
       if (!isSelf) unconfirmed.set(id, clock.now());
@@ -204,6 +207,7 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
     publish(by, { isAll, sessions, gone }) {
       const registration = hear(by);
       for (const session of sessions) {
+        if (isOfOther(session.id, by)) continue;
         unconfirmed.delete(session.id);
         directory.put({ ...session, ...by });
       }

@@ -133,6 +133,17 @@ test('the sessions of a replica that says nothing, or whose address another proc
   expect(directory.get('of b')).toBeUndefined();
 });
 
+test('a replica says nothing of the sessions of another one, and nothing of those of the leader', async () => {
+  const { directory, places } = await leader();
+  places.publish(A, { isAll: true, sessions: [session('of a')], gone: [] });
+  directory.put({ ...session('of the leader'), owner: 'self', address: '' });
+  const ids = ['of a', 'of the leader'];
+  const before = ids.map(directory.get);
+  places.publish(B, { isAll: true, sessions: ids.map(session), gone: ids });
+  for (const id of ids) expect(places.take(B, id, LOG)).toHaveProperty('refused');
+  expect(ids.map(directory.get)).toEqual(before);
+});
+
 test('a held request ends with a change and has only what changed', async () => {
   const { places } = await leader();
   places.publish(A, { isAll: true, sessions: [session('one')], gone: [] });

@@ -53,6 +53,11 @@ const PATHS = {
   watch: '/internal/sessions/watch',
 } as const;
 
+/** Sessions that one replica can have by WS_REPLICA_MAX_CONCURRENT_WS. */
+const MOST_SESSIONS = 50_000;
+/** Sessions that the leader is to hear of one by one, while it cannot be reached; beyond that, it hears of all. */
+const MOST_UNSENT = 1_000;
+
 /** Both ends are the same program: only what is used as a key is checked. */
 const text = z.string().max(512);
 const sender = { owner: text, address: text };
@@ -62,7 +67,7 @@ const MESSAGES = {
   publish: z.object({
     ...sender,
     isAll: z.boolean(),
-    sessions: z.array(z.looseObject({ id: text, target, phase: text, attempt: z.number() })).max(10_000),
+    sessions: z.array(z.looseObject({ id: text, target, phase: text, attempt: z.number() })).max(MOST_SESSIONS),
     gone: z.array(text).max(10_000),
   }),
   watch: z.object({ ...sender, epoch: text.optional(), cursor: z.number() }),
@@ -121,6 +126,11 @@ export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   /** The leader hears of this session; it is this replica itself when it leads. */
   function say(id: string) {
     if (leads()) return;
+    // Each refused user adds an id of a place that may have been granted.
+    if (unsent.size >= MOST_UNSENT) {
+      unsent.clear();
+      isAllUnsent = true;
+    }
     unsent.add(id);
     wake();
   }
@@ -143,7 +153,8 @@ export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
     const given = new Set(Object.values(nodes).flatMap((placed) => placed.map(({ id }) => id)));
     const before = isAll ? [...directory.values()] : Object.keys(nodes).flatMap((node) => directory.ofNode(node));
     for (const placed of before) if (!isOwn(placed) && !given.has(placed.id)) directory.remove(placed.id);
-    for (const placed of Object.values(nodes).flat()) if (!isOwn(placed)) directory.put(placed);
+    for (const placed of Object.values(nodes).flat())
+      if (!isOwn(placed) && !isOwn(directory.get(placed.id))) directory.put(placed);
     isComplete = true;
   }
 
