@@ -74,7 +74,7 @@ export function storedBytes(object: Stored): number {
 }
 
 /** Core objects that no user stores: keys of nodes, and what Helm keeps of the installation. */
-export const isOfSystem = ({ metadata: { labels = {} }, type }: Stored): boolean =>
+export const countsForNobody = ({ metadata: { labels = {} }, type }: Stored): boolean =>
   LABELS.nodeKey in labels || LABELS.provisioningKey in labels || type === 'helm.sh/release.v1';
 
 /** What the object counts for. */

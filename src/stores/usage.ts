@@ -1,4 +1,4 @@
-import { isOfSystem, NO_USAGE, storedBy, storedBytes, sumOf, type Usage, usageOf } from '../domain/budget.ts';
+import { countsForNobody, NO_USAGE, storedBy, storedBytes, sumOf, type Usage, usageOf } from '../domain/budget.ts';
 import type { KubeObject, MutableStore } from '../kube/mod.ts';
 
 /** What users store, in sums that each change of a store adds to: a read costs nothing, whatever is stored. */
@@ -50,7 +50,7 @@ export function trackUsage(stores: Readonly<Record<string, MutableStore<KubeObje
       known.delete(name);
       if (!object) return;
       const bytes = storedBytes(object);
-      const usage = isContent && isOfSystem(object) ? NO_USAGE : usageOf(isContent, bytes);
+      const usage = isContent && countsForNobody(object) ? NO_USAGE : usageOf(isContent, bytes);
       const entry = { bytes, user: usage === NO_USAGE ? undefined : storedBy(object), usage };
       known.set(name, entry);
       add(entry, kind, 1);
