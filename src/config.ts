@@ -137,20 +137,12 @@ const environment = z.object({
   SKERRY_BUDGET_USER_PERCENT: amount(DEFAULT_BUDGETS.userPercent, 100).describe(
     'Percent of each of these budgets that one user of REST may use.',
   ),
-  SKERRY_SOCKETS_OF_USER: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(50_000)
-    .default(32)
-    .describe('Sockets of exec and log sessions that one user can have open at this replica.'),
-  SKERRY_SESSIONS_OF_USER: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(1_000)
-    .default(SESSIONS_PER_USER)
-    .describe('Exec and log sessions that one user can have at once on one node.'),
+  SKERRY_SOCKETS_OF_USER: amount(32, 50_000).describe(
+    'Sockets of exec and log sessions that one user can have open at this replica.',
+  ),
+  SKERRY_SESSIONS_OF_USER: amount(SESSIONS_PER_USER, 1_000).describe(
+    'Exec and log sessions that one user can have at once on one node.',
+  ),
   EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
   EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
