@@ -19,12 +19,16 @@ export const output = (text: string): string =>
 interface Writers {
   out(text: string): void;
   err(text: string): void;
+  /** asks a question at the terminal */
+  ask?(question: string): Promise<boolean>;
 }
 
 /** The writers of a command line, with which nothing reaches a terminal unfiltered; `raw` is for bytes of programs and logs. */
 export function safeWriters<W extends Writers>(given: W): W & { raw(text: string): void } {
+  const { ask } = given;
   return {
     ...given,
+    ask: ask && ((question) => ask(output(question))),
     out: (text) => given.out(output(text)),
     err: (text) => given.err(output(text)),
     raw: (text) => given.out(text),

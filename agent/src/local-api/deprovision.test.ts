@@ -97,6 +97,15 @@ describe('deprovision without --yes', () => {
     expect(local.engine.running().size).toBe(names.length);
   });
 
+  test('asks without the control characters of names', async () => {
+    await running();
+    Object.assign(local.agent.identity.node ?? {}, { name: 'gw\u001b[2J\u009b1m' });
+    const questions: string[] = [];
+    const ask = async (question: string) => questions.push(question) < 0;
+    await local.cliWith({ ask }, 'deprovision');
+    expect(questions).toEqual([expect.stringContaining('node gw\\u001b[2J\\u009b1m.')]);
+  });
+
   test('does nothing without a terminal', async () => {
     await running();
     const { code, err } = await local.cli('deprovision');
