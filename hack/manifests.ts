@@ -10,6 +10,7 @@ import {
   LABELS,
   PROTECTED,
   SYSTEM_APPLICATION_PREFIX,
+  SYSTEM_NAMES_NAME,
   VERSION,
 } from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
@@ -17,6 +18,7 @@ import { toStructural } from '../src/api/structural.ts';
 import type { Quantity } from '../src/domain/budget.ts';
 import { CORE_POLICIES } from '../src/domain/core-objects/rules.ts';
 import { BOUND_ROLES } from '../src/domain/service-account.ts';
+import { EVERY_NAME } from '../src/domain/system-names.ts';
 import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
 
@@ -282,6 +284,26 @@ function budgetRules(exempt: string): Validation[] {
   ];
 }
 
+/** CEL: the names and numbers by which others may mean an object, as the leader writes down those that the system uses. */
+function namesOf(object: string): string {
+  const mark = (marks: 'labels' | 'annotations', key: string) => `${object}.metadata.${marks}['${key}']`;
+  const called = `(has(${object}.spec.name) ? ${object}.spec.name : ${object}.metadata.name)`;
+  const ofCore = `(${marked(object, 'annotations', ANNOTATIONS.name)} ? ${mark('annotations', ANNOTATIONS.name)} : ${object}.metadata.name)`;
+  const ofAccount = `request.resource.resource == 'serviceaccounts' ? ${object}.spec.applicationName + '/' : ''`;
+  const numbers = [
+    `(has(${object}.spec.id) ? ['id:' + string(${object}.spec.id)] : [])`,
+    `(${marked(object, 'labels', LABELS.id)} ? ['id:' + ${mark('labels', LABELS.id)}] : [])`,
+  ];
+  return `(${IS_CONTENT} ? (${isShareable(object)} ? ['name:' + ${ofCore}] : []) : ['name:' + (${ofAccount}) + ${called}] + ${numbers.join(' + ')})`;
+}
+/** CEL: the names of the kind that the system uses, one in each line. */
+const SYSTEM_NAMES = 'params.data[request.resource.resource]';
+/** CEL: whether an object gets no name by the request that the system uses. It keeps the names that it has. */
+const GETS_NO_SYSTEM_NAME = `!has(params.data) || !(request.resource.resource in params.data) || ${namesOf('object')}.all(n, (oldObject != null && n in ${namesOf('oldObject')}) || (${SYSTEM_NAMES} != '${EVERY_NAME}' && !${SYSTEM_NAMES}.contains('\\n' + n + '\\n')))`;
+
+/** CEL: whether the request is about a ConfigMap that policies read. */
+const IS_PARAMETER = `(oldObject != null ? oldObject : object).metadata.name in ${listed([BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME])}`;
+
 /** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
   const controller = `${USER} == 'system:serviceaccount:${namespace}:${CONTROLLER_ACCOUNT}'`;
@@ -484,6 +506,32 @@ function policies(namespace: string): Policy[] {
         {
           expression: `${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
           message: `applications of the system use it, as the label ${LABELS.usedBySystem} says: only who may update systemapplications in ${GROUP} changes or deletes it`,
+        },
+      ],
+    },
+    {
+      // The label says it of what exists: this concerns names that no object has, and those that one more object gets.
+      name: 'names-of-system',
+      operations: ['CREATE', 'UPDATE'],
+      resources: PLURALS.filter((plural) => !WITH_SYSTEM.includes(plural)),
+      core: Object.values(CORE_RESOURCES).map(({ plural }) => plural),
+      params: SYSTEM_NAMES_NAME,
+      validations: [
+        {
+          expression: `${GETS_NO_SYSTEM_NAME} || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `applications of the system name an object so: only who may update systemapplications in ${GROUP} gives an object this name or number`,
+        },
+      ],
+    },
+    {
+      name: 'parameters',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: [],
+      core: [CORE_RESOURCES.configMaps.plural],
+      validations: [
+        {
+          expression: `!(${IS_PARAMETER}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `admission policies read it, and the controller writes it: only who may update systemapplications in ${GROUP} changes or deletes it`,
         },
       ],
     },

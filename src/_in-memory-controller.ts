@@ -32,6 +32,7 @@ import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { createLookups } from './stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
+import { createSystemNumbers, trackSystemNames } from './stores/system-names.ts';
 import { createRenderer } from './templates/renderer.ts';
 import { artifactFingerprint, type MicroserviceStatus } from './wire/index.ts';
 
@@ -69,7 +70,9 @@ export async function startInMemoryController(
     client,
     namespace: NAMESPACE,
     withId: createIdLookup(stores, KINDS),
+    isNamed: createSystemNumbers(stores, KINDS),
   });
+  started.use(trackSystemNames(stores));
   const agents = started.use(
     createAgents({
       client,

@@ -57,6 +57,7 @@ import {
   followStores,
   type Stores,
 } from './stores/stores.ts';
+import { createSystemNumbers } from './stores/system-names.ts';
 import { type StoredUsage, trackUsage } from './stores/usage.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
@@ -113,7 +114,13 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
   const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
   const lookups = createLookups(stores, { revisionKey });
-  const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds), log });
+  const ids = createIds({
+    client,
+    namespace,
+    withId: createIdLookup(stores, kinds),
+    isNamed: createSystemNumbers(stores, kinds),
+    log,
+  });
   const epochs = createEpochs({ client, namespace, stores: essential, log });
   /** Discards what was read and counted from the former datastore. */
   const startOver = () => {

@@ -1,11 +1,12 @@
-import { GROUP } from './api/names.ts';
+import { BUDGET_POLICY_NAME, GROUP, SYSTEM_NAMES_NAME } from './api/names.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
-import type { Budgets } from './domain/budget.ts';
+import { type Budgets, policyData } from './domain/budget.ts';
 import { liveness, nodeUuid } from './domain/index.ts';
 import { createEventRecorder, type Leadership, type Term } from './kube/mod.ts';
-import { keepBudgetPolicy } from './stores/budget-policy.ts';
 import type { Epochs } from './stores/epochs.ts';
+import { keepPolicyParameters } from './stores/policy-parameters.ts';
 import { byKey } from './stores/stores.ts';
+import { trackSystemNames } from './stores/system-names.ts';
 import type { StoredUsage } from './stores/usage.ts';
 
 export interface LeaderWorkOptions
@@ -22,15 +23,16 @@ export interface LeaderWorkOptions
 export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ...shared }: LeaderWorkOptions): void {
   const { observations, log, metrics } = shared;
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));
-  leadership.whileLeading(({ client, signal }) =>
-    keepBudgetPolicy(
-      {
-        ...{ client, namespace: shared.namespace, usage, budgets, log },
-        ...{ configMaps: shared.stores.configMaps, stores: Object.values(byKey(shared.stores)) },
-      },
-      signal,
-    ),
-  );
+  leadership.whileLeading(async ({ client, signal }) => {
+    const { namespace, stores, kinds } = shared;
+    using names = trackSystemNames(stores, { kinds, log });
+    const parameters = [
+      { name: BUDGET_POLICY_NAME, data: () => policyData(budgets, usage.installation), says: 'how much is stored' },
+      { name: SYSTEM_NAMES_NAME, data: () => names.data(), says: 'what names the system uses' },
+    ];
+    const options = { client, namespace, configMaps: stores.configMaps, stores: Object.values(byKey(stores)) };
+    await keepPolicyParameters({ ...options, parameters, log }, signal);
+  });
   leadership.whileLeading(async ({ client, signal, since }: Term) => {
     await using events = createEventRecorder({
       client,

@@ -130,6 +130,8 @@ export const RESERVED_ENV_PREFIX = 'SKERRY_';
 
 /** ConfigMap by which the leader tells the admission policy how much of the budgets is used. */
 export const BUDGET_POLICY_NAME = 'skerry-budgets';
+/** ConfigMap by which the leader tells the admission policy what names applications of the system use. */
+export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
 
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';

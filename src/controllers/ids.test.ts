@@ -2,9 +2,10 @@ import { expect, test } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import { LABELS } from '../api/names.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { makeRegistry } from '../domain/_util.ts';
+import { makeApplication, makeEntry, makeRegistry } from '../domain/_util.ts';
 import { KINDS } from '../kinds/index.ts';
 import { createIdLookup, createStores } from '../stores/stores.ts';
+import { createSystemNumbers } from '../stores/system-names.ts';
 import { identityOf } from './identity.ts';
 import { createIds } from './ids.ts';
 
@@ -16,7 +17,8 @@ function makeIds() {
   const { client } = createInMemoryApiServer(stores);
   const time = { now: 0 };
   const withId = createIdLookup(stores, KINDS);
-  const ids = createIds({ client, namespace: 'skerry', withId, clock: () => time.now });
+  const isNamed = createSystemNumbers(stores, KINDS);
+  const ids = createIds({ client, namespace: 'skerry', withId, isNamed, clock: () => time.now });
   let version = 10_000;
   const show = (registry: Registry, labels: Record<string, string> = {}) => {
     const metadata = { ...registry.metadata, labels, resourceVersion: String(++version) };
@@ -34,6 +36,16 @@ test('a number that was issued for one object is not given to another that asks 
   expect(identity.id).not.toBe(given);
   const owner = show(makeRegistry('owner'), { [LABELS.id]: String(given) });
   expect(await identityOf({ stores, ids }, KINDS.registries, owner, signal)).toEqual({ id: given });
+});
+
+test('a number that an application of the system names, and no object has, is given to no object by chance', async () => {
+  const { ids, stores } = makeIds();
+  const first = await ids.next('Registry', signal);
+  const named = [first + 1, first + 2];
+  const entries = named.map((registry) => makeEntry({ name: `of-${registry}`, images: { amd64: 'a', registry } }));
+  const application = makeApplication({ name: 'system-plant', entries });
+  stores.applications.set({ ...application, spec: { ...application.spec, isSystem: true } });
+  expect(await ids.next('Registry', signal)).toBe(first + 3);
 });
 
 test('an issued number that no object stored is free after a minute', async () => {

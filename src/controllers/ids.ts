@@ -19,6 +19,8 @@ export interface IdsOptions {
   namespace: string;
   /** the objects of the kind that have the number, by the store */
   withId(kind: string, id: number): readonly Identified[];
+  /** whether an application of the system names the number, which no object gets by chance then */
+  isNamed?(kind: string, id: number): boolean;
   log?: Log;
   /** Unix ms */
   clock?: () => number;
@@ -35,12 +37,13 @@ const ISSUED_MS = 60_000;
  * replicas. Numbers that users wrote or that a restore brought back do not change it; they are skipped, even inside a block
  * that is in use. A counter that is not a number or is out of bounds starts again at the first number.
  */
-export function createIds({ client, namespace, withId, log = silentLog, clock = Date.now }: IdsOptions): Ids {
+export function createIds(options: IdsOptions): Ids {
+  const { client, namespace, withId, isNamed = () => false, log = silentLog, clock = Date.now } = options;
   const blocks = new Map<string, { next: number; end: number }>();
   const pending = new Map<string, Promise<void>>();
   /** when a number was issued, by kind and number; the oldest first */
   const issued = new Map<string, number>();
-  const isTaken = (kind: string, id: number) => withId(kind, id).length > 0;
+  const isTaken = (kind: string, id: number) => withId(kind, id).length > 0 || isNamed(kind, id);
 
   function issue(kind: string, id: number): number {
     const now = clock();

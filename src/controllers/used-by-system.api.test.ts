@@ -1,137 +1,27 @@
-import type { RequestOptions } from 'node:https';
-import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { createKube, type Kube, kubeFromFile } from '../../hack/kube.ts';
-import { admissionPolicies } from '../../hack/manifests.ts';
-import type {} from '../../hack/testing/provided.ts';
-import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-references.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Kube } from '../../hack/kube.ts';
+import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
 import { LABELS } from '../api/names.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
-import { type Resource, silentLog } from '../kube/mod.ts';
-import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
+import type { Kind, KindObject } from '../kinds/index.ts';
 import { editsOfKinds } from '../rest/_edits.ts';
-import type { RoleName } from '../rest/access/roles.ts';
-import { createIdLookup } from '../stores/stores.ts';
-import { createCoreObjectController } from './core-objects.ts';
-import type { ControllerDependencies } from './dependencies.ts';
-import { createIds } from './ids.ts';
-import { createKindController } from './kind.ts';
+import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
 
-/** Who may change over kubectl what microservices of the system use, by every reference that there is. */
-const POLICIES = ['skerry-used-by-system.', 'skerry-accounts-of-system.'];
-const MERGE = 'application/merge-patch+json';
+// Who may change over kubectl what microservices of the system use, by every reference that there is.
+
 /** Long enough for the reconcilers and for policies to take effect on a slow machine. */
 const timeout = 60_000;
 const chains = await systemChains();
 
-let cluster: TestCluster;
+let system: SystemCluster;
 let kube: Kube;
-const users = new Map<RoleName, Kube>();
-const stop = new AbortController();
-const cleanup = new AsyncDisposableStack();
-
-const user = (role: RoleName) => users.get(role) as Kube;
-
-/** A client with the token of a ServiceAccount that has a role, and all rights on core Secrets and ConfigMaps besides. */
-async function clientOf(role: RoleName): Promise<Kube> {
-  const config = new KubeConfig();
-  config.loadFromFile(inject('kubeconfig'));
-  const options: RequestOptions = {};
-  await config.applyToHTTPSOptions(options);
-  const { ca, rejectUnauthorized } = options;
-  const token = await cluster.token(role, { audience: '' });
-  return createKube(kube.server, { ca, rejectUnauthorized, headers: { authorization: `Bearer ${token}` } });
-}
-
-async function grantCoreObjects() {
-  const { namespace } = cluster;
-  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
-  const metadata = { name: 'core-objects', namespace };
-  const rules = [{ apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ['*'] }];
-  await kube.apply({ ...api, kind: 'Role', metadata, rules });
-  const subjects = ['developer', 'admin'].map((name) => ({ kind: 'ServiceAccount', name, namespace }));
-  const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: metadata.name };
-  await kube.apply({ ...api, kind: 'RoleBinding', metadata, roleRef, subjects });
-}
-
 beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  cleanup.defer(() => kube.close());
-  cluster = cleanup.use(await startTestCluster(inject('kubeconfig')));
-  const { namespace } = cluster;
-  for (const manifest of admissionPolicies(namespace)) {
-    const { name } = manifest.metadata as { name: string };
-    if (!POLICIES.some((policy) => name.startsWith(policy))) continue;
-    await kube.apply(manifest as never);
-    const plural = manifest.kind === 'ValidatingAdmissionPolicy' ? 'policies' : 'policybindings';
-    const path = `/apis/admissionregistration.k8s.io/v1/validatingadmission${plural}/${name}`;
-    cleanup.defer(async () => void (await kube.request('DELETE', path)));
-  }
-  for (const role of ['developer', 'admin'] as const) users.set(role, await clientOf(role));
-  cleanup.defer(() => {
-    for (const one of users.values()) one.close();
-  });
-  await grantCoreObjects();
-  const { stores, deps } = await cluster.startReplica();
-  const controllers = {
-    client: cluster.kube,
-    namespace,
-    stores,
-    kinds: KINDS,
-    ids: createIds({ client: cluster.kube, namespace, withId: createIdLookup(stores, KINDS) }),
-    lookups: deps.lookups,
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
-  const loops = [
-    ...(Object.values(KINDS) as unknown as Kind[])
-      .filter(({ isOfSystem, key }) => !isOfSystem && key !== 'nodes')
-      .map((kind) => createKindController(controllers, kind)),
-    createCoreObjectController(controllers, 'secrets'),
-    createCoreObjectController(controllers, 'configMaps'),
-  ];
-  const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
-  cleanup.defer(async () => {
-    stop.abort();
-    await running;
-  });
-  await makeObjects();
+  system = await startSystemCluster({ policies: ['skerry-used-by-system', 'skerry-accounts-of-system'] });
+  ({ kube } = system);
 });
-afterAll(() => cleanup.disposeAsync());
+afterAll(() => system?.[Symbol.asyncDispose]());
 
-/** The objects of all chains, and an application of the system for each. */
-async function makeObjects() {
-  const create = (kind: Kind, object: KindObject) =>
-    cluster.kube.create(kind.resource as Resource<KindObject>, {
-      ...object,
-      metadata: { ...object.metadata, namespace: cluster.namespace },
-    });
-  // What names others is in more than one chain, and names them in the longest.
-  const objects = new Map<string, { kind: Kind; object: KindObject }>();
-  for (const { links } of chains.toSorted((a, b) => a.links.length - b.links.length))
-    for (const link of links) objects.set(`${link.kind.key}/${link.object.metadata.name}`, link);
-  for (const { kind, object } of objects.values()) await create(kind, object);
-  for (const [n, { application, links }] of chains.entries()) {
-    // A service account belongs to one application.
-    const name = links[0]?.kind.key === 'serviceAccounts' ? SYSTEM_APPLICATION : `system-${n}`;
-    await create(EVERY_KIND.applications as Kind, { ...application, metadata: { name } });
-  }
-}
-
-const pathOf = ({ resource, key }: Kind, name = '') => {
-  const { group, version, plural } = resource;
-  const api = Object.hasOwn(CORE_KINDS, key) ? '/api/v1' : `/apis/${group}/${version}`;
-  return `${api}/namespaces/${cluster.namespace}/${plural}/${name}`.replace(/\/$/, '');
-};
-
-const verdict = (by: Kube, method: string, path: string, body?: unknown, type?: string) =>
-  by.request(method, `${path}?dryRun=All`, body, type).then(
-    () => 'allowed',
-    (error: Error) => error.message,
-  );
+const user = (role: 'developer' | 'admin') => system.user(role);
+const pathOf = (kind: Kind, name?: string) => system.path(kind, name);
 
 describe.each(chains)('of $title', (chain: Chain) => {
   const { kind, object } = chain.links.at(-1) as Chain['links'][number];
@@ -201,7 +91,8 @@ test('kubectl gives an application of the system no service account of a develop
     metadata: { name: 'early' },
     spec: { applicationName, roleRef: { name: 'viewer' } },
   });
-  const make = (role: RoleName, application: string) => verdict(user(role), 'POST', pathOf(kind), account(application));
+  const make = (role: 'developer' | 'admin', application: string) =>
+    verdict(user(role), 'POST', pathOf(kind), account(application));
   await expect
     .poll(() => make('developer', 'system-later'), { timeout })
     .toContain('names of applications of the system begin with "system-"');

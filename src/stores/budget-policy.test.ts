@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { BUDGET_POLICY_NAME } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
-import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE } from '../domain/budget.ts';
+import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, policyData } from '../domain/budget.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { createStore, type KubeObject, type Store, silentLog } from '../kube/mod.ts';
-import { keepBudgetPolicy } from './budget-policy.ts';
+import { keepPolicyParameters } from './policy-parameters.ts';
 
 /** The leader's work over a ConfigMap in memory. */
 function setUp(settings: Partial<BudgetSettings> = {}, others: Store<KubeObject>[] = []) {
@@ -30,9 +30,11 @@ function setUp(settings: Partial<BudgetSettings> = {}, others: Store<KubeObject>
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
   const budgets = budgetsOf({ ...DEFAULT_BUDGETS, ...settings });
+  const data = () => policyData(budgets, usage.installation);
+  const parameters = [{ name: BUDGET_POLICY_NAME, data, says: 'how much is stored' }];
   const stores = [configMaps, ...others];
-  const options = { client, namespace: 'n', configMaps, stores, usage, budgets, log: silentLog, clock };
-  void keepBudgetPolicy(options, stop.signal);
+  const options = { client, namespace: 'n', configMaps, stores, parameters, log: silentLog, clock };
+  void keepPolicyParameters(options, stop.signal);
   return { clock, usage, writes, configMaps };
 }
 
