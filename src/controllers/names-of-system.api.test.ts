@@ -74,6 +74,7 @@ describe.each(chains)('of $title', (chain: Chain) => {
   const { kind, object } = link;
   const path = () => system.path(kind);
   const ways = Object.entries(claims(link));
+  if (ways.length === 0) throw new Error(`${chain.title}: nothing gets the name ${link.ref}`);
   const changes = ways.filter(([, { patch }]) => Object.keys(patch).length > 0);
 
   test.each(ways)(

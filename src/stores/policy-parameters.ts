@@ -12,7 +12,7 @@ import {
 } from '../kube/mod.ts';
 
 /** What an admission policy reads from a ConfigMap, since it knows one object and the leader knows all. */
-export interface PolicyParameters {
+interface PolicyParameters {
   /** name of the ConfigMap */
   name: string;
   /** what is to be in it */
