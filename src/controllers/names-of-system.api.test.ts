@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
+import { BOUNDS } from '../api/bounds.ts';
 import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
-import { EVERY_NAME } from '../domain/system-names.ts';
+import { EVERY_NAME, NAMES_LENGTH } from '../domain/system-names.ts';
 import { CORE_KINDS } from '../kinds/core-objects.ts';
 import type { Kind, KindObject } from '../kinds/index.ts';
 import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
@@ -171,6 +172,29 @@ describe('the ConfigMap with the names', () => {
     expect(await verdict(by, 'DELETE', path())).toContain(refused);
     expect(await verdict(by, 'DELETE', path().slice(0, path().lastIndexOf('/')))).toContain(refused);
     expect(await verdict(system.user('admin'), 'PATCH', path(), patch, MERGE)).toBe('allowed');
+  });
+
+  test('is searched for the longest name and number within the cost that the API server allows', async () => {
+    const { kind, object } = chains
+      .flatMap(({ links }) => links)
+      .find((link) => link.kind.key === 'catalogItems') as Chain['links'][number];
+    const name = 'n'.repeat(BOUNDS.anyName);
+    const labels = { [LABELS.id]: String(BOUNDS.id) };
+    const long = at(object, 'long', { metadata: { labels }, spec: { name, id: BOUNDS.id } });
+    const last = `\nname:${name}\n`;
+    const text = `${`\nname:${'n'.repeat(BOUNDS.anyName - 1)}`.repeat(NAMES_LENGTH)}`.slice(
+      0,
+      NAMES_LENGTH - last.length,
+    );
+    // The leader writes it again within a second, so that it is written until the policy knows it.
+    const create = async () => {
+      await kube.request('PATCH', path(), { data: { [kind.definition.plural]: `${text}${last}` } }, MERGE);
+      return {
+        developer: await verdict(system.user('developer'), 'POST', system.path(kind), long),
+        admin: await verdict(system.user('admin'), 'POST', system.path(kind), long),
+      };
+    };
+    await expect.poll(create, { timeout }).toEqual({ developer: expect.stringContaining(REFUSED), admin: 'allowed' });
   });
 
   test('lets a developer create nothing of a kind with more names than it can have, and edit what exists', async () => {
