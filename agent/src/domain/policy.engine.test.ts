@@ -44,7 +44,8 @@ beforeAll(async () => {
   writeFileSync(file, JSON.stringify(settings));
   writeFileSync(
     at('policy.yaml'),
-    `privileged: false\nhostNetwork: false\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
+    // The registry of the test lies on the machine itself, which without the host's network has to be named.
+    `privileged: false\nhostNetwork: false\nregistries: ["${image.split('/')[0]}"]\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
   );
   startAgent();
   await until('the agent to answer', async () => (await listens(at('run/api.sock'))) && (await cli('status')), 60_000);
