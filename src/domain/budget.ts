@@ -73,9 +73,12 @@ export function storedBytes(object: Stored): number {
   );
 }
 
-/** Core objects that no user stores: keys of nodes, and what Helm keeps of the installation. */
-export const countsForNobody = ({ metadata: { labels = {} }, type }: Stored): boolean =>
-  LABELS.nodeKey in labels || LABELS.provisioningKey in labels || type === 'helm.sh/release.v1';
+/** Length of a Secret up to which it can be the key of a node, bytes: the controller's have less than half. */
+const KEY_BYTES = 4 * 1024;
+
+/** Core objects that no user stores: keys of nodes. A label is not enough, since users may set it over kubectl. */
+export const countsForNobody = ({ metadata: { labels = {} } }: Stored, bytes: number): boolean =>
+  bytes <= KEY_BYTES && (LABELS.nodeKey in labels || LABELS.provisioningKey in labels);
 
 /** What the object counts for. */
 export const usageOf = (isContent: boolean, bytes: number): Usage => ({

@@ -50,7 +50,7 @@ export function trackUsage(stores: Readonly<Record<string, MutableStore<KubeObje
       known.delete(name);
       if (!object) return;
       const bytes = storedBytes(object);
-      const usage = isContent && countsForNobody(object) ? NO_USAGE : usageOf(isContent, bytes);
+      const usage = isContent && countsForNobody(object, bytes) ? NO_USAGE : usageOf(isContent, bytes);
       const entry = { bytes, user: usage === NO_USAGE ? undefined : storedBy(object), usage };
       known.set(name, entry);
       add(entry, kind, 1);
