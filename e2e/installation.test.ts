@@ -286,6 +286,7 @@ test(
     );
     expect(left.split('\n').filter((one) => /skerry/.test(one) && !/shore/.test(one))).toEqual([
       'job.batch/skerry-crds',
+      'configmap/skerry-budgets',
       'configmap/skerry-epochs',
       'configmap/skerry-ids',
     ]);
