@@ -75,9 +75,9 @@ async function pushShell(): Promise<string> {
 const request = (at: string, path: string, token = stack.token) =>
   openClient(`${replicas[at]?.url.replace('http', 'ws')}/api/v3${path}`, { authorization: `Bearer ${token}` });
 /** A leader that has just begun refuses sessions for a moment. */
-const socket = (at: string, path: string) =>
+const socket = (at: string, path: string, token = stack.token) =>
   until('the socket to open', async () => {
-    const opened = await request(at, path);
+    const opened = await request(at, path, token);
     return 'status' in opened && opened.status === 503 ? undefined : socketOf(opened);
   });
 async function echo(terminal: Client, words: string) {
@@ -180,7 +180,11 @@ const OBSTACLES: Record<string, () => Promise<() => unknown>> = {
   },
   'The quota is full': async () => {
     const path = `/microservices/exec/${reader}?command=cat`;
-    const terminals = await Promise.all(Array.from({ length: SESSIONS_PER_TARGET }, () => socket(follower, path)));
+    // Of two users: where one has all, another one gets a further place.
+    const users = Array.from({ length: SESSIONS_PER_TARGET }, (_, i) =>
+      i === 0 ? shell.env.SKERRY_TOKEN : stack.token,
+    );
+    const terminals = await Promise.all(users.map((token) => socket(follower, path, token)));
     return () => terminals.map(({ ws }) => ws.close());
   },
   'Your role does not permit it': () => withToken(stack.tokenOf('viewer')),

@@ -50,6 +50,15 @@ export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
 
   const ofNode = (node: string) => Array.from(byNode.get(node)?.values() ?? []);
 
+  /** Whether one other user has all sessions of this target: then there is a further place, so that nobody keeps all others out. */
+  function isHeldByOneOther({ user, ...target }: SessionTarget): boolean {
+    const key = quotaKey(target);
+    const holders = new Set(
+      ofNode(target.node).flatMap((one) => (quotaKey(one.target) === key ? [one.target.user] : [])),
+    );
+    return user !== undefined && holders.size === 1 && !holders.has(user) && !holders.has(undefined);
+  }
+
   return {
     get: (id) => all.get(id),
     values: () => all.values(),
@@ -64,7 +73,7 @@ export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
       const own = counts.get(userKey(target) ?? '') ?? 0;
       if (own >= mostOfUser) return `you have ${own} sessions on this node, which is the limit: end one of them first`;
       const open = counts.get(quotaKey(target)) ?? 0;
-      if (open < SESSIONS_PER_TARGET) return undefined;
+      if (open < SESSIONS_PER_TARGET || isHeldByOneOther(target)) return undefined;
       const what = target.microservice === undefined ? 'node' : 'microservice';
       return `this ${what} has ${open} ${target.kind} sessions, which is the limit`;
     },

@@ -21,6 +21,22 @@ test('a sixth session of one microservice has no place until one of the five is 
   expect(await places.take(EXEC)).toHaveProperty('refused');
 });
 
+test('where one user has all five sessions of a microservice, one other user gets a sixth', async () => {
+  const places = createPlaces();
+  const of = (user: string) => places.take({ ...EXEC, user });
+  for (let i = 0; i < 5; i++) expect(await of('ann')).toHaveProperty('id');
+  expect(await of('ann')).toHaveProperty('refused');
+  expect(await of('ben')).toHaveProperty('id');
+  for (const user of ['ben', 'cleo']) expect(await of(user)).toHaveProperty('refused');
+});
+
+test('where two users have the five sessions of a microservice, a third one gets none', async () => {
+  const places = createPlaces();
+  const of = (user: string) => places.take({ ...EXEC, user });
+  for (const user of ['ann', 'ann', 'ann', 'ann', 'ben']) expect(await of(user)).toHaveProperty('id');
+  expect(await of('cleo')).toHaveProperty('refused');
+});
+
 test('the logs of a node have five places of their own', async () => {
   const places = createPlaces();
   for (let i = 0; i < 5; i++) expect(await places.take(NODE_LOG)).toHaveProperty('id');
