@@ -16,8 +16,8 @@ import { createRestServer } from './rest/server.ts';
 
 /** Milliseconds of the processor that one turn of the event loop may take. */
 const BUDGET = 50;
-/** The parser composes a document in one turn: what a file takes that has as many tokens as are read. A user sends 10 files a second. */
-const FILE_BUDGET = 250;
+/** The parser composes a document in one turn: twice what a file takes that has as many tokens as are read. A user sends 10 files a second. */
+const FILE_BUDGET = 500;
 const MIB = 2 ** 20;
 
 const cpu = () => {
