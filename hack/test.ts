@@ -1,17 +1,20 @@
-import { check, timed } from './check.ts';
+import { runChecks, timed } from './check.ts';
 import { describeTally, runProject, sum } from './vitest.ts';
 
 /**
  * All that CI runs, what fails soonest first: the checks and the unit tests, then those on a real API server, then the
- * end-to-end tests, alone: their agents and replicas are judged by their timing. The tests on container engines run beside those
- * on an API server: they mostly wait, and share nothing with them but the machine. Continues after a failure, so that one
- * run shows all failures; the last line has the totals.
+ * end-to-end tests, alone: their agents and replicas are judged by their timing. The tests on container engines run beside
+ * the unit tests and those on an API server, since they mostly wait, and share nothing with them but the machine; what they
+ * print comes after. Continues after a failure, so that one run shows all failures; the last line has the totals.
  */
-const checks = await check();
-const engines = timed('engine tests', () => runProject('engine'));
-const api = await timed('API server tests', () => runProject('api', engines));
+const checks = await runChecks();
+const others = Promise.withResolvers<void>();
+const engines = timed('engine tests', () => runProject('engine', others.promise));
+const unit = await timed('unit tests', () => runProject('unit'));
+const api = await timed('API server tests', () => runProject('api'));
+others.resolve();
 const containers = await engines;
 const stories = await timed('end-to-end tests', () => runProject('e2e'));
-const total = sum([checks, api, containers, stories]);
+const total = sum([...checks, unit, api, containers, stories]);
 process.stdout.write(`${describeTally(total)}\n`);
 process.exitCode = total.failed > 0 ? 1 : 0;
