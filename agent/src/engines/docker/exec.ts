@@ -10,7 +10,7 @@ import { readExecFrames, type Written } from './exec-frames.ts';
 interface ExecAnswer {
   Running: boolean;
   ExitCode: number | null;
-  /** as the machine numbers it */
+  /** as the machine numbers it; 0 while it is not known */
   Pid: number;
 }
 
@@ -79,14 +79,25 @@ export async function startExec(
 /** Ends a program, and what it has started. */
 export async function endExec(api: DockerApi, { container, id }: StartedProgram): Promise<void> {
   try {
-    const answer = await inspect(api, id);
-    if (!answer?.Running || !answer.Pid) return;
+    const pid = await pidOf(api, id);
+    if (pid === undefined) return;
     const { State } = await api.call<InspectAnswer>('GET', `/containers/${container}/json`);
-    await endProgram(answer.Pid, State.Pid);
+    await endProgram(pid, State.Pid);
   } catch (error) {
     // The container is gone, and the program with it.
     if (!(error instanceof EngineError && error.code === 'NotFound')) throw error;
   }
+}
+
+/** The process of a program; undefined when it does not run. docker passes output on before it knows the process. */
+async function pidOf(api: DockerApi, id: string): Promise<number | undefined> {
+  for (let waited = 0; waited < STARTED; waited += LOOK_EVERY) {
+    const answer = await inspect(api, id);
+    if (!answer?.Running) return undefined;
+    if (answer.Pid) return answer.Pid;
+    await sleep(LOOK_EVERY);
+  }
+  throw new EngineError('Unavailable', `the engine does not say which process program ${id} is`);
 }
 
 const inspect = (api: DockerApi, id: string) =>
