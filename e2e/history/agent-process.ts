@@ -67,8 +67,9 @@ function remoteEngine(instance: string): Engine {
     connect: (signal) => call('connect', [instance], signal),
     async containers(signal) {
       const found = await call<Container[]>('containers', [], signal);
-      running.clear();
-      for (const { id, state } of found) if (state === 'running') running.add(id);
+      const present = new Set(found.flatMap(({ id, state }) => (state === 'running' ? [id] : [])));
+      for (const id of running) if (!present.has(id)) ended(id);
+      for (const id of present) running.add(id);
       return found;
     },
     foreignContainers: simple('foreignContainers', 0),
@@ -86,16 +87,17 @@ function remoteEngine(instance: string): Engine {
     create: simple('create', 1),
     async start(id, signal) {
       if (!startedAt.has(id)) startedAt.set(id, Date.now());
+      endedAt.delete(id);
       await call('start', [id], signal);
       running.add(id);
     },
     processOf: simple('processOf', 1),
     async stop(id, grace, signal) {
-      running.delete(id);
+      ended(id);
       await call('stop', [id, grace], signal);
     },
     async kill(id, posixSignal, signal) {
-      running.delete(id);
+      ended(id);
       await call('kill', [id, posixSignal], signal);
     },
     rename: simple('rename', 2),
@@ -139,13 +141,19 @@ const agentBegan = Date.now();
 /** containers that run as far as is known here, and when each was started */
 const running = new Set<string>();
 const startedAt = new Map<string, number>();
+/** when each was stopped: from then on the log of the next container of its microservice may have the lines */
+const endedAt = new Map<string, number>();
+
+function ended(id: string): void {
+  if (running.delete(id)) endedAt.set(id, Date.now());
+}
 
 /** The log of a container has a line at each moment that it runs, and that is the number of the moment. */
 async function* numbers(id: string, { tail, since = 0, until = Infinity, follow }: LogOptions, signal?: AbortSignal) {
   const first = lineAt(startedAt.get(id) ?? agentBegan) + 1;
   let next = Math.max(first, lineAt(Date.now()) - tail, Math.ceil(since / LINE_MS));
   while (!signal?.aborted && next * LINE_MS <= until) {
-    if (next <= lineAt(Date.now()))
+    if (next <= lineAt(Math.min(Date.now(), endedAt.get(id) ?? Infinity)))
       yield { ts: new Date(next * LINE_MS).toISOString(), stream: 'stdout' as const, line: String(next++) };
     else if (follow && running.has(id)) await sleep(LINE_MS);
     else return;
