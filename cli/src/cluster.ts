@@ -3,7 +3,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import packageJson from '../../package.json' with { type: 'json' };
 import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
 import { createClient, type KubeClient } from '../../src/kube/mod.ts';
-import { UsageError } from './command.ts';
+import { UsageError } from './errors.ts';
 
 /** The cluster of a command: a client with the credentials of the user, and the namespace of the controller. */
 export interface Cluster extends AsyncDisposable {

@@ -13,6 +13,7 @@ import { objectName, v3Name } from '../../src/domain/names.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
 import type { Streams } from '../../src/session-client/attach.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
+import { CommandError, UsageError } from './errors.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -67,12 +68,6 @@ export interface Command {
   complete?(context: CommandContext, words: readonly string[]): Promise<readonly string[]> | readonly string[];
   run(context: CommandContext): Promise<void>;
 }
-
-/** A command line that cannot be carried out; the exit code is 2. */
-export class UsageError extends Error {}
-
-/** A command that failed for a reason that the message tells; the exit code is 1. */
-export class CommandError extends Error {}
 
 /** Owner of the fields that the plugin writes. */
 export const FIELD_MANAGER = 'kubectl-skerry';

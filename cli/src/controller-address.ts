@@ -1,4 +1,4 @@
-import { CommandError } from './command.ts';
+import { CommandError } from './errors.ts';
 
 /** What stands for the address of the controller when it is not known; a URL has it in lower case. */
 export const PLACEHOLDER = 'controller';

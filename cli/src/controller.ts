@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import type { SocketRequest } from '../../src/session-client/socket.ts';
 import { line } from '../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
-import { CommandError, UsageError } from './command.ts';
 import { controllerUrl } from './controller-address.ts';
+import { CommandError, UsageError } from './errors.ts';
 
 /**
  * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and

@@ -15,7 +15,7 @@ import { CORE_KINDS } from '../../src/kinds/core-objects.ts';
 import { KINDS, type Kind } from '../../src/kinds/index.ts';
 import { uploadBody } from '../../src/kinds/upload.ts';
 import type { KubeObject, Resource } from '../../src/kube/mod.ts';
-import { CommandError } from './command.ts';
+import { CommandError } from './errors.ts';
 
 /** What a document asks for: an object to apply, or an entry of an application. */
 export type Wanted =

@@ -1,7 +1,7 @@
 import { constants, createReadStream, lstatSync, mkdirSync, readdirSync, readlinkSync, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { CommandError } from './command.ts';
+import { CommandError } from './errors.ts';
 import { END, header, padding, readTar } from './tar.ts';
 
 /** An archive of a file, or of a folder and what is in it, under another name. Links stay links. */

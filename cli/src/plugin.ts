@@ -1,18 +1,11 @@
 import { parseArgs } from 'node:util';
 import { isForbidden, isNotFound } from '../../src/kube/api-error.ts';
 import { safeWriters } from '../../src/terminal/safe.ts';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  FORMATS,
-  type Format,
-  type PluginDependencies,
-  UsageError,
-} from './command.ts';
+import { type Command, type CommandContext, FORMATS, type Format, type PluginDependencies } from './command.ts';
 import { plainFlags, splitLine } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { complete } from './completion.ts';
+import { CommandError, UsageError } from './errors.ts';
 import { commandHelp, GLOBAL_FLAGS, overview } from './help.ts';
 
 /** Runs one command line, as `kubectl skerry` passes it; resolves with the exit code. */

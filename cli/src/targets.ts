@@ -1,15 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../src/api/v3/index.ts';
 import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
-import {
-  applicationNamed,
-  type CommandContext,
-  CommandError,
-  findNamed,
-  listApplications,
-  NODES,
-  target,
-  UsageError,
-} from './command.ts';
+import { applicationNamed, type CommandContext, findNamed, listApplications, NODES, target } from './command.ts';
+import { CommandError, UsageError } from './errors.ts';
 
 /** What a session is about: its name for people, and the paths of its sockets. */
 export interface SessionTarget {

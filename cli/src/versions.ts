@@ -4,7 +4,8 @@ import { isDue, requestedAction } from '../../src/domain/actions.ts';
 import { newestAgentRelease } from '../../src/domain/replica.ts';
 import { isForbidden } from '../../src/kube/mod.ts';
 import { createReplicas } from '../../src/stores/replicas.ts';
-import { type CommandContext, CommandError } from './command.ts';
+import type { CommandContext } from './command.ts';
+import { CommandError } from './errors.ts';
 import { readyOf } from './rows.ts';
 
 /** Versions of agents: which one is newest, and what a change waits for. */

@@ -6,8 +6,9 @@ import { byKey } from '../stores/stores.ts';
 import { trackUsage } from '../stores/usage.ts';
 import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
-import { createWriteBudgets, type WriteBudgets } from './budgets.ts';
-import type { Caller } from './route.ts';
+import type { Caller } from './access/access.ts';
+import { createWriteBudgets } from './budgets.ts';
+import type { WriteBudgets } from './dependencies.ts';
 import { routes } from './routes/index.ts';
 import { createRestServer } from './server.ts';
 

@@ -16,9 +16,9 @@ import { HttpError } from '../http/http-error.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
 import { createTokenBuckets } from '../kube/token-bucket.ts';
 import { CONTENT, type StoredUsage } from '../stores/usage.ts';
-import type { Objects, RestDependencies, StoredObject } from './dependencies.ts';
+import type { Caller } from './access/access.ts';
+import type { Objects, RestDependencies, StoredObject, WriteBudgets } from './dependencies.ts';
 import { tooOften } from './errors.ts';
-import type { Caller } from './route.ts';
 
 /** The permission to use the reserve of the budgets, for those who handle incidents. */
 const RESERVE = { resource: 'budgets/reserve', verb: 'create' } as const;
@@ -28,15 +28,6 @@ const RESERVE = { resource: 'budgets/reserve', verb: 'create' } as const;
  * writing the same object again takes room as well. In ten minutes that is 214 MiB.
  */
 const WRITTEN = { perSecond: 256 * 1024, burst: 64 * 2 ** 20 } as const;
-
-export interface WriteBudgets {
-  /**
-   * Waits for nothing but the permission to use the reserve, and throws 413 (BUDGET_EXCEEDED) when the write exceeds a budget, 429 when the
-   * user writes too much. What is reserved counts until the result is disposed, which is after the store has the object.
-   */
-  reserve(caller: Caller, write: { usage: Usage; growth: Usage; ofUser: Usage }): Promise<Disposable>;
-  usage: StoredUsage;
-}
 
 export interface WriteBudgetsOptions {
   usage: StoredUsage;

@@ -1,5 +1,6 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Usage } from '../domain/budget.ts';
 import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
 import type { Provisioning } from '../domain/edge-node/read.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
@@ -7,9 +8,9 @@ import type { Renderer } from '../domain/templates/renderer.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
 import type { AuditLog } from '../stores/audit-log.ts';
 import type { Replicas } from '../stores/replicas.ts';
+import type { StoredUsage } from '../stores/usage.ts';
 import type { References } from '../stores/use.ts';
-import type { Authenticator, Authorizer } from './access/access.ts';
-import type { WriteBudgets } from './budgets.ts';
+import type { Authenticator, Authorizer, Caller } from './access/access.ts';
 
 /** The objects of each kind, by the key of the kind. */
 export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
@@ -141,3 +142,13 @@ export interface Self {
 
 /** Unix milliseconds. */
 type WallClock = () => number;
+
+/** Budgets of stored bytes, at the doors of the REST facade. */
+export interface WriteBudgets {
+  /**
+   * Waits for nothing but the permission to use the reserve, and throws 413 (BUDGET_EXCEEDED) when the write exceeds a budget, 429 when the
+   * user writes too much. What is reserved counts until the result is disposed, which is after the store has the object.
+   */
+  reserve(caller: Caller, write: { usage: Usage; growth: Usage; ofUser: Usage }): Promise<Disposable>;
+  usage: StoredUsage;
+}

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Kinds } from '../kinds/index.ts';
-import type { Attributes, Identity, Verb } from './access/access.ts';
+import type { Caller, Verb } from './access/access.ts';
 import type { RestDependencies } from './dependencies.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -89,13 +89,6 @@ export interface Call<
   caller: Caller;
   /** Headers of the reply, which the handler fills in. */
   headers: Record<string, string>;
-}
-
-export interface Caller {
-  /** Absent on public routes. */
-  identity?: Identity;
-  /** Whether the caller has a further permission. */
-  may(attributes: Attributes): Promise<boolean>;
 }
 
 /** Any route, without the types of its schemas. */

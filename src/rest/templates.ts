@@ -13,12 +13,13 @@ import { type ApplicationUpload, readApplicationBody, readApplicationUpload } fr
 import { isObject } from '../domain/upload/document.ts';
 import { KINDS } from '../kinds/index.ts';
 import { holderIn } from '../stores/holder.ts';
+import type { Caller } from './access/access.ts';
 import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';
 import { forbidden } from './errors.ts';
 import { presentObject } from './lookup.ts';
 import { catalogItemOf, liveNodes, readContext } from './reads.ts';
-import type { Call, Caller, Templated } from './route.ts';
+import type { Call, Templated } from './route.ts';
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
 export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'>;

@@ -6,16 +6,9 @@ import { requestRebuild } from '../../../src/domain/actions.ts';
 import { v3Name } from '../../../src/domain/names.ts';
 import { parseYamlDocuments } from '../../../src/domain/upload/yaml.ts';
 import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/kube/mod.ts';
-import {
-  APPLICATIONS,
-  applicationNamed,
-  type Command,
-  type CommandContext,
-  CommandError,
-  FIELD_MANAGER,
-  UsageError,
-} from '../command.ts';
+import { APPLICATIONS, applicationNamed, type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
 import { readWanted, type Wanted } from '../documents.ts';
+import { CommandError, UsageError } from '../errors.ts';
 
 /** The length that one file may have. */
 const MAX_BYTES = 8 * 2 ** 20;

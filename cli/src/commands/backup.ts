@@ -6,7 +6,8 @@ import { KINDS, type Kind, RESOURCES } from '../../../src/kinds/index.ts';
 import { isAlreadyExists, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
 import { EPOCH_LOG } from '../../../src/stores/epochs.ts';
 import { REVISION_KEY_SECRET } from '../../../src/stores/revision-key.ts';
-import { type Command, type CommandContext, CommandError, FIELD_MANAGER, UsageError } from '../command.ts';
+import { type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
+import { CommandError, UsageError } from '../errors.ts';
 
 /** A copy of an installation in one file, and an installation of such a copy in an empty namespace. */
 

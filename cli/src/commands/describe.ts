@@ -7,7 +7,6 @@ import {
   applicationNamed,
   type Command,
   type CommandContext,
-  CommandError,
   catalogItemsFor,
   findNamed,
   findNodeByUuid,
@@ -16,8 +15,8 @@ import {
   NODES,
   nodeNamed,
   target,
-  UsageError,
 } from '../command.ts';
+import { CommandError, UsageError } from '../errors.ts';
 import { eventsOf } from '../events.ts';
 import { MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../rows.ts';
 

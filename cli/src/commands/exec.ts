@@ -1,8 +1,8 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
 import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
 import type { Command } from '../command.ts';
-import { CommandError } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
+import { CommandError } from '../errors.ts';
 import { createNotices } from '../notices.ts';
 import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../targets.ts';
 

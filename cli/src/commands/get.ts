@@ -1,15 +1,8 @@
 import { v3Name } from '../../../src/domain/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
 import { paint } from '../colours.ts';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  catalogItemsFor,
-  listApplications,
-  listNodes,
-  UsageError,
-} from '../command.ts';
+import { type Command, type CommandContext, catalogItemsFor, listApplications, listNodes } from '../command.ts';
+import { CommandError, UsageError } from '../errors.ts';
 import {
   APPLICATION_COLUMNS,
   type Column,

@@ -6,8 +6,8 @@ import { line as oneLine } from '../../../src/terminal/safe.ts';
 import { NO_PREVIOUS } from '../../../src/terminal/sessions.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import type { Command, CommandContext } from '../command.ts';
-import { CommandError, UsageError } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
+import { CommandError, UsageError } from '../errors.ts';
 import { createNotices } from '../notices.ts';
 import {
   CONTAINER_FLAG,

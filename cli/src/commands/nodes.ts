@@ -1,6 +1,7 @@
 import { v3Name } from '../../../src/domain/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
-import { type Command, CommandError, listNodes } from '../command.ts';
+import { type Command, listNodes } from '../command.ts';
+import { CommandError } from '../errors.ts';
 import { readyOf } from '../rows.ts';
 import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../versions.ts';
 

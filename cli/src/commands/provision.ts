@@ -8,16 +8,9 @@ import { objectName, v3Name } from '../../../src/domain/names.ts';
 import { refOf } from '../../../src/kube/mod.ts';
 import { provisioningKeyData, provisioningKeyName } from '../../../src/stores/provisioning-key.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  FIELD_MANAGER,
-  findNamed,
-  listNodes,
-  NODES,
-} from '../command.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../command.ts';
 import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
+import { CommandError } from '../errors.ts';
 
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;

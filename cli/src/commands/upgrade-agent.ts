@@ -5,16 +5,8 @@ import { isDue, requestAction, requestedAction } from '../../../src/domain/actio
 import { v3Name } from '../../../src/domain/names.ts';
 import { isForbidden, isNotFound, refOf, retryOnConflict } from '../../../src/kube/mod.ts';
 import { duration } from '../../../src/terminal/output.ts';
-import {
-  type Command,
-  type CommandContext,
-  CommandError,
-  FIELD_MANAGER,
-  listNodes,
-  NODES,
-  nodeNamed,
-  UsageError,
-} from '../command.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../command.ts';
+import { CommandError, UsageError } from '../errors.ts';
 import { readyOf } from '../rows.ts';
 import { CANNOT_UPGRADE, conditionOf, NO_RELEASE, newestRelease } from '../versions.ts';
 

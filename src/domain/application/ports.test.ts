@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { BOUNDS } from '../../api/bounds.ts';
 import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID } from '../_util.ts';
 import { entryUuid } from '../names.ts';
+import { crowdOn } from './crowd.ts';
 import { portClaims, portHolder } from './ports.ts';
-import { crowdOn } from './verdicts/node.ts';
 
 const port = (external: number) => ({ internal: 80, external, protocol: 'tcp' as const });
 const asks = (name: string, external: number, createdAt: string, uid = `uid-${name}`) =>

@@ -4,6 +4,7 @@ import type { Lookups, Verdict } from '../inputs.ts';
 import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid } from '../names.ts';
 import { mountsOn } from '../volume-mount/on-node.ts';
+import { crowdOn } from './crowd.ts';
 import { nodeOf } from './entries.ts';
 import { portClaims } from './ports.ts';
 import { catalogsAreValid, catalogsFit, catalogsResolve } from './verdicts/catalogs.ts';
@@ -17,7 +18,7 @@ import {
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
 import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './verdicts/image.ts';
 import { mountsAreApart } from './verdicts/mounts.ts';
-import { crowdOn, formerNodesHaveStopped, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
+import { formerNodesHaveStopped, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { busAccessIsGranted, envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';

@@ -2,7 +2,7 @@ import { BOUNDS } from '../../api/bounds.ts';
 import type { EdgeNode, Registry } from '../../api/v3/index.ts';
 import type { ArtifactView } from '../../wire/index.ts';
 import { byPlace, claimsOnNode } from '../application/claims-on-node.ts';
-import { crowdOn } from '../application/verdicts/node.ts';
+import { crowdOn } from '../application/crowd.ts';
 import type { Lookups } from '../inputs.ts';
 import { entryUuid } from '../names.ts';
 import { type ArtifactKind, artifactVerdict, nodeArtifact } from './index.ts';

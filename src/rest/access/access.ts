@@ -40,3 +40,10 @@ export interface Authorizer {
   /** Whether the identity has the permission. Throws when the review fails. */
   allowed(identity: Identity, attributes: Attributes, signal: AbortSignal): Promise<boolean>;
 }
+
+export interface Caller {
+  /** Absent on public routes. */
+  identity?: Identity;
+  /** Whether the caller has a further permission. */
+  may(attributes: Attributes): Promise<boolean>;
+}

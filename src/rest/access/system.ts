@@ -2,7 +2,7 @@ import { isOneOf } from '../../domain/built-in.ts';
 import { type Kind, type KindObject, NAMED_USERS, nameIn } from '../../kinds/index.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { forbidden } from '../errors.ts';
-import type { Caller } from '../route.ts';
+import type { Caller } from './access.ts';
 
 /**
  * Refuses a write of an object that decides what microservices of the system run, unless the caller may update the applications

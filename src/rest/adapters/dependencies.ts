@@ -12,8 +12,16 @@ import { trackUsage } from '../../stores/usage.ts';
 import { createReferences } from '../../stores/use.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import { createWriteBudgets, type WriteBudgets } from '../budgets.ts';
-import type { Ids, KindsObjects, Observations, Readiness, RestDependencies, Self } from '../dependencies.ts';
+import { createWriteBudgets } from '../budgets.ts';
+import type {
+  Ids,
+  KindsObjects,
+  Observations,
+  Readiness,
+  RestDependencies,
+  Self,
+  WriteBudgets,
+} from '../dependencies.ts';
 import type { RestMetrics } from '../limits.ts';
 import { createConfigMaps, createSecrets } from './core-objects.ts';
 import { createObjects, selectorsOf } from './objects.ts';

@@ -2,10 +2,10 @@ import type { ConfigMapForm, SecretForm } from '../../domain/core-objects/form.t
 import { v3Name } from '../../domain/names.ts';
 import { configMapKind, contentOf, secretKind } from '../../kinds/core-objects.ts';
 import { KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
+import type { Caller } from '../access/access.ts';
 import { deleteObject, requireUnprotected } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { forbidden } from '../errors.ts';
-import type { Caller } from '../route.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
 /** The routes of Secrets and ConfigMaps: data is in reads and not in lists, and that of Secrets needs a permission. */

@@ -18,6 +18,7 @@ import {
 import { type KindCrud, replyShape } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
 import { holderIn } from '../../stores/holder.ts';
+import type { Caller } from '../access/access.ts';
 import { requireMayChange } from '../access/system.ts';
 import { createNamed, deleteObject, isPresent, requireUnprotected } from '../deletion.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../dependencies.ts';
@@ -25,7 +26,7 @@ import { edit, withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, findObject, keyValue, presentObject } from '../lookup.ts';
-import { type AnyRoute, type Caller, route } from '../route.ts';
+import { type AnyRoute, route } from '../route.ts';
 import { linkRoutes, requireLinkable } from './links.ts';
 import * as shapes from './shapes.ts';
 

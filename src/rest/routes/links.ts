@@ -8,6 +8,7 @@ import { holder } from '../../domain/precedence.ts';
 import type { KindLinks } from '../../kinds/definition.ts';
 import { KINDS, type Kind, type KindObject, refsTo, type Write } from '../../kinds/index.ts';
 import type { KindCrud } from '../../kinds/rest.ts';
+import type { Caller } from '../access/access.ts';
 import { requireMayChange } from '../access/system.ts';
 import { isPresent } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';
@@ -15,7 +16,7 @@ import { edit, withChanges } from '../edit.ts';
 import { notFound } from '../errors.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
 import { applicationsReferringTo } from '../reads.ts';
-import { type AnyRoute, type Caller, route } from '../route.ts';
+import { type AnyRoute, route } from '../route.ts';
 import { nameParam } from './shapes.ts';
 
 const nodesReply = z.object({ fogUuids: z.array(z.string()) }).meta({ id: 'LinkedNodes' });
