@@ -106,7 +106,16 @@ export const STATUS_REASONS = {
   FormerNodeGone:
     'The node that a microservice was moved from no longer exists, and never reported that it stopped it.',
   Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
-  MicroserviceFailed: 'A microservice could not be started; its node keeps trying.',
+  ImagePullFailed: 'The image of a microservice could not be pulled or is not on its node; the node keeps trying.',
+  LimitRefused:
+    'The container engine refuses a limit of a microservice: memory, CPUs, processes; its node keeps trying.',
+  CreateFailed: 'The container engine could not create the container of a microservice; its node keeps trying.',
+  StartFailed: 'The container of a microservice could not be started; its node keeps trying.',
+  DiskFull: 'The disk of a node is full, so that a microservice could not be pulled, created or started.',
+  ArtifactFailed: 'A model or knowledge that a microservice binds could not be pulled; its node keeps trying.',
+  MicroserviceFailed:
+    'A microservice could not be started, for a reason that its node does not name or that has no word of its own; its node keeps trying.',
+  Restarting: 'A microservice exited, or was restarted on its machine, and is being started again.',
   CrashLooping:
     'A microservice exits repeatedly; its node retries with growing pauses. Also while one runs that exited twice within a minute and has not run for a minute since.',
   PolicyRefused: "The machine's own policy refuses a microservice.",

@@ -209,6 +209,7 @@ const ENGINE_ERRORS = {
   NameTaken: 'another container has the name',
   PortTaken: 'another process has the port',
   DiskFull: 'the disk is full',
+  LimitRefused: 'the engine does not accept a limit',
   Invalid: 'the engine does not accept the settings',
   Failed: 'the engine failed',
   PolicyRefused: 'the machine does not allow it',

@@ -164,6 +164,7 @@ const TELLING: ReadonlySet<EngineErrorCode> = new Set([
   'NameTaken',
   'PortTaken',
   'DiskFull',
+  'LimitRefused',
   'PolicyRefused',
 ]);
 

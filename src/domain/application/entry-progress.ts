@@ -1,3 +1,4 @@
+import type { Reason } from '../../api/conditions.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceView } from '../../wire/index.ts';
 import type { Progress } from '../conditions.ts';
@@ -77,7 +78,7 @@ function runsAnOlderRevision({ item, view, warning }: EntryFacts): Progress | un
   if (!item || !outdated) return undefined;
   const failed = item.errorMessage || item.reason;
   return failed
-    ? { is: 'working', reason: 'MicroserviceFailed', message: `${outdated}, which fails so far: ${failed}` }
+    ? { is: 'working', reason: failureReason(item), message: `${outdated}, which fails so far: ${failed}` }
     : { is: 'working', reason: 'Updating', message: `${outdated}${warning}` };
 }
 
@@ -116,13 +117,9 @@ function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress
     case 'FAILED':
       return reason === 'PolicyRefused'
         ? { is: 'stalled', reason: 'PolicyRefused', message: `the machine's policy refuses it${said}` }
-        : { is: 'working', reason: 'MicroserviceFailed', message: `cannot be started${said}` };
+        : { is: 'working', reason: failureReason(item), message: `cannot be started${said}` };
     case 'RESTARTING':
-      return {
-        is: 'working',
-        reason: reason === 'Crashed' ? 'MicroserviceFailed' : 'Starting',
-        message: `restarting${said}`,
-      };
+      return { is: 'working', reason: 'Restarting', message: `restarting${said}` };
     case 'STOPPED':
       return reason === 'StoppedLocally'
         ? {
@@ -137,6 +134,26 @@ function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress
       return { is: 'working', reason: 'Starting', message: `${state.toLowerCase().replaceAll('_', ' ')}${said}` };
   }
 }
+
+/**
+ * The reason of a condition for each reason with which agents report that a microservice cannot be started
+ * (docs/spec/agent-channel.md#status-report). Any other one, and none, is MicroserviceFailed.
+ */
+const FAILURE_REASONS: ReadonlyMap<string | undefined, Reason> = new Map<string, Reason>([
+  ['ImagePullFailed', 'ImagePullFailed'],
+  ['ImageNotFound', 'ImagePullFailed'],
+  ['ImageUnauthorized', 'ImagePullFailed'],
+  ['ImageMissing', 'ImagePullFailed'],
+  ['LimitRefused', 'LimitRefused'],
+  ['CreateFailed', 'CreateFailed'],
+  ['NameTaken', 'CreateFailed'],
+  ['StartFailed', 'StartFailed'],
+  ['PortTaken', 'StartFailed'],
+  ['DiskFull', 'DiskFull'],
+  ['ArtifactFailed', 'ArtifactFailed'],
+]);
+
+const failureReason = ({ reason }: ObservedMicroservice): Reason => FAILURE_REASONS.get(reason) ?? 'MicroserviceFailed';
 
 /** How the running container differs from what is asked for; undefined when it does not. */
 function isOutdated(item: ObservedMicroservice, view: MicroserviceView | undefined): string | undefined {

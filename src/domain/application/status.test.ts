@@ -89,6 +89,10 @@ const CASES: Record<string, [Given, Want]> = {
   ],
   'a container of an older revision while the new one fails': [
     { observed: [{ revision: 'r1-old', reason: 'ImagePullFailed', errorMessage: 'no such image' }] },
+    ['False', 'ImagePullFailed', 'True', 'False', '0/1', /no such image/],
+  ],
+  'a container of an older revision while the new one fails for no named reason': [
+    { observed: [{ revision: 'r1-old', errorMessage: 'no such image' }] },
     ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /no such image/],
   ],
   'an agent that reports no revision': [{ observed: [{}] }, ['False', 'Updating', 'True', 'False', '0/1', /older/]],
@@ -114,11 +118,11 @@ const CASES: Record<string, [Given, Want]> = {
   ],
   'a restart after a crash': [
     { observed: [{ state: 'RESTARTING', reason: 'Crashed', lastError: 'exit code 1' }] },
-    ['False', 'MicroserviceFailed', 'True', 'False', '0/1', /restarting: exit code 1/],
+    ['False', 'Restarting', 'True', 'False', '0/1', /restarting: exit code 1/],
   ],
   'a restart for another reason': [
     { observed: [{ state: 'RESTARTING' }] },
-    ['False', 'Starting', 'True', 'False', '0/1', /restarting/],
+    ['False', 'Restarting', 'True', 'False', '0/1', /restarting/],
   ],
   'a refusal by the policy of the machine': [
     { observed: [{ state: 'FAILED', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
@@ -295,6 +299,27 @@ describe('applicationStatus', () => {
       expect(applicationStatusSchema.safeParse(JSON.parse(JSON.stringify(status))).error).toBeUndefined();
     },
   );
+
+  it.each([
+    ['ImageNotFound', 'ImagePullFailed'],
+    ['ImageUnauthorized', 'ImagePullFailed'],
+    ['ImageMissing', 'ImagePullFailed'],
+    ['ImagePullFailed', 'ImagePullFailed'],
+    ['LimitRefused', 'LimitRefused'],
+    ['CreateFailed', 'CreateFailed'],
+    ['StartFailed', 'StartFailed'],
+    ['PortTaken', 'StartFailed'],
+    ['DiskFull', 'DiskFull'],
+    ['ArtifactFailed', 'ArtifactFailed'],
+    ['AnotherWord', 'MicroserviceFailed'],
+    ['constructor', 'MicroserviceFailed'],
+    [undefined, 'MicroserviceFailed'],
+  ])('a microservice that its node reports as FAILED for %s has the reason %s', (reported, reason) => {
+    const status = applicationStatus(
+      inputsOf({ observed: [{ state: 'FAILED', errorMessage: 'no', ...(reported && { reason: reported }) }] }),
+    );
+    expect(condition(status, 'Ready')).toMatchObject({ status: 'False', reason });
+  });
 
   it('takes the reason of Ready from the worst of several entries', () => {
     const entries = ['ok', 'lost', 'slow'].map((name) =>

@@ -21,6 +21,10 @@ const TEXTS: readonly [RegExp, EngineErrorCode][] = [
   [/port is already allocated|address already in use/i, 'PortTaken'],
   [/no space left on device/i, 'DiskFull'],
   [/container state improper|is not paused/i, 'Conflict'],
+  [
+    /minimum memory|memory limit|range of cpus|cpu cfs|set(?:ting )?rlimit|pids limit|requested (?:cpus|memory nodes) are not available/i,
+    'LimitRefused',
+  ],
 ];
 
 function codeOf(status: number, message: string): EngineErrorCode {
