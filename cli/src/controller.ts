@@ -3,11 +3,12 @@ import type { SocketRequest } from '../../src/session-client/socket.ts';
 import { line } from '../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
 import { controllerUrl } from './controller-address.ts';
-import { CommandError, UsageError } from './errors.ts';
+import { UsageError } from './errors.ts';
+import { tokenSource } from './token.ts';
 
 /**
  * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and
- * the token are the user's to give; the token goes in a header and never in an argument or a URL.
+ * the token are the user's to give.
  */
 export interface Controller {
   /** `path`: below /api/v3 */
@@ -27,7 +28,7 @@ export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
     type: 'string',
     value: 'NAME',
     about:
-      'act as this ServiceAccount, with a token of ten minutes; else $SKERRY_TOKEN, else the token of the kubeconfig',
+      'act as this ServiceAccount, with a token of ten minutes; else with $SKERRY_TOKEN, else the token in the file that $SKERRY_TOKEN_FILE names, else the token of the kubeconfig',
   },
   verbose: { type: 'boolean', short: 'v', about: 'say what the controller says of the connection' },
 };
@@ -36,9 +37,6 @@ export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
 export const CONTROLLER_DETAILS = [
   'The controller is reached at --controller or $SKERRY_CONTROLLER. Inside a cluster only? kubectl -n skerry port-forward service/skerry 51121',
 ];
-
-const AUDIENCE = 'skerry';
-const TOKEN_SECONDS = 600;
 
 export function controllerOf(context: CommandContext): Controller {
   const { flags, env, err } = context;
@@ -73,33 +71,6 @@ export function controllerOf(context: CommandContext): Controller {
   };
 }
 
-/** A token when one is needed: it may have to be made, and made again. */
-function tokenSource(context: CommandContext): () => Promise<string> {
-  const { flags, env, cluster, now, signal } = context;
-  const account = textOf(flags['service-account']);
-  if (account === undefined)
-    return async () => {
-      const token = env.SKERRY_TOKEN || (await cluster.token?.());
-      if (token) return token;
-      throw new CommandError(
-        'the kubeconfig has no token, which the controller needs: name a ServiceAccount with --service-account, or put the output of "kubectl create token NAME --audience skerry" in $SKERRY_TOKEN',
-      );
-    };
-  let made: { token: string; until: number } | undefined;
-  return async () => {
-    if (made && now() < made.until) return made.token;
-    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.namespace)}/serviceaccounts/${encodeURIComponent(account)}/token`;
-    const body = {
-      apiVersion: 'authentication.k8s.io/v1',
-      kind: 'TokenRequest',
-      spec: { audiences: [env.SKERRY_TOKEN_AUDIENCE || AUDIENCE], expirationSeconds: TOKEN_SECONDS },
-    };
-    const { status } = await cluster.client.request<{ status: { token: string } }>('POST', path, body, { signal });
-    made = { token: status.token, until: now() + (TOKEN_SECONDS / 2) * 1000 };
-    return made.token;
-  };
-}
-
 const textOf = (flag: unknown) => (typeof flag === 'string' && flag !== '' ? flag : undefined);
 
 /** Why a session could not be opened, with what helps. */
@@ -108,7 +79,7 @@ export function refusalOf(end: { status?: number; reason: string; code: number }
   const reason = line(end.reason);
   switch (status) {
     case 401:
-      return `the controller does not accept the token (${reason}); "kubectl create token NAME --audience skerry" makes one for $SKERRY_TOKEN, --service-account NAME does so by itself`;
+      return `the controller does not accept the token (${reason}); "kubectl create token NAME --audience skerry" makes one for $SKERRY_TOKEN or the file of $SKERRY_TOKEN_FILE, --service-account NAME does so by itself`;
     case 403:
       return `not permitted: ${reason}; the roles skerry-developer and skerry-sre permit sessions`;
     case 404:
