@@ -33,6 +33,8 @@ export const BOUNDS = {
   images: 512,
   description: 1024,
   message: 1024,
+  /** exit code and output of a failing health check */
+  healthMessage: 256,
   url: 2048,
   tags: 64,
   upstreams: 64,

@@ -99,13 +99,14 @@ export const STATUS_REASONS = {
   Stopped: 'Nothing should run, and nothing does.',
   Empty: 'The application has no microservices.',
   Admitted: 'Everything that should run may run.',
-  Starting: 'A microservice is being queued, pulled, created or started, or has not run for its minReadySeconds yet.',
+  Starting:
+    'A microservice is being queued, pulled, created or started, its health check has not succeeded yet, or it has not run for its minReadySeconds yet.',
   Updating: 'A node runs an older revision of a microservice.',
   Stopping: 'A microservice that should not run still does.',
   Removing: 'A removed microservice still runs.',
   FormerNodeGone:
     'The node that a microservice was moved from no longer exists, and never reported that it stopped it.',
-  Unhealthy: 'The health check of a microservice fails, or has not succeeded yet.',
+  Unhealthy: 'The health check of a microservice fails; the message has its exit code and output.',
   ImagePullFailed: 'The image of a microservice could not be pulled or is not on its node; the node keeps trying.',
   LimitRefused:
     'The container engine refuses a limit of a microservice: memory, CPUs, processes; its node keeps trying.',

@@ -267,6 +267,8 @@ export const microserviceStatusSchema = z.object({
   memoryUsage: numeric.optional(),
   ipAddress: text(64).optional(),
   healthStatus: text(32).optional(),
+  /** ours: exit code and output of the health check that fails */
+  healthMessage: text(BOUNDS.healthMessage).optional(),
   execSessionIds: z.array(text(64)).max(64).optional(),
   /** absent: unchanged; empty: cleared */
   errorMessage: text(BOUNDS.message).optional(),

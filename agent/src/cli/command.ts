@@ -82,4 +82,5 @@ export interface Item {
   memoryUsage?: number;
   cpuUsage?: number;
   healthStatus?: string;
+  healthMessage?: string;
 }

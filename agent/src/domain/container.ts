@@ -24,6 +24,8 @@ export interface Container {
   oomKilled: boolean;
   error: string;
   health?: 'starting' | 'healthy' | 'unhealthy';
+  /** the last health check, where it failed */
+  failedCheck?: { exitCode: number; output: string };
   /** ms between health checks, where the agent has to see to it that they take place */
   checkEvery?: number;
   hostNetwork: boolean;

@@ -64,8 +64,21 @@ interface Live {
   leftAloneUntil?: number;
   /** local restart: the run of the container that is to end */
   restart?: { key: string };
+  /** the failing health check that is reported */
+  check?: ReportedCheck;
   /** the next start was asked for on the machine */
   startedLocally?: boolean;
+}
+
+/** A failing health check as it is reported. */
+export interface ReportedCheck {
+  /** the run of the container */
+  key: string;
+  health: NonNullable<Container['health']>;
+  exitCode: number;
+  /** for people */
+  message: string;
+  at: number;
 }
 
 export interface Failure {

@@ -465,7 +465,10 @@ const ROWS = {
       view: () => ({ healthCheck: healthCheck('/nothing') }),
       outside: async ({ look, until }) => {
         await until('unhealthy', async () => (await look()).health === 'unhealthy');
-        equal((await look()).state, 'running');
+        const { state, failedCheck } = await look();
+        equal(state, 'running');
+        equal(failedCheck?.exitCode, 1);
+        match(failedCheck?.output ?? '', /404/);
       },
     },
     {

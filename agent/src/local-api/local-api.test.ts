@@ -263,10 +263,10 @@ describe('the command line', () => {
     expect((await cli('ms', 'inspect', 'web')).out).toContain('state: RUNNING');
   });
 
-  test('ms ls shows an unhealthy container, and both the running and the wanted image', async () => {
+  test('ms ls shows an unhealthy container with what its check says, and both the running and the wanted image', async () => {
     await running();
     const [container] = await engine.containers();
-    engine.setHealth(container?.id ?? '', 'unhealthy');
+    engine.setHealth(container?.id ?? '', 'unhealthy', { exitCode: 2, output: 'no such flag \u001b[2J\n' });
     engine.faults.before = (operation) => {
       if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image example/app:2');
     };
@@ -277,6 +277,10 @@ describe('the command line', () => {
     expect((await cli('ms', 'ls')).out).toMatch(
       /RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted: example\/app:2\)/,
     );
+    const said = 'exit code 2: no such flag \\u001b[2J';
+    expect((await cli('ms', 'ls')).out).toContain(`shop.web: health check: ${said}\n`);
+    expect(JSON.parse((await cli('ms', 'inspect', 'web', '-o', 'json')).out)).toMatchObject({ healthMessage: said });
+    expect(controller.microservice(uuid)).toMatchObject({ healthStatus: 'unhealthy', healthMessage: said });
   });
 
   test('logs --follow shows new lines, and logs the recent ones', async () => {

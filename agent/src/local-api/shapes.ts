@@ -147,6 +147,7 @@ export function listItem(agent: LocalApiAgent, status: MicroserviceStatus): Reco
     percentage: status.percentage,
     startTime: status.startTime,
     healthStatus: status.healthStatus,
+    healthMessage: status.healthMessage,
     errorMessage: status.errorMessage || undefined,
     cpuUsage: status.cpuUsage,
     memoryUsage: status.memoryUsage,

@@ -180,6 +180,7 @@ function containerPart(container: Container, input: StatusInput, running: boolea
       startTime: container.startedAt,
       ipAddress: container.ip,
       healthStatus: container.health,
+      healthMessage: input.record.live.check?.message,
       ports: container.ports.length > 0 ? [...container.ports] : undefined,
     }),
   };

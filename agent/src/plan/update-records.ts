@@ -3,6 +3,7 @@ import { type Container, type EngineSnapshot, runKey } from '../domain/container
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
+import { reportedCheck } from './health.ts';
 import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';
 
 /** The engine snapshot, its time, and what is known of outages of the engine. */
@@ -90,6 +91,8 @@ function updateRecord(
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
   if (ended) next = withExit(next, ended, target, input);
 
+  const check = running && reportedCheck(next.live.check, running, input.now);
+  if (check !== next.live.check) setLive({ check });
   const up = running !== undefined && !running.paused && (running.health === undefined || running.health === 'healthy');
   const downSince = entry && !up ? (next.live.downSince ?? input.now) : undefined;
   if (downSince !== next.live.downSince) setLive({ downSince });

@@ -121,6 +121,7 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
       ['State', line?.state],
       ['Ready', line?.ready],
       ['Message', line?.message],
+      ['Health', [observed?.healthStatus, observed?.healthMessage].filter(Boolean).join(': ')],
       ['Started', timeOf(observed?.startTime)],
       ['Restarts', observed?.restartCount],
       ['Last error', observed?.lastError],

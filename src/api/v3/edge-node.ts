@@ -123,6 +123,9 @@ const observedMicroserviceSchema = object({
   state: text({ min: 1, max: 32 }).describe('State as the node reports it.'),
   reason: text({ max: 64 }).optional().describe('Machine-readable reason of the state.'),
   healthStatus: text({ max: 32 }).optional().describe('Result of its health check.'),
+  healthMessage: text({ max: BOUNDS.healthMessage })
+    .optional()
+    .describe('Exit code and output of its health check while it fails.'),
   ports: atomicList(
     object({
       internal: port.describe('Port inside the container.'),

@@ -84,9 +84,10 @@ function runsAnOlderRevision({ item, view, warning }: EntryFacts): Progress | un
 
 function isUnhealthy({ item, entry }: EntryFacts): Progress | undefined {
   if (item?.state !== 'RUNNING' || !isChecked(item, entry) || item.healthStatus === 'healthy') return undefined;
+  const why = item.healthMessage ? `: ${item.healthMessage}` : '';
   if (item.healthStatus === 'unhealthy')
-    return { is: 'waiting', reason: 'Unhealthy', message: 'running, but its health check fails' };
-  return { is: 'working', reason: 'Unhealthy', message: 'running; its health check has not succeeded yet' };
+    return { is: 'waiting', reason: 'Unhealthy', message: `running, but its health check fails${why}` };
+  return { is: 'working', reason: 'Starting', message: `running; its health check has not succeeded yet${why}` };
 }
 
 /** The progress of an entry that runs and has not run for long enough to count as ready. */

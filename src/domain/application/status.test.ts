@@ -164,11 +164,19 @@ const CASES: Record<string, [Given, Want]> = {
   ],
   unhealthy: [
     { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'unhealthy' }] },
-    ['False', 'Unhealthy', 'False', 'False', '0/1', /health check fails/],
+    ['False', 'Unhealthy', 'False', 'False', '0/1', /health check fails$/],
+  ],
+  'unhealthy, with what the check says': [
+    { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'unhealthy', healthMessage: 'exit code 2: no' }] },
+    ['False', 'Unhealthy', 'False', 'False', '0/1', /reader: running, but its health check fails: exit code 2: no$/],
+  ],
+  'a first check that fails': [
+    { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'starting', healthMessage: 'exit code 2: no' }] },
+    ['False', 'Starting', 'True', 'False', '0/1', /has not succeeded yet: exit code 2: no$/],
   ],
   'a container that is not healthy yet': [
     { entry: CHECKED, observed: [RUNNING] },
-    ['False', 'Unhealthy', 'True', 'False', '0/1', /not succeeded yet/],
+    ['False', 'Starting', 'True', 'False', '0/1', /not succeeded yet$/],
   ],
   'a health check that the node cannot perform': [
     { entry: CHECKED, observed: [{ ...RUNNING, notHonoured: [{ field: 'healthCheck', reason: 'no systemd' }] }] },

@@ -293,6 +293,13 @@ describe('observedMicroservices', () => {
     });
   });
 
+  it('what a health check wrote is stored as one line without control characters, whatever the agent sent', () => {
+    const healthMessage = `exit code 1: \u001b[2J\n${'\u202e'.repeat(256)}`;
+    const stored = observe({ reported: [makeItem({ healthStatus: 'unhealthy', healthMessage })] })?.[0]?.healthMessage;
+    expect(stored).toMatch(/^exit code 1: \\u001b\[2J\\u000a(\\u202e)+/);
+    expect(stored).toHaveLength(256);
+  });
+
   it('messages lose ids that differ at each attempt, and keep image digests', () => {
     const [a, b] = ['a', 'b'].map((digit) => {
       const id = digit.repeat(64);

@@ -1,4 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
+import { printable } from '../../api/printable.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceStatus, StatusReport } from '../../wire/index.ts';
 import { cut } from '../conditions.ts';
@@ -114,6 +115,7 @@ const withTexts = (item: ObservedMicroservice, max: number) =>
     ...item,
     errorMessage: item.errorMessage && cut(item.errorMessage, max),
     lastError: item.lastError && cut(item.lastError, max),
+    healthMessage: item.healthMessage && cut(item.healthMessage, max),
     notHonoured: max > 0 ? item.notHonoured : undefined,
   });
 
@@ -159,6 +161,8 @@ function observed(
     state: item.status,
     reason: item.reason,
     healthStatus: item.healthStatus,
+    // What a container wrote becomes part of events and conditions.
+    healthMessage: item.healthMessage && cut(printable(item.healthMessage), BOUNDS.healthMessage),
     // An agent that echoes revisions reports all its ports: an absent list means that there are none.
     ports: item.ports || item.revision !== undefined ? sortedPorts(item.ports ?? []) : undefined,
     ipAddress: item.ipAddress,

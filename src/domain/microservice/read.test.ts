@@ -169,6 +169,30 @@ describe('microserviceRead', () => {
     expect(read.status).toMatchObject({ lastError: 'exit 1', lastErrorAt: 5, restartCount: 2 });
   });
 
+  it.each<[string, Parameters<typeof factsOf>[0], string]>([
+    [
+      'fails',
+      { observed: { healthStatus: 'unhealthy', healthMessage: 'exit code 2: no' } },
+      'health check: exit code 2: no',
+    ],
+    [
+      'fails, in a report',
+      { live: { healthStatus: 'unhealthy', healthMessage: 'a\u001bb' } },
+      'health check: a\\u001bb',
+    ],
+    ['succeeds', { live: { healthStatus: 'healthy', healthMessage: 'old' } }, ''],
+    [
+      'fails beside another error',
+      { observed: { healthStatus: 'unhealthy', healthMessage: 'no', errorMessage: 'pull failed' } },
+      'pull failed',
+    ],
+  ])(
+    'a read of a microservice whose health check %s has it in errorMessage where nothing else is',
+    (_, given, errorMessage) => {
+      expect(microserviceRead(factsOf({ state: 'RUNNING', ...given })).status).toMatchObject({ errorMessage });
+    },
+  );
+
   it('a read never has the value of a Secret', () => {
     const env = [{ key: 'P', valueFromSecret: 'db/p' }];
     expect(microserviceRead(factsOf({ entry: { container: { env } } })).env).toEqual(env);

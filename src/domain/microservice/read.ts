@@ -1,4 +1,5 @@
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
+import { printable } from '../../api/printable.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../wire/index.ts';
 import { rebuildCountOf } from '../actions.ts';
@@ -149,6 +150,12 @@ function identity(application: Application) {
   return { application: v3Name(application), ...(id !== undefined && { applicationId: id, flowId: id }) };
 }
 
+/** What a failing health check says: v3 has no member for it, and its clients show `errorMessage`. */
+function failingCheck(observed: ObservedMicroservice | undefined, live: MicroserviceStatus | undefined): string {
+  const { healthStatus, healthMessage } = live ?? observed ?? {};
+  return healthMessage && healthStatus !== 'healthy' ? `health check: ${printable(healthMessage)}` : '';
+}
+
 /** Measurements are 0 unless the container runs. */
 function statusRead(
   state: MicroserviceState,
@@ -171,7 +178,7 @@ function statusRead(
     ipAddress: live?.ipAddress ?? observed?.ipAddress ?? '',
     healthStatus: live?.healthStatus ?? observed?.healthStatus ?? '',
     execSessionIds: live?.execSessionIds ?? [],
-    errorMessage: live?.errorMessage ?? observed?.errorMessage ?? '',
+    errorMessage: (live?.errorMessage ?? observed?.errorMessage) || (runs ? failingCheck(observed, live) : ''),
     lastError: live?.lastError ?? observed?.lastError ?? '',
     lastErrorAt: observed?.lastErrorAt ?? live?.lastErrorAt ?? 0,
     restartCount: live?.restartCount ?? observed?.restartCount ?? 0,

@@ -25,10 +25,13 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
           item.wantedImage ? `${item.image} (wanted: ${item.wantedImage})` : item.image,
           item.uuid,
         ]);
-        const errors = data.items.filter(({ errorMessage }) => errorMessage);
+        const errors = data.items.flatMap(({ application, name, errorMessage, healthMessage }) => [
+          ...(errorMessage ? [`\n${application}.${name}: ${errorMessage}`] : []),
+          ...(healthMessage ? [`\n${application}.${name}: health check: ${healthMessage}`] : []),
+        ]);
         return (
           table(['APPLICATION', 'NAME', 'STATE', 'UP', 'RESTARTS', 'MEMORY', 'IMAGE', 'UUID'], rows) +
-          errors.map(({ application, name, errorMessage }) => `\n${application}.${name}: ${errorMessage}`).join('') +
+          errors.join('') +
           (errors.length > 0 ? '\n' : '')
         );
       });

@@ -65,7 +65,7 @@ export interface InspectAnswer {
     Error: string;
     StartedAt: string;
     FinishedAt: string;
-    Health?: { Status?: string; Log?: { End?: string }[] | null };
+    Health?: { Status?: string; Log?: { End?: string; ExitCode?: number; Output?: string }[] | null };
   };
   NetworkSettings?: {
     Networks?: Record<string, Endpoint | undefined>;

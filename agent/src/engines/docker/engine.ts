@@ -155,7 +155,8 @@ export class DockerEngine implements Engine {
     const networks = Object.values(item.NetworkSettings?.Networks ?? {}).map((network) => network?.NetworkID);
     const key = [item.State, health, item.Names[0], ...networks].join('|');
     const known = this.#inspected.get(item.Id);
-    if (known?.key === key) return known.container;
+    // The list does not show what a check that fails says.
+    if (known?.key === key && (health === '' || health === 'healthy')) return known.container;
     try {
       const answer = await this.#api.call<InspectAnswer>('GET', `/containers/${item.Id}/json`, { signal });
       if (await this.#claimsToBeUs(answer.Image, signal)) return undefined;

@@ -66,6 +66,7 @@ export function toContainer(
     oomKilled: State.OOMKilled,
     error: State.Error ?? '',
     health: healthOf(State.Health?.Status),
+    ...failedCheckOf(State.Health),
     ...(!checksHealth && checkEvery(answer.Config.Healthcheck)),
     hostNetwork: answer.HostConfig.NetworkMode === 'host',
     networkId: networkIdOf(endpoint, network),
@@ -90,6 +91,14 @@ function stateOf({ Status, Running, Dead }: InspectAnswer['State']): Container['
 
 function healthOf(status: string | undefined): Container['health'] {
   return status === 'starting' || status === 'healthy' || status === 'unhealthy' ? status : undefined;
+}
+
+/** Characters of the output of a health check that are read. */
+const OUTPUT_LENGTH = 1024;
+
+function failedCheckOf(health: InspectAnswer['State']['Health']): Pick<Container, 'failedCheck'> | undefined {
+  const { ExitCode = 0, Output = '' } = health?.Log?.at(-1) ?? {};
+  return ExitCode === 0 ? undefined : { failedCheck: { exitCode: ExitCode, output: Output.slice(0, OUTPUT_LENGTH) } };
 }
 
 /** Podman names the network where the API wants its id; a network that is removed takes its containers with it there. */

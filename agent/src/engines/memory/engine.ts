@@ -301,8 +301,8 @@ export class MemoryEngine implements Engine {
     this.#tell(id, 'die');
   }
 
-  setHealth(id: string, health: Container['health']): void {
-    this.#set(id, { health });
+  setHealth(id: string, health: Container['health'], failedCheck?: Container['failedCheck']): void {
+    this.#set(id, { health, failedCheck });
     this.#tell(id, 'health_status');
   }
 
