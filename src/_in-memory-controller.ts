@@ -78,7 +78,7 @@ export async function startInMemoryController(
       client,
       namespace: NAMESPACE,
       stores,
-      versionKeys: { issueForVersion: async () => true, isUsable: async () => true },
+      versionKeys: { issueForVersion: async () => true },
       leadership: { isLeading: true, leaderAddress: undefined },
       credentials: { token: async () => '', verify: async () => true },
       identity: 'one',

@@ -213,7 +213,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   const clock = options.clock;
   const agents = createAgents({
     client: noClient as KubeClient,
-    versionKeys: { issueForVersion: async () => true, isUsable: async () => true },
+    versionKeys: { issueForVersion: async () => true },
     credentials: { token: async () => 'replica', verify: async (token) => token === 'replica' },
     namespace: NAMESPACE,
     identity: randomUUID(),

@@ -33,9 +33,7 @@ export function requiredStores(stores: AgentStores): readonly Store<KubeObject>[
 
 /** The provisioning keys that agents get for a requested version. */
 export interface VersionKeys {
-  /** Whether an agent could be provisioned with the key now; reads the Secrets from the API server. */
-  isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
-  /** Issues a key for a requested version; false, without a key, while a key that a person asked for waits for its agent. */
+  /** Issues a key for a requested version, in place of the one before it; false, without a key, while a key that a person asked for waits for its agent. */
   issueForVersion(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<boolean>;
 }
 

@@ -67,10 +67,14 @@ const refused: Record<string, Case> = {
   'a life of 11 minutes': { changes: { claims: { exp: start + 11 * MINUTE } }, wants: 'AGENT_JWT_MALFORMED' },
   'no expiry': { changes: { claims: { exp: undefined } }, wants: 'AGENT_JWT_MALFORMED' },
   'no jti': { changes: { claims: { jti: undefined } }, wants: 'AGENT_JWT_MALFORMED' },
-  'another issuer': { changes: { claims: { iss: 'https://elsewhere' } }, wants: 'AGENT_JWT_MALFORMED' },
-  'the token of a workload': { changes: { claims: { tokenUse: 'serviceAccount' } }, wants: 'AGENT_JWT_MALFORMED' },
-  'no use': { changes: { claims: { tokenUse: undefined } }, wants: 'AGENT_JWT_MALFORMED' },
+  'another use': { changes: { claims: { tokenUse: 'edgeguard' } }, wants: 'AGENT_JWT_MALFORMED' },
+  'null as its use': { changes: { claims: { tokenUse: null } }, wants: 'AGENT_JWT_MALFORMED' },
   'another audience': { changes: { claims: { aud: ['http://other'] } }, wants: 'AGENT_JWT_MALFORMED' },
+  'an audience that begins as this controller does': {
+    changes: { claims: { aud: ['http://controller.other'] } },
+    wants: 'AGENT_JWT_MALFORMED',
+  },
+  'no audience in a list of them': { changes: { claims: { aud: [] } }, wants: 'AGENT_JWT_MALFORMED' },
   'older than this process': {
     changes: { claims: { iat: start - 5, nbf: start - 5, exp: start + 55 } },
     wants: 'CONTROLLER_AUTH_VERIFICATION_FAILED',
@@ -93,6 +97,44 @@ test.for(Object.entries(refused))(
       message: expect.any(String),
       retryable: status === 503,
     });
+  },
+);
+
+/** Claims of node tokens as agents of other makes sign them, as changes of one of our agent. */
+const OTHER_MAKES: Record<string, object> = {
+  'the name of its make as issuer, without audience and use': {
+    ...{
+      iss: 'iofog-agent',
+      aud: undefined,
+      tokenUse: undefined,
+      nbf: undefined,
+      kid: 'ab12',
+      exp: start + 10 * MINUTE,
+    },
+  },
+  'its own host as issuer, the URL of the REST API as audience and a use': {
+    ...{ iss: 'https://edgelet.default.svc.bridge.local', aud: ['http://controller/api/v3/'] },
+    ...{ exp: start + 10 * MINUTE, jti: 'A'.repeat(52) },
+  },
+  'no issuer': { iss: undefined },
+  'the audience as text, and no use': { aud: 'http://controller', tokenUse: undefined },
+};
+
+test.for(
+  Object.entries(OTHER_MAKES).flatMap(([what, claims]) =>
+    [undefined, 'http://controller/'].map((url) => ({ what, claims, url })),
+  ),
+)(
+  'a node token of an agent of another make is accepted with $what, with $url as the URL of the controller',
+  async ({ claims, url }) => {
+    const { replica, node, key, clock } = await startWithNode({ client: emptyClient, ...(url && { publicUrl: url }) });
+    await using _ = replica;
+    const answer = await replica.call(
+      'GET',
+      '/config',
+      bearer(makeToken(node.spec.uuid ?? '', key, clock.wall(), { claims })),
+    );
+    expect(answer.status, answer.text).toBe(200);
   },
 );
 

@@ -1,6 +1,6 @@
 import { type KeyObject, verify } from 'node:crypto';
 import { UUID_PATTERN } from '../../api/meta.ts';
-import { NODE_TOKEN_ISSUER } from '../../api/names.ts';
+import { BRIDGE_ZONE } from '../../api/names.ts';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
 import { AgentFailure } from '../failure.ts';
 
@@ -22,6 +22,8 @@ export interface VerifiedToken {
 }
 
 const MAX_TOKEN = 4096;
+/** characters of a claim that an error repeats */
+const MAX_SHOWN = 100;
 const ED25519_SIGNATURE = 64;
 const UUID = new RegExp(UUID_PATTERN);
 const JTI = /^[\x21-\x7e]{8,256}$/;
@@ -83,20 +85,21 @@ export function checkSignature(token: UnverifiedToken, key: KeyObject): void {
 export interface ClaimRules {
   /** Unix ms */
   now: number;
-  /** tokens for another audience are refused when set */
+  /** URL of this controller; tokens that name audiences, and not this one, are refused when set */
   audience?: string;
 }
 
-/** Throws unless the claims are those of a node token that is valid now. Call it after checkSignature. */
+/**
+ * Throws unless the claims are those of a node token that is valid now. Call it after checkSignature. The issuer is not judged:
+ * each make of agent has its own, and the key already says who signed (docs/spec/agent-channel.md#node-token).
+ */
 export function checkClaims({ claims, sub }: UnverifiedToken, { now, audience }: ClaimRules): VerifiedToken {
-  const { iat, exp, nbf, jti, iss, tokenUse } = claims;
+  const { iat, exp, nbf, jti } = claims;
   if (typeof iat !== 'number' || typeof exp !== 'number' || !Number.isFinite(iat) || !Number.isFinite(exp)) {
     throw malformed('the token needs "iat" and "exp" in Unix seconds');
   }
   if (typeof jti !== 'string' || !JTI.test(jti)) throw malformed('the token needs a "jti" of 8 to 256 characters');
-  if (iss !== NODE_TOKEN_ISSUER) throw malformed(`"iss" must be ${NODE_TOKEN_ISSUER}`);
-  if (tokenUse !== NODE_TOKEN.use) throw malformed(`"tokenUse" must be ${NODE_TOKEN.use}`);
-  if (audience !== undefined && !names(claims.aud, audience)) throw malformed('"aud" does not name this controller');
+  checkUse(claims, audience);
   if (exp - iat > NODE_TOKEN.maxLifetime) throw malformed(`a token lives ${NODE_TOKEN.maxLifetime} s at most`);
   const seconds = now / 1000;
   if (exp + NODE_TOKEN.tolerance <= seconds) throw new AgentFailure('AGENT_JWT_EXPIRED', 'the token has expired');
@@ -110,8 +113,34 @@ export function checkClaims({ claims, sub }: UnverifiedToken, { now, audience }:
   return { sub, jti, iat, exp };
 }
 
-const names = (aud: unknown, audience: string) => {
-  const wanted = withoutSlash(audience);
-  return (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && withoutSlash(one) === wanted);
-};
+/**
+ * Throws for a token that the key of the node signed for another use: agents of some makes sign the tokens of their local API and of
+ * their workloads with it too.
+ */
+function checkUse({ tokenUse, aud }: Record<string, unknown>, audience: string | undefined): void {
+  if (tokenUse !== undefined && tokenUse !== NODE_TOKEN.use)
+    throw malformed(`"tokenUse" is ${shown(tokenUse)}, it must be "${NODE_TOKEN.use}" or absent`);
+  if (aud === undefined) return;
+  const named = Array.isArray(aud) ? aud : [aud];
+  if (tokenUse === undefined && !named.every(isOfController))
+    throw malformed(`"aud" is ${shown(aud)}: without "tokenUse" it must be the URL of this controller, or be absent`);
+  if (audience !== undefined && !named.some((one) => isBelow(one, audience)))
+    throw malformed(`"aud" is ${shown(aud)}, it must name this controller, ${audience}, or be absent`);
+}
+
+/** Whether an audience may be a controller: the local APIs of agents have a scheme of their own or a name on the bridge network. */
+function isOfController(aud: unknown): boolean {
+  const url = typeof aud === 'string' ? URL.parse(aud) : null;
+  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:';
+  return url !== null && isWeb && !url.hostname.replace(/\.$/, '').endsWith(`.${BRIDGE_ZONE}`);
+}
+
+/** Whether an audience is this URL or a path below it, such as that of the REST API. */
+function isBelow(aud: unknown, url: string): boolean {
+  return typeof aud === 'string' && `${withoutSlash(aud)}/`.startsWith(`${withoutSlash(url)}/`);
+}
+
 const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** The start of a claim's value, for an error. Claims are no secrets: whoever has the token reads them. */
+const shown = (value: unknown) => (JSON.stringify(value) ?? '').slice(0, MAX_SHOWN);

@@ -249,11 +249,13 @@ async function issueOverRest(keys: ReturnType<typeof createProvisioningKeys>, no
   return key;
 }
 
-test('the key of a requested version is never one that was used', async () => {
+test('each read of a requested version gives a key that was never used, and ends the key of the read before it', async () => {
   const { replica, agent, offered } = await startRequested();
   await using _ = replica;
+  const former = await offered(agent);
   const first = await offered(agent);
-  expect(await offered(agent)).toBe(first);
+  expect(first).not.toBe(former);
+  expect((await provision(replicas[1], former, makeKey())).status).toBe(404);
   const next = makeKey();
   expect((await provision(replicas[1], first, next)).status).toBe(200);
   const second = await offered(next);

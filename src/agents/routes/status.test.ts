@@ -178,24 +178,27 @@ test('deprovisioning that the API server refuses changes nothing and gets 503', 
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(200);
 });
 
-test('an agent that says goodbye leaves a node that nobody deletes; of one in deletion it reports that it is done', async () => {
-  const { client, deleted } = deletingClient();
-  const setup = await startWithNode({ client });
-  await using _ = setup.replica;
-  const { replica, node, key } = setup;
-  replica.stores.nodes.set(
-    changed(node, ({ metadata }) => {
-      metadata.deletionTimestamp = '2026-01-01T00:00:05Z';
-    }),
-  );
-  expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(deleted).toEqual([]);
-  expect(observed(setup)?.report).toMatchObject({ microserviceStatus: [], daemonStatus: 'DEPROVISIONED' });
-  replica.stores.nodes.set(changed(node, () => {}));
-  expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
-  expect(deleted).toMatchObject([{ kind: 'Secret', name: `node-key-${node.spec.uuid}` }]);
-  expect((await replica.as(node, key, 'GET', '/config')).body.code).toBe('AGENT_PUBLIC_KEY_NOT_FOUND');
-});
+test.each([
+  ['in deletion', '2026-01-01T00:00:05Z'],
+  ['that nobody deletes', undefined],
+])(
+  'the last request of an agent whose node is one %s ends its key, and reports that nothing runs',
+  async (_, deletionTimestamp) => {
+    const { client, deleted } = deletingClient();
+    const setup = await startWithNode({ client });
+    await using __ = setup.replica;
+    const { replica, node, key } = setup;
+    replica.stores.nodes.set(
+      changed(node, ({ metadata }) => {
+        if (deletionTimestamp) metadata.deletionTimestamp = deletionTimestamp;
+      }),
+    );
+    expect((await replica.as(node, key, 'DELETE', '/delete-node')).status).toBe(204);
+    expect(deleted).toMatchObject([{ kind: 'Secret', name: `node-key-${node.spec.uuid}` }]);
+    expect(observed(setup)?.report).toMatchObject({ microserviceStatus: [], daemonStatus: 'DEPROVISIONED' });
+    expect((await replica.as(node, key, 'GET', '/config')).body.code).toBe('AGENT_PUBLIC_KEY_NOT_FOUND');
+  },
+);
 
 /** A request whose body is sent in pieces; resolves with the status. */
 function slowly(setup: Setup, headers: Record<string, string | number>, pieces: (string | Buffer)[], end = true) {

@@ -79,10 +79,6 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
     const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
     await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
     if (uid) stores.secrets.observeGone(ref, uid);
-    return departed(call, microservices);
-  }
-
-  async function departed(call: Call, microservices: NonNullable<StatusReport['microserviceStatus']>): Promise<Reply> {
     observe(call, deprovisioned(microservices));
     await flush();
     return NO_CONTENT;
@@ -101,7 +97,7 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
      * The last request of an agent whose node is being deleted: it has removed its workloads. An empty last report releases
      * the finalizer. An EdgeNode belongs to people, who may protect it: of one that nobody deletes the agent only leaves.
      */
-    deleteNode: (call: Call): Promise<Reply> => (call.node.metadata.deletionTimestamp ? departed : leave)(call, []),
+    deleteNode: (call: Call): Promise<Reply> => leave(call, []),
   };
 
   function deprovisioned(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {

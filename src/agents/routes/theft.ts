@@ -53,7 +53,7 @@ export const THEFTS = {
   },
   version: {
     gains:
-      'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Never in place of a key that a person asked for. Each answer is an event of the audit log.',
+      'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Each read ends the key of the read before it, that of the machine too. Never in place of a key that a person asked for. Each answer is an event of the audit log.',
     undone: 'A provisioning key that a person asks for takes the node back.',
   },
   reporting: {

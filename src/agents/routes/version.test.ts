@@ -80,7 +80,7 @@ test('a version that was carried out at an unknown time gives no key', async () 
 
 test('while a key that a person asked for waits, a third-party agent gets 409, and ours the version without a key', async () => {
   const { replica, node, key } = await startRequested(0, undefined, {
-    versionKeys: { issueForVersion: async () => false, isUsable: async () => false },
+    versionKeys: { issueForVersion: async () => false },
   });
   await using _ = replica;
   expect(await replica.as(node, key, 'GET', '/version', { thirdParty: true })).toMatchObject({

@@ -21,11 +21,8 @@ export interface VersionOptions {
 }
 
 const LIFETIME_MS = 20 * 60_000;
-/** A key is sent again while it has this much of its lifetime left: issuing a new one invalidates it. */
-const FRESH_MS = 15 * 60_000;
 const CALL_MS = 10_000;
-const REMEMBERED = 1_000;
-/** Limit per node of requests to the API server: each issues a key, or checks that it is still usable. */
+/** Limit per node of requests to the API server: each issues a key. */
 const QUESTIONS = { perSecond: 1 / 10, burst: 10 };
 /** How long a third-party agent may ask for another key after its acknowledgement, which ends the action. */
 const ACKNOWLEDGED_MS = 20 * 60_000;
@@ -33,12 +30,11 @@ const ACKNOWLEDGED_MS = 20 * 60_000;
 const NO_KEY = { key: '', expiresAt: 0 };
 
 /**
- * `GET /agent/version`: the requested version, with a key to provision again after the change. Whoever has the key of a node may
- * ask, so a key is issued only while the action is due (to third-party agents also for a while after it), and never in
+ * `GET /agent/version`: the requested version, with a key to provision again after the change. Each read renews the key: the one before
+ * it is deleted, used or not, and an agent has the whole lifetime for its change. Whoever has the key of a node may ask, so a key is issued only while the action is due (to third-party agents also for a while after it), and never in
  * place of one that a person asked for.
  */
 export function createVersion({ desired, versionKeys, observe, clock, releasesUrl }: VersionOptions) {
-  const issued = new Map<string, { key: string; expiresAt: number }>();
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
   async function keyFor({ uuid, node }: Call) {
@@ -46,16 +42,8 @@ export function createVersion({ desired, versionKeys, observe, clock, releasesUr
       throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often for its version', {
         retryAfterSeconds: 10,
       });
-    const signal = AbortSignal.timeout(CALL_MS);
-    const known = issued.get(uuid);
-    const isFresh = known !== undefined && known.expiresAt - clock.wall() >= FRESH_MS;
-    // The key may have been used since, or another one issued.
-    if (isFresh && (await versionKeys.isUsable(node, known.key, signal))) return known;
     const key = { key: randomUUID(), expiresAt: clock.wall() + LIFETIME_MS };
-    if (!(await versionKeys.issueForVersion(node, key, signal))) return undefined;
-    if (issued.size >= REMEMBERED) issued.clear();
-    issued.set(uuid, key);
-    return key;
+    return (await versionKeys.issueForVersion(node, key, AbortSignal.timeout(CALL_MS))) ? key : undefined;
   }
 
   /** Whether the version is still to change, as far as this agent can know. */

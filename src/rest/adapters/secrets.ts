@@ -92,9 +92,7 @@ function passwordSecretName(registry: string, destination: string): string {
 
 /** The provisioning keys that agents get for a requested version. */
 export interface VersionKeys {
-  /** Whether an agent could be provisioned with the key now; reads the Secrets from the API server. */
-  isUsable(node: EdgeNode, key: string, signal: AbortSignal): Promise<boolean>;
-  /** Issues a key for a requested version; false, without a key, while a key that a person asked for waits for its agent. */
+  /** Issues a key for a requested version, in place of the one before it; false, without a key, while a key that a person asked for waits for its agent. */
   issueForVersion(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -149,13 +147,6 @@ export function createProvisioningKeys({
   }
 
   return {
-    async isUsable(node, key, signal) {
-      const keys = await keysOf(node, signal);
-      const found = keys.find(({ metadata }) => metadata.name === provisioningKeyName(key));
-      return (
-        found !== undefined && found.data?.publicKey === undefined && !keys.some((other) => isReplacedBy(found, other))
-      );
-    },
     issue: (node, { key, expiresAt }, signal) =>
       create(node, key, { expiresAt }, { known: () => secrets.byIndex('provisioningKeyOf', nodeUuid(node)), signal }),
     async issueForVersion(node, { key, expiresAt }, signal) {

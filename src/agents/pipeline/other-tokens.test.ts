@@ -1,0 +1,175 @@
+import { createHmac, generateKeyPairSync, type JsonWebKey, randomUUID, sign } from 'node:crypto';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { writeAdminToken } from '../../../agent/src/local-api/token.ts';
+import { makeView } from '../../../agent/src/plan/_util.ts';
+import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
+import { signingKey, signToken } from '../../../agent/src/state/token.ts';
+import { silentLog } from '../../../agent/src/system/log.ts';
+import { filesInMemory } from '../../../agent/src/volume-mounts/files.ts';
+import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
+import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
+import type { KubeClient } from '../../kube/mod.ts';
+import { NODE_TOKEN } from '../../wire/index.ts';
+import { fill, keyOf, makeClock, makeKey, makeNode, startReplica } from '../_util.ts';
+import { createSealedPositions } from './sealed-position.ts';
+
+/** What a token is made for: a node whose key also signs everything that its agent signs, which is the worst that agents do. */
+interface Subject {
+  uuid: string;
+  identity: Identity;
+  /** Unix ms */
+  now: number;
+}
+
+const base64url = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+
+/** A token as the cluster issues it for a ServiceAccount. */
+function clusterToken({ uuid, now }: Subject, audience: string, sub = `system:serviceaccount:skerry:${uuid}`): string {
+  const iat = Math.floor(now / 1000);
+  const claims = { aud: [audience], iat, nbf: iat, exp: iat + 600, iss: NODE_TOKEN_ISSUER, jti: randomUUID(), sub };
+  const signed = `${base64url({ alg: 'RS256', kid: 'k' })}.${base64url(claims)}`;
+  return `${signed}.${sign('sha256', Buffer.from(signed), rsa).toString('base64url')}`;
+}
+
+/** A token that the key of the node signs for something else than the controller. */
+function agentToken({ uuid, identity, now }: Subject, claims: { aud: string[]; tokenUse?: string }): string {
+  const all = { sub: uuid, iss: NODE_TOKEN_ISSUER, ...(claims as { aud: string[]; tokenUse: string }) };
+  return signToken(signingKey(identity.localKey), all, Math.floor(now / 1000), NODE_TOKEN.lifetime);
+}
+
+function adminToken({ identity, now }: Subject): string {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-token-'));
+  try {
+    const path = join(folder, 'token');
+    writeAdminToken(path, identity, { now: () => now, wall: () => now, sleep: async () => {} });
+    return readFileSync(path, 'utf8').trim();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function workloadToken({ identity, now }: Subject): string {
+  const files = filesInMemory();
+  const clock = { now: () => now, wall: () => now, sleep: async () => {} };
+  const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
+  new ServiceAccounts({ files, clock, log: silentLog(), identity: () => identity }).apply([view]);
+  return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';
+}
+
+/** Every token that the product issues or accepts, besides the node token. */
+const TOKENS: Record<string, (subject: Subject) => string> = {
+  'the admin token of the local API': adminToken,
+  'the token of a workload for the local API': workloadToken,
+  ...Object.fromEntries(
+    ['agentapi', 'edgeletapi', 'serviceaccount', 'edgeguard', 'Controller', ''].map((tokenUse) => [
+      `a token with the subject of the node for the use "${tokenUse}"`,
+      (subject: Subject) => agentToken(subject, { aud: ['http://controller'], tokenUse }),
+    ]),
+  ),
+  ...Object.fromEntries(
+    [
+      'skerry-agent://api/v1',
+      NODE_TOKEN_ISSUER,
+      `${NODE_TOKEN_ISSUER}.:54321/v1`,
+      'https://EDGELET.default.svc.bridge.local',
+      '',
+    ].map((audience) => [
+      `a token with the subject of the node, without a use, for the audience "${audience}"`,
+      (subject: Subject) => agentToken(subject, { aud: ['http://controller', audience] }),
+    ]),
+  ),
+  'the token of a user or of the service account of one': (subject) => clusterToken(subject, TOKEN_AUDIENCE),
+  'a token of the cluster that has the uuid of the node as subject': (subject) =>
+    clusterToken(subject, 'https://kubernetes.default.svc', subject.uuid),
+  'the token of a replica for its leader and for relays': (subject) => clusterToken(subject, 'skerry-replicas'),
+  'a provisioning key': () => randomUUID(),
+  'the sealed position of the node': ({ uuid }) =>
+    createSealedPositions('key').seal(uuid, { epoch: 1, id: '00000000', sequenceNumber: 1 }),
+  'the fingerprint of a Secret': () => createHmac('sha256', 'key').update('text').digest('hex'),
+  'the id of a session': () => randomUUID(),
+  'the digest of a section': () => '0123456789abcdef',
+  'the private key of the node': ({ identity }) => base64url(identity.localKey as object),
+  'a token that the node signed with HMAC and its public key': ({ uuid, identity, now }) => {
+    const iat = Math.floor(now / 1000);
+    const signed = `${base64url({ alg: 'HS256', typ: 'JWT' })}.${base64url({ sub: uuid, iat, exp: iat + 60, jti: randomUUID() })}`;
+    return `${signed}.${createHmac('sha256', identity.localKey.x).update(signed).digest('base64url')}`;
+  },
+};
+
+/** A replica with a node, whose key the agent uses for all that it signs. */
+async function start() {
+  const clock = makeClock();
+  const node = makeNode('edge-1');
+  const identity: Identity = {
+    ...newIdentity(),
+    localKey: newKey(),
+    node: { uuid: node.spec.uuid ?? '', namespace: 'default', controllerUrl: 'http://controller' },
+  };
+  const client = { list: async () => ({ items: [], resourceVersion: '1' }), find: async () => undefined };
+  const replica = await startReplica({ clock, client: client as unknown as KubeClient });
+  const privateKey = signingKey(identity.localKey);
+  const { x = '' } = privateKey.export({ format: 'jwk' }) as JsonWebKey;
+  const key = { ...makeKey(), privateKey, publicKey: { kty: 'OKP', crv: 'Ed25519', x } as const };
+  fill(replica.stores, { nodes: [node], secrets: [keyOf(node, key)] });
+  await clock.advance(1_000, { timers: 0 });
+  return { replica, subject: { uuid: node.spec.uuid ?? '', identity, now: clock.wall() } };
+}
+
+test('no other token that the product issues or accepts passes for a node token, although one key signs them', async () => {
+  const { replica, subject } = await start();
+  await using _ = replica;
+  const passed = async (token: string) =>
+    (await replica.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } })).status;
+  for (const [what, make] of Object.entries(TOKENS)) {
+    const token = make(subject);
+    expect(token, what).not.toBe('');
+    expect(await passed(token), what).toBe(401);
+  }
+  const good = agentToken(subject, { aud: ['http://controller'], tokenUse: NODE_TOKEN.use });
+  expect(await passed(good)).toBe(200);
+});
+
+const NODE_TOKENS = 'node tokens alone';
+const REGISTRY = 'the credentials of a registry, which are not of this product';
+
+/** Files that issue or accept a credential, and which of TOKENS it is. */
+const FILES: Record<string, string> = {
+  'agent/src/controller/client.ts': NODE_TOKENS,
+  'agent/src/local-api/client.ts': 'the admin token of the local API',
+  'agent/src/local-api/server.ts': 'the admin token of the local API',
+  'agent/src/local-api/token.ts': 'the admin token of the local API',
+  'agent/src/registries/client.ts': REGISTRY,
+  'agent/src/state/token.ts': NODE_TOKENS,
+  'agent/src/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
+  'cli/src/commands/provision.ts': 'a provisioning key',
+  'cli/src/controller.ts': 'the token of a user or of the service account of one',
+  'src/agents/leader/internal-verifier.ts': 'the token of a replica for its leader and for relays',
+  'src/agents/leader/leader-client.ts': 'the token of a replica for its leader and for relays',
+  'src/agents/pipeline/authenticate.ts': NODE_TOKENS,
+  'src/agents/pipeline/sealed-position.ts': 'the sealed position of the node',
+  'src/agents/pipeline/token.ts': NODE_TOKENS,
+  'src/agents/routes/provision.ts': 'a provisioning key',
+  'src/agents/server.ts': NODE_TOKENS,
+  'src/domain/edge-node/revision.ts': 'the fingerprint of a Secret',
+  'src/kube/service-account.ts': 'the token of a replica for its leader and for relays',
+  'src/rest/access/reviews.ts': 'the token of a user or of the service account of one',
+  'src/rest/adapters/secrets.ts': 'a provisioning key',
+  'src/sessions/relay.ts': 'the token of a replica for its leader and for relays',
+  'src/sessions/upgrades.ts': 'the token of a user or of the service account of one',
+  'src/stores/lookups.ts': 'the fingerprint of a Secret',
+};
+
+const ISSUES_OR_ACCEPTS =
+  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(/;
+
+test('each file that issues or accepts a credential names the token that is tried in place of a node token', () => {
+  const files = globSync('{src,agent/src,cli/src}/**/*.ts')
+    .filter((file) => !/\.test\.ts$|\/_/.test(file) && ISSUES_OR_ACCEPTS.test(readFileSync(file, 'utf8')))
+    .sort();
+  expect(files).toEqual(Object.keys(FILES).sort());
+  for (const token of Object.values(FILES)) expect([...Object.keys(TOKENS), NODE_TOKENS, REGISTRY]).toContain(token);
+});
