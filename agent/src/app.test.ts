@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createTestAgent } from './_agent.ts';
 import type { Agent, AgentDependencies } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
+import { fetchAuthority } from './controller/trust.ts';
 import { EngineError } from './domain/engine.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
@@ -153,11 +154,14 @@ describe('provisioning', () => {
       controller.publicKey = identity.value.load()?.nodeKey;
       return 'cut';
     };
-    await expect(agent.provision(controller.joinString)).rejects.toMatchObject({ code: 'INTERNAL' });
+    await expect(agent.provision(controller.joinString)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     expect(await agent.provision(controller.joinString)).toMatchObject({ uuid: controller.nodeUuid });
   });
 
-  const refusals: Record<string, { text: string; code: string; says: RegExp }> = {
+  const refusals: Record<
+    string,
+    { text: string; code: string; says: RegExp; fault?: { status: number; body: unknown } }
+  > = {
     'the controller does not know the key': {
       text: 'skerry://HOST/key-9999999999',
       code: 'INVALID_ARGUMENT',
@@ -166,13 +170,36 @@ describe('provisioning', () => {
     'the text is not a join string': { text: 'hello', code: 'INVALID_ARGUMENT', says: /not a URL/ },
     'the controller does not answer': {
       text: 'skerry://127.0.0.1:1/key-9999999999',
-      code: 'INTERNAL',
+      code: 'UNAVAILABLE',
       says: /does not answer/,
     },
+    'another program answers at the address': {
+      text: 'skerry://HOST/key-9999999999',
+      code: 'INVALID_ARGUMENT',
+      says: /^another program than a controller answers at http:.*: 404; check the address/,
+      fault: { status: 404, body: '<h1>no such page</h1>' },
+    },
+    'another program takes whatever it gets': {
+      text: 'skerry://HOST/key-9999999999',
+      code: 'INVALID_ARGUMENT',
+      says: /or another program answers at its address; check the address/,
+      fault: { status: 200, body: '<h1>hello</h1>' },
+    },
+    'a join string with TLS names a port without TLS': {
+      text: 'skerry://HOST/key-9999999999?tls=1',
+      code: 'INVALID_ARGUMENT',
+      says: /^https:\S+ does not speak TLS; the same address may do with http, which is a join string without tls=1/,
+    },
+    'a join string with an authority names a port without TLS': {
+      text: `skerry://HOST/key-9999999999?tls=1&ca=sha256:${'a'.repeat(64)}`,
+      code: 'INVALID_ARGUMENT',
+      says: /^https:\S+ does not speak TLS; a join string for plain HTTP has neither/,
+    },
   };
-  for (const [name, { text, code, says }] of Object.entries(refusals))
+  for (const [name, { text, code, says, fault }] of Object.entries(refusals))
     test(`is refused when ${name}`, async () => {
-      const agent = start();
+      const agent = start({}, { fetchAuthority });
+      controller.fault = fault && (() => fault);
       const error = await agent.provision(text.replace('HOST', new URL(controller.url).host)).catch((e: unknown) => e);
       expect(error).toMatchObject({ code, message: expect.stringMatching(says) });
       expect(String((error as Error).message)).not.toContain('key-9999999999');

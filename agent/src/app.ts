@@ -178,6 +178,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */
     moveController: (url: string): void => provisioning.moveController(url),
+    /** What is wrong with the controller at another address, for people; undefined where it answers and knows this node. */
+    controllerProblemAt: (url: string, signal?: AbortSignal) => provisioning.problemAt(url, signal),
     /** Exchanges a join string for an identity. */
     provision: (text: string, signal?: AbortSignal): Promise<Node> => provisioning.provision(text, signal),
     /**
@@ -274,7 +276,7 @@ function createParts(config: Config, deps: AgentDependencies) {
   const containers = () => supervisor.containers;
   const pruneArtifacts = async (kind?: ArtifactKind): Promise<string[]> => artifacts?.prune(kind) ?? [];
   const pruning = { engine, database, log, clock, random, machine, settings, containers, pruneArtifacts };
-  const pruneAll = () => void Promise.all([prune(pruning), pruneArtifacts()]);
+  const pruneAll = () => void Promise.all([prune(pruning), pruneArtifacts().catch(() => {})]);
   const updater = createUpdater(deps, () => membership);
   const actions = new Actions({ database, log, executors: executorsOf(deps, updater, pruneAll) });
   const reporter = new Reporter({

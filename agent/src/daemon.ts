@@ -7,20 +7,13 @@ import { type AgentDependencies, createAgent } from './app.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
-import { AgentError } from './domain/agent-error.ts';
 import { pause } from './domain/clock.ts';
-import {
-  type Config,
-  changeConfig,
-  parseConfig,
-  type SettingName,
-  settingError,
-  settingName,
-} from './domain/config.ts';
+import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import { serveBridge } from './local-api/bridge.ts';
+import { changeSettings } from './local-api/change-settings.ts';
 import { ControlChannels } from './local-api/control-channels.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
@@ -40,7 +33,6 @@ import {
   mountedPlaces,
   mountsBelow,
   readText,
-  writeDurably,
 } from './system/disk.ts';
 import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
@@ -181,11 +173,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       agent,
       channels,
       logs: sink,
-      changeSettings: (set: Record<string, unknown>) =>
-        changeSettings(file, set, (changed) => {
-          reload();
-          if (changed.controllerUrl !== undefined) agent.moveController(String(changed.controllerUrl));
-        }),
+      changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, agent, reload),
       reload,
       stop: () => stopping.abort(),
       phase: () => 'listening' as const,
@@ -275,47 +263,6 @@ function logLimits({
 function tellOfLogTrouble(error: unknown): void {
   const entry = { timestamp: new Date().toISOString(), level: 'WARN', message: 'Cannot write the log files' };
   process.stderr.write(`${JSON.stringify({ ...entry, error: errorText(error) })}\n`);
-}
-
-/** Settings that take effect only at a restart. */
-const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
-  'diskDirectory',
-  'runDirectory',
-  'configDirectory',
-  'logDirectory',
-  'localApiPort',
-  'containerEngine',
-  'containerEngineUrl',
-  'controllerCert',
-  'releaseKeyFile',
-]);
-
-function changeSettings(
-  file: string,
-  set: Record<string, unknown>,
-  taken: (changes: Partial<Record<SettingName, unknown>>) => void,
-): { errorMap: Record<string, string>; restartNeeded: string[] } {
-  const errorMap: Record<string, string> = {};
-  const changes: Partial<Record<SettingName, unknown>> = {};
-  for (const [key, value] of Object.entries(set)) {
-    const name = settingName(key);
-    const wrong = name ? settingError(name, value) : 'no such setting';
-    if (name && wrong === undefined) changes[name] = value;
-    else errorMap[key] = wrong ?? '';
-  }
-  const names = Object.keys(changes) as SettingName[];
-  if (names.length > 0) {
-    const text = changeConfig(readText(file), changes);
-    parseConfig(text, file);
-    try {
-      writeDurably(file, text, 0o644);
-    } catch (error) {
-      // Such as on a machine whose root is read-only.
-      throw new AgentError('INTERNAL', `${file} cannot be written, so nothing was changed: ${errorText(error)}`);
-    }
-    taken(changes);
-  }
-  return { errorMap, restartNeeded: names.filter((name) => NEEDS_RESTART.has(name)) };
 }
 
 function protectedPaths(config: Config, engineUrl: string): string[] {

@@ -1,5 +1,6 @@
 import type { RegistryView } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
+import { notSaved } from '../domain/agent-error.ts';
 import {
   ARTIFACT_KINDS,
   type ArtifactItem,
@@ -65,7 +66,7 @@ export class Artifacts {
   #isOpen = false;
   /** kinds that are to be pruned on request */
   readonly #pruneRequests = new Set<ArtifactKind>();
-  #pruned: ((names: string[]) => void)[] = [];
+  #pruned: ((names: string[], problem?: string) => void)[] = [];
   #isAwake = false;
   /** the last turn has changed what the next plan is made from */
   #isSettling = false;
@@ -180,6 +181,7 @@ export class Artifacts {
     });
     this.#forgetOldFailures(steps);
     const forgotten: string[] = [];
+    let problem: string | undefined;
     for (const step of steps) {
       if (signal.aborted) return;
       try {
@@ -189,11 +191,12 @@ export class Artifacts {
       } catch (error) {
         const lacksRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
         this.#failures.note(stepKey(step), { asked: attemptOf(step), message: errorText(error), lacksRoom });
+        if (step.do === 'forget') problem ??= errorText(error);
         log.warn('A step of artifacts failed', { step: step.do, at: stepKey(step), error: errorText(error) });
       }
     }
     if (prune.size > 0) await this.#sweep();
-    if (requested.length > 0) this.#answerPrune(forgotten);
+    if (requested.length > 0) this.#answerPrune(forgotten, problem);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
     this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => !runsBeside(step));
@@ -325,17 +328,22 @@ export class Artifacts {
       .catch((error: unknown) => log.warn('Cannot remove what artifacts left', { error: errorText(error) }));
   }
 
-  /** Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed. */
+  /**
+   * Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed. Throws AgentError
+   * where the disk does not let some of it be removed.
+   */
   prune(kind?: ArtifactKind): Promise<string[]> {
-    return new Promise((resolve) => {
-      this.#pruned.push(resolve);
+    return new Promise((resolve, reject) => {
+      this.#pruned.push((names, problem) =>
+        problem === undefined ? resolve(names) : reject(notSaved('something that nothing uses stays', problem)),
+      );
       for (const each of kind ? [kind] : ARTIFACT_KINDS) this.#pruneRequests.add(each);
       this.#wakeUp();
     });
   }
 
-  #answerPrune(names: string[]): void {
-    for (const answer of this.#pruned.splice(0)) answer(names);
+  #answerPrune(names: string[], problem?: string): void {
+    for (const answer of this.#pruned.splice(0)) answer(names, problem);
   }
 
   /** These registries have changed: pulls from them begin again, and what failed is tried at once. */

@@ -47,6 +47,9 @@ export type Connection =
   | 'NOT_FOUND'
   | 'INTERNAL_ERROR';
 
+/** Code of the error when what answers is no controller. */
+export const FOREIGN = 'FOREIGN_PROGRAM';
+
 /** A request to the controller that failed, and what that means for the connection. */
 export class ControllerError extends Error {
   readonly connection: Connection;
@@ -268,7 +271,7 @@ export class ControllerClient {
       if (typeof position === 'string' && position !== '') this.#options.epochPosition?.set(position.slice(0, 64));
       return answer;
     }
-    throw refused(answer, `${method} ${path.split('?')[0]}`);
+    throw refused(answer, `${method} ${path.split('?')[0]}`, this.controllerUrl);
   }
 
   /** Adds to a certificate error the period of validity and the time of this machine. */
@@ -344,7 +347,11 @@ function parseBody<T extends z.ZodType>(schema: T, { body }: HttpResponse): z.in
   try {
     return schema.parse(JSON.parse(body));
   } catch (error) {
-    throw new ControllerError('INTERNAL_ERROR', 'the controller gave an answer that cannot be read', { cause: error });
+    throw new ControllerError(
+      'INTERNAL_ERROR',
+      'the controller gave an answer that cannot be read, or another program answers at its address',
+      { code: FOREIGN, cause: error },
+    );
   }
 }
 
@@ -356,11 +363,19 @@ function timeText(time: number): string {
 const CERTIFICATE_TIME: ReadonlySet<string> = new Set(['CERT_NOT_YET_VALID', 'CERT_HAS_EXPIRED']);
 const CERTIFICATE_TROUBLE = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ALTNAME|UNABLE_TO_GET_ISSUER/;
 
+/** A server that answers the beginning of TLS with something else. */
+export const NO_TLS = /^(EPROTO|ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST))$/;
+
 function transportTrouble(error: unknown, url: string): unknown {
   if (!(error instanceof TransportError)) return error;
   const { code, message } = error;
   if (CERTIFICATE_TROUBLE.test(code))
     return new ControllerError('BROKEN_CERTIFICATE', `the certificate of ${url} is not trusted: ${message}`, {
+      code,
+      cause: error,
+    });
+  if (NO_TLS.test(code))
+    return new ControllerError('NOT_CONNECTED', `${url} does not speak TLS; the same address may do with http`, {
       code,
       cause: error,
     });
@@ -377,8 +392,14 @@ const BY_STATUS: Record<number, Connection> = {
   404: 'NOT_FOUND',
 };
 
-function refused({ status, headers, body }: HttpResponse, what: string): ControllerError {
+function refused({ status, headers, body }: HttpResponse, what: string, url: string): ControllerError {
   const error = agentErrorSchema.partial().safeParse(parseJson(body)).data ?? {};
+  // A controller says why it refuses. What a proxy says of a controller that is down has no such text either.
+  if (status < 500 && Object.keys(error).length === 0)
+    return new ControllerError('NOT_FOUND', `another program than a controller answers at ${url}: ${what}: ${status}`, {
+      code: FOREIGN,
+      status,
+    });
   const seconds = Number(headers['retry-after']);
   const connection = BY_STATUS[status] ?? (status === 503 || status === 429 ? 'NOT_CONNECTED' : 'INTERNAL_ERROR');
   const text = error.message ?? error.error ?? '';

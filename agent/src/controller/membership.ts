@@ -52,7 +52,8 @@ export class Membership {
   }
 
   get connection(): { state: Connection; error: string; lastContact: number } {
-    return this.#open?.syncLoop.connection ?? { state: 'NOT_PROVISIONED', error: '', lastContact: 0 };
+    const state = this.#deps.identity.current.node ? 'NOT_CONNECTED' : 'NOT_PROVISIONED';
+    return this.#open?.syncLoop.connection ?? { state, error: '', lastContact: 0 };
   }
 
   /** Problems that keep the agent from applying the desired state. */
@@ -86,7 +87,7 @@ export class Membership {
   open(): void {
     const { config, clock, random, log, database, identity, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
-    if (!node || !this.#running || this.#running.aborted) return;
+    if (!node || this.#open || !this.#running || this.#running.aborted) return;
     const stop = new AbortController();
     const client = this.newClient(node.controllerUrl, node.ca, node);
     const syncLoop = new SyncLoop({
@@ -138,27 +139,40 @@ export class Membership {
 
   /**
    * Ends the membership and forgets the node. Its microservices are no longer wanted, or, with the scope `local`, keep
-   * running as the machine's own.
+   * running as the machine's own. Throws, and changes nothing, when that cannot be saved.
    */
   end(scope: Scope = 'all'): void {
-    const { database, identity, responses, actions, log } = this.#deps;
-    this.close();
-    if (scope === 'all') responses.wantNothing();
-    else responses.keepAsOwn();
-    actions.forget();
-    database.saveValue('epochPosition', undefined);
+    const { identity, log } = this.#deps;
     const { instance, localKey } = identity.current;
-    identity.become({ instance, localKey });
-    // Last, so that a process that ends before this continues it at its next start.
-    database.saveValue('ending', undefined);
-    responses.reload();
+    // This write decides. All that follows can be done again, by the next start at the latest.
+    identity.become({ instance, localKey, ending: scope });
+    this.close();
     log.info('No longer provisioned');
+    this.#clear(scope);
   }
 
-  /** Completes a deletion by the controller that a process did not finish. */
+  /** Clears what came from the former controller; what cannot be saved is cleared for this process alone. */
+  #clear(scope: Scope): void {
+    const { database, identity, responses, actions, log } = this.#deps;
+    try {
+      if (scope === 'all') responses.wantNothing();
+      else responses.keepAsOwn();
+      actions.forget();
+      database.saveValue('epochPosition', undefined);
+      database.saveValue('ending', undefined);
+      const { ending, ...rest } = identity.current;
+      identity.become(rest);
+    } catch (error) {
+      log.error('Cannot clear what the former controller sent; the next start does', { error: errorText(error) });
+    }
+  }
+
+  /** Completes the end of a membership that a process did not finish. */
   finishEnding(): void {
-    const { database, log } = this.#deps;
-    if (database.value('ending') === undefined) return;
+    const { database, identity, log } = this.#deps;
+    const { ending } = identity.current;
+    if (ending) this.#clear(ending);
+    if (ending || database.value('ending') === undefined) return;
     try {
       this.end();
     } catch (error) {

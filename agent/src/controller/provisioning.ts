@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto';
 import { type JoinString, parseJoinString } from '../../../src/wire/node-token.ts';
-import { AgentError } from '../domain/agent-error.ts';
+import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
-import { type Node, newKey, publicPart } from '../state/identity.ts';
+import { type Identity, type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { architectureId, type Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';
-import { ControllerError } from './client.ts';
+import { type ControllerClient, ControllerError, FOREIGN, NO_TLS } from './client.ts';
 import type { Membership, Scope } from './membership.ts';
 import type { SavedResponses } from './saved-responses.ts';
+
+/** A controller has so long, ms, to answer at an address that a person names. */
+const TRIAL = 8_000;
 
 export interface ProvisioningDependencies {
   config: Config;
@@ -51,7 +54,8 @@ export class Provisioning {
 
   /**
    * Ends the membership and begins to remove its containers; with the scope `local` they keep running. Those that an
-   * earlier call with `local` left are removed by one with `all`.
+   * earlier call with `local` left are removed by one with `all`. The end is saved here before the controller receives
+   * it: a machine that cannot save it stays a node.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
     const { identity, membership, microservices } = this.#deps;
@@ -59,10 +63,42 @@ export class Provisioning {
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const controllerTold = node && (await this.#tellDeprovision(scope === 'all' ? microservices() : [], signal));
-      membership.end(scope);
-      return { controllerTold };
+      const removed = scope === 'all' ? microservices() : [];
+      // It has the key of the membership that ends.
+      const client = node && membership.newClient(node.controllerUrl, node.ca, node);
+      try {
+        saving('nothing was changed, and the controller was not told', () => membership.end(scope));
+        return client ? { controllerTold: await this.#tellDeprovision(client, removed, signal) } : {};
+      } finally {
+        client?.close();
+      }
     });
+  }
+
+  /**
+   * Tries whether the controller answers at another address and knows this node there; answers what is wrong, for people.
+   * Nothing to try without a node.
+   */
+  async problemAt(url: string, signal?: AbortSignal): Promise<string | undefined> {
+    const { identity, membership } = this.#deps;
+    const { node } = identity.current;
+    const controllerUrl = new URL(url).origin;
+    if (!node || node.controllerUrl === controllerUrl) return undefined;
+    const client = membership.newClient(controllerUrl, node.ca, node);
+    const deadline = AbortSignal.timeout(TRIAL);
+    const until = signal ? AbortSignal.any([signal, deadline]) : deadline;
+    try {
+      await client.ping(until);
+      await client.document('/agent/config', until);
+      return undefined;
+    } catch (error) {
+      const text = deadline.aborted
+        ? `no controller answers at ${controllerUrl} within ${TRIAL / 1000} s`
+        : errorText(error);
+      return `${text}. The agent goes on trying there; back to the former address: skerry-agent config controllerUrl=${node.controllerUrl}`;
+    } finally {
+      client.close();
+    }
   }
 
   /** Moves the membership to another address of the controller, as the same node. */
@@ -71,7 +107,7 @@ export class Provisioning {
     const { node } = identity.current;
     const controllerUrl = new URL(url).origin;
     if (!node || node.controllerUrl === controllerUrl) return;
-    identity.become({ ...identity.current, node: { ...node, controllerUrl } });
+    saving('nothing was changed', () => identity.become({ ...identity.current, node: { ...node, controllerUrl } }));
     membership.close();
     membership.open();
     log.info('The controller has another address', { controllerUrl, before: node.controllerUrl });
@@ -94,7 +130,9 @@ export class Provisioning {
     // The same join string again after a lost response: the controller knows the public key and sends the response again.
     const again = before.joining?.keyDigest === keyDigest && before.joining.controllerUrl === controllerUrl;
     if (!again || !before.nodeKey)
-      identity.become({ ...before, nodeKey: newKey(), joining: { controllerUrl, keyDigest } });
+      saving('the key was not used', () =>
+        identity.become({ ...before, nodeKey: newKey(), joining: { controllerUrl, keyDigest } }),
+      );
     const { nodeKey } = identity.current;
     if (!nodeKey) throw new AgentError('INTERNAL', 'there is no node key');
     const ca = caDigest ? await this.#authorityOf(controllerUrl, caDigest) : undefined;
@@ -105,25 +143,38 @@ export class Provisioning {
         signal,
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
-      const { joining, ...rest } = identity.current;
-      membership.makeWay();
-      // The saved responses are those of an earlier controller.
-      responses.forget();
-      responses.reload();
-      identity.become({ ...rest, node });
-      // Counts and failures are of the node that asked; the same node keeps its own, or it would reboot once more.
-      if (node.uuid !== before.node?.uuid) actions.forget();
+      saving('the machine is no node yet; the same join string works again within 20 minutes', () => {
+        membership.makeWay();
+        // The saved responses are those of an earlier controller.
+        responses.forget();
+        responses.reload();
+        // Counts and failures are of the node that asked; the same node keeps its own, or it would reboot once more.
+        if (node.uuid !== before.node?.uuid) actions.forget();
+        const { joining, ending, ...rest } = identity.current;
+        // Last: until then the machine is what it was.
+        identity.become({ ...rest, node });
+      });
       log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
       await this.#deps.adopt();
       membership.open();
       return node;
     } catch (error) {
-      // The former identity stays in use, in case that controller accepts it again.
-      if (before.node) identity.become(before);
+      if (before.node) this.#keep(before);
       throw provisioningError(error);
     } finally {
       client.close();
     }
+  }
+
+  /** The former identity stays in use, in case that controller accepts it again. */
+  #keep(before: Identity): void {
+    const { identity, membership, log } = this.#deps;
+    try {
+      identity.become(before);
+    } catch (error) {
+      log.error('Cannot save the former identity', { error: errorText(error) });
+    }
+    membership.open();
   }
 
   async #authorityOf(controllerUrl: string, digest: string): Promise<string> {
@@ -132,15 +183,22 @@ export class Provisioning {
     try {
       return await fetchAuthority(controllerUrl, digest);
     } catch (error) {
-      throw new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
+      const { code = '' } = error as NodeJS.ErrnoException;
+      const text = NO_TLS.test(code)
+        ? `${controllerUrl} does not speak TLS; a join string for plain HTTP has neither tls=1 nor ca=`
+        : errorText(error);
+      throw new AgentError('INVALID_ARGUMENT', text, { cause: error });
     }
   }
 
-  async #tellDeprovision(ending: string[], signal?: AbortSignal): Promise<boolean> {
-    const { membership, log } = this.#deps;
+  async #tellDeprovision(client: ControllerClient, removed: string[], signal?: AbortSignal): Promise<boolean> {
+    const { log } = this.#deps;
     const deadline = AbortSignal.timeout(15_000);
+    const until = signal ? AbortSignal.any([signal, deadline]) : deadline;
     try {
-      await membership.client?.deprovision(ending, signal ? AbortSignal.any([signal, deadline]) : deadline);
+      // The client signs in the controller's time.
+      await client.ping(until);
+      await client.deprovision(removed, until);
       return true;
     } catch (error) {
       log.warn('The controller could not be told', { error: errorText(error) });
@@ -162,8 +220,18 @@ function readJoinString(text: string, controllerUrl: string | undefined): JoinSt
 
 /** Translates the error of a failed provisioning for the caller. */
 function provisioningError(error: unknown): AgentError {
+  if (error instanceof AgentError) return error;
   if (!(error instanceof ControllerError)) return new AgentError('INTERNAL', errorText(error), { cause: error });
-  const { status } = error;
+  const { status, code, message } = error;
+  if (code === FOREIGN)
+    return new AgentError('INVALID_ARGUMENT', `${message}; check the address in the join string`, {
+      cause: error,
+    });
+  if (NO_TLS.test(code))
+    return new AgentError('INVALID_ARGUMENT', `${message}, which is a join string without tls=1 and ca=`, {
+      cause: error,
+    });
+  if (status === 0) return new AgentError('UNAVAILABLE', errorText(error), { cause: error });
   if (status === 404)
     return new AgentError(
       'INVALID_ARGUMENT',

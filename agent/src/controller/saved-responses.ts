@@ -162,13 +162,12 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
-  /** Saves empty lists, so that everything is removed: no list would mean that the desired state is unknown. */
+  /** Replaces the responses by empty lists, so that everything is removed: no list would mean that the desired state is unknown. */
   wantNothing(): void {
-    this.forget();
     const empty = (['microservices', 'volumeMounts', ...ARTIFACT_KINDS] as const).map(
       (name): [ResponseName, SavedResponse] => [name, { digests: {}, body: JSON.stringify({ [name]: [] }) }],
     );
-    this.#deps.database.saveResponses(new Map(empty));
+    this.#replace(new Map(empty));
   }
 
   /** Keeps the microservices of the last controller as the machine's own, and drops its settings. */
@@ -179,8 +178,15 @@ export class SavedResponses {
         return document ? [[name, { digests: {}, body: document.body }]] : [];
       },
     );
+    this.#replace(new Map(own));
+  }
+
+  /** Acts at once: the end of a membership is saved with the identity, and the next start replaces again what is not saved. */
+  #replace(responses: ReadonlyMap<ResponseName, SavedResponse>): void {
+    this.#stored = responses;
+    this.#apply();
     this.forget();
-    this.#deps.database.saveResponses(new Map(own));
+    this.#deps.database.saveResponses(responses);
   }
 
   /** Parses the saved responses again. */

@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestAgent } from '../_agent.ts';
-import type { Agent } from '../app.ts';
+import type { Agent, AgentDependencies } from '../app.ts';
 import { testStreams } from '../cli/_streams.ts';
 import { type CliDependencies, runCli } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
@@ -14,6 +14,7 @@ import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
 import { bufferedSink, silentLog } from '../system/log.ts';
 import { filesInMemory } from '../volume-mounts/files.ts';
+import { type ChangedSettings, changeSettings } from './change-settings.ts';
 import { ControlChannels } from './control-channels.ts';
 import { listenOnLoopback, listenOnSocket } from './server.ts';
 import { writeAdminToken } from './token.ts';
@@ -27,14 +28,28 @@ export interface Asked {
   };
 }
 
+/** What a test chooses of the agent. */
+export interface LocalAgentOptions {
+  /** where the sockets are; stays when the agent ends. Absent: a folder that goes with it */
+  folder?: string;
+  /** where data and settings are; absent: the same folder */
+  data?: string;
+  engine?: MemoryEngine;
+  controller?: FakeController;
+  /** instead of those in memory; `data` is their folder */
+  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'artifactFiles'>>;
+  /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
+  writesSettings?: boolean;
+}
+
 /** An agent without a machine: engine and controller are of this process; its local API is as real as on any other. */
 export class LocalAgent implements AsyncDisposable {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-api-'));
-  readonly configFile = join(this.folder, 'config.yaml');
-  readonly config: Config = parseConfig(`{diskDirectory: ${this.folder}}`, this.configFile);
+  readonly folder: string;
+  readonly configFile: string;
+  readonly config: Config;
   readonly clock = systemClock();
-  readonly engine = new MemoryEngine({ anyImage: true });
-  readonly controller = new FakeController();
+  readonly engine: MemoryEngine;
+  readonly controller: FakeController;
   /** what the agent writes for its containers */
   readonly files = filesInMemory();
   readonly agent: Agent;
@@ -44,14 +59,22 @@ export class LocalAgent implements AsyncDisposable {
   refusedSettings: Record<string, string> = {};
   servers: Server[] = [];
   token = '';
+  readonly #options: LocalAgentOptions;
   readonly #channels: ControlChannels;
   readonly #stop = new AbortController();
   #run: Promise<void> = Promise.resolve();
 
-  constructor() {
-    const { engine } = this;
+  constructor(options: LocalAgentOptions = {}) {
+    this.folder = options.folder ?? mkdtempSync(join(tmpdir(), 'skerry-api-'));
+    const { data = this.folder, engine = new MemoryEngine({ anyImage: true }), deps } = options;
+    this.#options = options;
+    this.engine = engine;
+    this.controller = options.controller ?? new FakeController();
+    this.configFile = join(data, 'config.yaml');
+    this.config = parseConfig(this.#settings, this.configFile);
     this.agent = createTestAgent({
-      folder: this.folder,
+      ...deps,
+      folder: data,
       clock: this.clock,
       engine: () => engine,
       mountedFiles: this.files,
@@ -59,18 +82,23 @@ export class LocalAgent implements AsyncDisposable {
     this.#channels = new ControlChannels(this.agent);
   }
 
-  static async start(): Promise<LocalAgent> {
-    const local = new LocalAgent();
+  static async start(options: LocalAgentOptions = {}): Promise<LocalAgent> {
+    const local = new LocalAgent(options);
     await local.#start();
     return local;
+  }
+
+  /** The sockets stay in the agent's own folder. */
+  get #settings(): string {
+    return `diskDirectory: ${this.#options.data ?? this.folder}\nrunDirectory: ${join(this.folder, 'run')}\n`;
   }
 
   async #start(): Promise<void> {
     const { agent, clock, config, logs } = this;
     logs.write({ timestamp: '2026-01-01T00:00:00.000Z', level: 'INFO', message: 'Hello' });
     mkdirSync(this.folder, { recursive: true });
-    writeFileSync(this.configFile, `diskDirectory: ${this.folder}\n`);
-    await this.controller.listen();
+    if (!existsSync(this.configFile)) writeFileSync(this.configFile, this.#settings);
+    if (!this.#options.controller) await this.controller.listen();
     this.#run = agent.run(this.#stop.signal);
     const ports = {
       clock,
@@ -79,12 +107,7 @@ export class LocalAgent implements AsyncDisposable {
         agent,
         channels: this.#channels,
         logs,
-        changeSettings: (set: Record<string, unknown>) => ({
-          errorMap: Object.fromEntries(
-            Object.keys(set).flatMap((key) => (this.refusedSettings[key] ? [[key, this.refusedSettings[key]]] : [])),
-          ),
-          restartNeeded: [],
-        }),
+        changeSettings: (set: Record<string, unknown>) => this.#changeSettings(set),
         reload: () => {},
         stop: () => {},
         phase: () => 'listening' as const,
@@ -93,6 +116,14 @@ export class LocalAgent implements AsyncDisposable {
     writeAdminToken(config.tokenFile, agent.identity, clock);
     this.token = readFileSync(config.tokenFile, 'utf8').trim();
     this.servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
+  }
+
+  #changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings> {
+    if (this.#options.writesSettings) return changeSettings(this.configFile, set, this.agent, () => {});
+    const refused = Object.keys(set).flatMap((key) =>
+      this.refusedSettings[key] ? [[key, this.refusedSettings[key]] as const] : [],
+    );
+    return { errorMap: Object.fromEntries(refused), restartNeeded: [] };
   }
 
   /** Port of the loopback listener. */
@@ -153,7 +184,7 @@ export class LocalAgent implements AsyncDisposable {
     this.#channels[Symbol.dispose]();
     this.#stop.abort();
     await this.#run;
-    await this.controller.close();
-    rmSync(this.folder, { recursive: true, force: true });
+    if (!this.#options.controller) await this.controller.close();
+    if (!this.#options.folder) rmSync(this.folder, { recursive: true, force: true });
   }
 }

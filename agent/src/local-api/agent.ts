@@ -50,9 +50,10 @@ interface LocalApiSupervisor {
   readonly containers: readonly Container[];
   readonly desired: readonly { uuid: string }[] | undefined;
   readonly local: {
-    start(uuid: string): void;
-    stop(uuid: string): void;
-    restart(uuid: string): void;
+    /** These three answer why what they do would not survive the end of the agent. */
+    start(uuid: string): string | undefined;
+    stop(uuid: string): string | undefined;
+    restart(uuid: string): string | undefined;
     remove(uuid: string): Promise<void>;
     kill(uuid: string, posixSignal: string): Promise<void>;
   };

@@ -3,6 +3,7 @@ import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { Claims } from '../state/token.ts';
 import type { LogBuffer } from '../system/log.ts';
 import type { LocalApiAgent } from './agent.ts';
+import type { ChangedSettings } from './change-settings.ts';
 import type { ControlChannels } from './control-channels.ts';
 import type { Grant, Reach } from './grants.ts';
 
@@ -11,7 +12,7 @@ export interface ApiContext {
   agent: LocalApiAgent;
   logs: LogBuffer;
   /** Writes settings to the file and says what was refused. */
-  changeSettings(set: Record<string, unknown>): { errorMap: Record<string, string>; restartNeeded: string[] };
+  changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings>;
   reload(): void;
   stop(): void;
   channels: ControlChannels;

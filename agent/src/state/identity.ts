@@ -27,6 +27,8 @@ const identitySchema = z.object({
       ca: z.string().optional(),
     })
     .optional(),
+  /** the membership that has ended, whose saved responses are still to be cleared; says what ended with it */
+  ending: z.enum(['all', 'local']).optional(),
 });
 
 /** The identity of this agent. */

@@ -7,7 +7,7 @@ export interface OwnIdentity {
   readonly current: Identity;
   /** the saved identity could not be read, and this is a new one */
   readonly isLost: boolean;
-  /** Changes the identity; throws when it could not be saved. */
+  /** Changes the identity; throws, and changes nothing, when it could not be saved. */
   become(next: Identity): void;
 }
 
@@ -39,8 +39,8 @@ export function loadIdentity(
     },
     isLost: !known && instance !== undefined,
     become(next) {
-      current = next;
       kept.save(next);
+      current = next;
     },
   };
 }

@@ -8,7 +8,12 @@ import { LocalActions } from './local-actions.ts';
 
 const entry = makeEntry({ revision: 'r-7', rebuildCount: 2 });
 
-function createFixture({ containers = [] as Container[], desired = [entry], isBusy = false } = {}) {
+function createFixture({
+  containers = [] as Container[],
+  desired = [entry],
+  isBusy = false,
+  unsaved = undefined as string | undefined,
+} = {}) {
   let record: MicroserviceRecord = makeRecord(entry, { lastGood: makeEntry({ revision: 'r-6' }).view });
   const calls: string[] = [];
   const call = (name: string) => async (id: string) => void calls.push(`${name} ${id}`);
@@ -18,7 +23,7 @@ function createFixture({ containers = [] as Container[], desired = [entry], isBu
       remove: call('remove'),
       kill: async (id, signal) => void calls.push(`${signal} ${id}`),
     },
-    records: { get: () => record },
+    records: { get: () => record, isStopSaved: () => unsaved === undefined, problem: unsaved ?? '' },
     scheduler: {
       find: () => (isBusy ? ({} as never) : undefined),
       exclusively: (_uuid, act) => act(new AbortController().signal),
@@ -86,4 +91,13 @@ test('a signal is sent only to the running container', async () => {
   const { actions, calls } = createFixture({ containers: [makeContainer(entry, { state: 'exited' }), running] });
   await actions.kill(UUID, 'SIGHUP');
   expect(calls).toEqual([`SIGHUP ${running.id}`]);
+});
+
+test('a stop, a start and a restart take effect and answer why they are not saved', () => {
+  const { actions, record } = createFixture({ unsaved: 'the disk is full' });
+  expect(actions.stop(UUID)).toBe('the disk is full');
+  expect(record().stoppedLocally).toBeDefined();
+  expect(actions.start(UUID)).toBe('the disk is full');
+  expect(actions.restart(UUID)).toBe('the disk is full');
+  expect(createFixture().actions.stop(UUID)).toBeUndefined();
 });

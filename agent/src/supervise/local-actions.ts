@@ -11,7 +11,7 @@ const BUSY_PATIENCE = 60_000;
 
 export interface LocalActionsDependencies {
   engine: Pick<Engine, 'stop' | 'remove' | 'kill'>;
-  records: Pick<RecordKeeper, 'get'>;
+  records: Pick<RecordKeeper, 'get' | 'isStopSaved' | 'problem'>;
   scheduler: Pick<StepScheduler, 'find' | 'exclusively'>;
   containers(): readonly Container[];
   desired(): readonly Entry[] | undefined;
@@ -21,7 +21,10 @@ export interface LocalActionsDependencies {
   until(condition: () => boolean, milliseconds: number): Promise<boolean>;
 }
 
-/** What a person on the machine can do with one microservice. */
+/**
+ * What a person on the machine can do with one microservice. `start`, `stop` and `restart` do it at once, also on a disk
+ * that takes no writes, and answer why it would not survive the end of this process.
+ */
 export class LocalActions {
   readonly #deps: LocalActionsDependencies;
 
@@ -30,7 +33,7 @@ export class LocalActions {
   }
 
   /** Stops a microservice until it is started on the machine, rebuilt, or gets another revision. */
-  stop(uuid: string): void {
+  stop(uuid: string): string | undefined {
     const entry = this.#deps.desired()?.find((each) => each.uuid === uuid);
     const view = entry?.kind === 'run' ? entry.view : this.#deps.records.get(uuid)?.lastGood;
     const { revision = '', rebuildCount = 0 } = view ?? {};
@@ -39,10 +42,11 @@ export class LocalActions {
       stoppedLocally: { revision, rebuildCount },
       live: { ...record.live, restart: undefined },
     }));
+    return this.#unsaved(uuid);
   }
 
   /** Ends a local stop, and tries at once what waits. */
-  start(uuid: string): void {
+  start(uuid: string): string | undefined {
     this.#deps.change(uuid, (record) => ({
       ...record,
       stoppedLocally: undefined,
@@ -50,18 +54,24 @@ export class LocalActions {
       crash: undefined,
       live: { ...record.live, startedLocally: true },
     }));
+    return this.#unsaved(uuid);
   }
 
   /** Ends the present run and starts the container again; what does not run is started. */
-  restart(uuid: string): void {
+  restart(uuid: string): string | undefined {
     const running = this.#running(uuid);
-    if (!running) this.start(uuid);
-    else
-      this.#deps.change(uuid, (record) => ({
-        ...record,
-        stoppedLocally: undefined,
-        live: { ...record.live, restart: { key: runKey(running) } },
-      }));
+    if (!running) return this.start(uuid);
+    this.#deps.change(uuid, (record) => ({
+      ...record,
+      stoppedLocally: undefined,
+      live: { ...record.live, restart: { key: runKey(running) } },
+    }));
+    return this.#unsaved(uuid);
+  }
+
+  #unsaved(uuid: string): string | undefined {
+    const { records } = this.#deps;
+    return records.isStopSaved(uuid) ? undefined : records.problem;
   }
 
   /** Removes a microservice's containers. What is still wanted is made again. */

@@ -36,11 +36,17 @@ export async function prune({ engine, database, containers, log }: PruneDependen
     if (used.has(id)) continue;
     try {
       await engine.removeImage(id);
-      database.forgetImage(id);
-      removed.push({ id, reference });
     } catch (error) {
       // A container that is not of this agent uses it.
       log.info('An image stays', { image: reference, error: errorText(error) });
+      continue;
+    }
+    removed.push({ id, reference });
+    try {
+      database.forgetImage(id);
+    } catch (error) {
+      // The next pruning forgets it: an image that is not there counts as removed.
+      log.info('The removal of an image is not saved', { image: reference, error: errorText(error) });
     }
   }
   if (removed.length > 0) log.info('Pruned images', { removed: removed.length });
@@ -67,6 +73,7 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
     if (!due && !full) continue;
     lastPrune = clock.now();
     await prune(deps);
-    await deps.pruneArtifacts();
+    // What cannot be removed is in the log, and is tried again.
+    await deps.pruneArtifacts().catch(() => {});
   }
 }

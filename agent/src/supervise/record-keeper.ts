@@ -37,6 +37,12 @@ export class RecordKeeper {
     return this.#deps.database.problem() ?? this.#error;
   }
 
+  /** Whether the stop of a microservice by a person on the machine is saved as it is, or that there is none. */
+  isStopSaved(uuid: string): boolean {
+    const [now, saved] = [this.#records, this.#saved].map((records) => records.get(uuid)?.stoppedLocally);
+    return JSON.stringify(now) === JSON.stringify(saved);
+  }
+
   replace(records: Records): void {
     this.#records = records;
   }

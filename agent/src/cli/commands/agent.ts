@@ -129,13 +129,14 @@ export const AGENT_COMMANDS: readonly Command[] = [
           throw new CliError('INVALID_ARGUMENT', `"${word}" is not <name>=<value>`, 'See: skerry-agent config');
         set[name] = value;
       }
-      const data = await context.client.call<{ errorMap: Record<string, string>; message?: string }>(
+      const data = await context.client.call<{ errorMap: Record<string, string>; message?: string; warning?: string }>(
         'PATCH',
         '/v1/system/config',
         { body: { set } },
       );
       const refused = Object.entries(data.errorMap).map(([name, text]) => `${name}: ${text}`);
       show(context, data, () => `Changed.${data.message ? ` ${data.message}.` : ''}\n`);
+      if (data.warning) context.err(`Warning: ${data.warning}\n`);
       if (refused.length > 0) throw new CliError('INVALID_ARGUMENT', `not changed: ${refused.join('; ')}`);
     },
   },

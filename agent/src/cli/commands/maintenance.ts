@@ -121,6 +121,9 @@ function writeArchive(file: string, archive: Buffer): void {
   try {
     writeBytes(file, archive, 0o600);
   } catch (error) {
-    throw new CliError('INVALID_ARGUMENT', `${file} cannot be written: ${errorText(error)}`, 'Name another file.');
+    const { code = '' } = error as NodeJS.ErrnoException;
+    const isDisk = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO'].includes(code);
+    const text = `${file} cannot be written: ${errorText(error)}`;
+    throw new CliError(isDisk ? 'UNAVAILABLE' : 'INVALID_ARGUMENT', text, 'Name another file.');
   }
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { notSaved } from '../../domain/agent-error.ts';
 import type { LogLine } from '../../domain/engine.ts';
 import { ApiError } from '../errors.ts';
 import type { Grant } from '../grants.ts';
@@ -9,11 +10,14 @@ import { findMicroservice, inspection, listItem, sourceOf } from '../shapes.ts';
 
 const COMMAND_WAIT = 30_000;
 
-/** Carries out a command and waits until it shows, so that the answer has the new state. */
+/**
+ * Carries out a command and waits until it shows, so that the answer has the new state. A command whose effect the end of the
+ * agent would undo fails and says so.
+ */
 async function carryOut(
   { parameters, signal, reach }: ApiRequest,
   { agent }: ApiContext,
-  act: (uuid: string) => void | Promise<void>,
+  act: (uuid: string) => string | undefined,
   done: (states: { state: string; runKey: string }, before: { runKey: string }) => boolean,
 ): Promise<ApiReply> {
   const { id } = findMicroservice(agent, parameters.id ?? '', reach);
@@ -22,9 +26,10 @@ async function carryOut(
     return { state: status?.status ?? '', runKey: `${status?.containerId}@${status?.startTime}` };
   };
   const before = look();
-  await act(id);
+  const unsaved = act(id);
   const settled = await agent.supervisor.until(() => done(look(), before), COMMAND_WAIT, signal);
   const state = look().state;
+  if (unsaved !== undefined) throw notSaved(`it is ${state} until the agent starts again, and no longer`, unsaved);
   return ok({ status: 'ok', microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) });
 }
 

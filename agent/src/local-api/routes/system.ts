@@ -133,12 +133,13 @@ export const SYSTEM_ROUTES: Route[] = [
       const { set } = await body();
       if (set === null || typeof set !== 'object' || Array.isArray(set) || Object.keys(set).length === 0)
         throw new ApiError('INVALID_ARGUMENT', 'set names at least one setting', { field: 'set' });
-      const { errorMap, restartNeeded } = changeSettings(set as Record<string, unknown>);
+      const { errorMap, restartNeeded, warning } = await changeSettings(set as Record<string, unknown>);
       if (Object.keys(errorMap).length === Object.keys(set).length)
         throw new ApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
       return ok({
         status: 'ok',
         errorMap,
+        ...(warning && { warning }),
         ...(restartNeeded.length > 0 && {
           pendingRestart: true,
           message: `Restart the agent for: ${restartNeeded.join(', ')}`,

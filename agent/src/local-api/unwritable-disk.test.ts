@@ -1,0 +1,206 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { Projections } from '../artifacts/projection.ts';
+import { ArtifactStore } from '../artifacts/store.ts';
+import { FakeController } from '../controller/_fake-controller.ts';
+import { until } from '../engines/_contract.ts';
+import { MemoryEngine } from '../engines/memory/engine.ts';
+import { identityFile } from '../state/identity.ts';
+import { openSqliteDatabase } from '../state/sqlite-database.ts';
+import { LocalAgent } from './_local-agent.ts';
+import { ROUTES } from './routes.ts';
+
+/**
+ * Every command of the machine that changes something, on a disk that is full and on one that is read-only: what has to
+ * survive the end of the agent is refused, and the next start of the agent has the state from before.
+ */
+
+/** A file system of its own, in memory. */
+class Disk {
+  readonly path = mkdtempSync(join(tmpdir(), 'skerry-unwritable-'));
+
+  constructor() {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'none', this.path]);
+  }
+
+  fill(): void {
+    for (const size of [64 * 1024, 4096, 1])
+      for (let n = 0; ; n++)
+        try {
+          writeFileSync(join(this.path, `fill-${size}-${n}`), Buffer.alloc(size));
+        } catch {
+          break;
+        }
+  }
+
+  remount(mode: 'ro' | 'rw'): void {
+    execFileSync('mount', ['-o', `remount,${mode}`, this.path]);
+  }
+
+  free(): void {
+    for (const name of readdirSync(this.path)) if (name.startsWith('fill-')) rmSync(join(this.path, name));
+  }
+
+  [Symbol.dispose](): void {
+    execFileSync('umount', ['-l', this.path]);
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+interface Row {
+  /** the command; absent: the route has none of its own */
+  command?: string[];
+  /** why nothing of it has to survive the end of the agent, or what else keeps it; absent: it has to, on this disk */
+  elsewhere?: string;
+  /** needs a machine that is no node */
+  needsNoNode?: true;
+}
+
+const [web, queue] = [randomUUID(), randomUUID()];
+
+/** What the routes do, by method and path. A route that is not here fails the test. */
+const CHANGES: Record<string, Row> = {
+  'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
+  'DELETE /v1/system/provision': { command: ['deprovision', '--yes'] },
+  'PATCH /v1/system/config': { command: ['config', 'logLevel=DEBUG'] },
+  'POST /v1/ms/{id}/stop': { command: ['ms', 'stop', 'shop.web'] },
+  'POST /v1/ms/{id}/start': { command: ['ms', 'start', 'shop.queue'] },
+  'POST /v1/ms/{id}/restart': { command: ['ms', 'restart', 'shop.queue'] },
+  'POST /v1/models:prune': { command: ['model', 'prune'], elsewhere: 'nothing is here to be removed' },
+  'POST /v1/knowledge:prune': { command: ['knowledge', 'prune'], elsewhere: 'nothing is here to be removed' },
+  'POST /v1/system/prune': { command: ['prune'], elsewhere: 'the engine has the images' },
+  'DELETE /v1/system/orphans': {
+    command: ['orphans', '--remove', '--yes'],
+    elsewhere: 'the engine has the containers',
+  },
+  'DELETE /v1/ms/{id}': { command: ['ms', 'rm', 'shop.queue'], elsewhere: 'the engine has the containers' },
+  'POST /v1/ms/{id}/kill': { elsewhere: 'a signal is sent once' },
+  'POST /v1/system/reload': { elsewhere: 'it reads' },
+  'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
+  'POST /v1/system/gps': { elsewhere: 'it is not built' },
+};
+
+const changing = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`);
+const DURABLE = Object.values(CHANGES).filter(({ elsewhere }) => elsewhere === undefined);
+
+test('every route of the local API that changes something says whether it has to survive the end of the agent', () => {
+  const known = changing.filter((route) => !route.includes('/v1/microservices/'));
+  expect(Object.keys(CHANGES).toSorted()).toEqual(known.toSorted());
+});
+
+describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () => {
+  let disk: Disk;
+  /** on a disk that takes writes, as /run is */
+  let folder: string;
+  let engine: MemoryEngine;
+  let controller: FakeController;
+  let local: LocalAgent;
+
+  beforeEach(async () => {
+    disk = new Disk();
+    folder = mkdtempSync(join(tmpdir(), 'skerry-run-'));
+    engine = new MemoryEngine({ anyImage: true });
+    controller = await new FakeController().listen();
+    controller.microservices = [web, queue].map((uuid) => ({
+      ...{ uuid, name: uuid === web ? 'web' : 'queue', application: 'shop' },
+      ...{ imageId: 'example/app:1', registryId: 1, revision: 'r1' },
+    }));
+    await begin();
+    return async () => {
+      await local[Symbol.asyncDispose]();
+      await controller.close();
+      disk[Symbol.dispose]();
+      rmSync(folder, { recursive: true, force: true });
+    };
+  });
+
+  async function begin(): Promise<void> {
+    const data = join(disk.path, 'data');
+    const artifacts = join(data, 'artifacts');
+    try {
+      mkdirSync(data, { recursive: true });
+    } catch {}
+    local = await LocalAgent.start({
+      ...{ folder, data, engine, controller, writesSettings: true },
+      deps: {
+        database: openSqliteDatabase(join(data, 'agent.db'), Date.now(), [folder]).database,
+        identity: identityFile(join(data, 'identity.json'), Date.now, () => {}),
+        artifactFiles: { store: new ArtifactStore(artifacts), projections: new Projections(join(data, 'volumes')) },
+      },
+    });
+  }
+
+  async function end(): Promise<void> {
+    const { database } = local.agent;
+    await local[Symbol.asyncDispose]();
+    database[Symbol.dispose]();
+  }
+
+  /** The states of both microservices, and whether the machine is a node; by what people see. */
+  async function seen(): Promise<unknown> {
+    const { node, controllerConnection } = JSON.parse((await local.cli('status', '-o', 'json')).out);
+    const { items } = JSON.parse((await local.cli('ms', 'ls', '-o', 'json')).out);
+    const states = items.map(({ name, state }: Record<string, string>) => `${name} ${state}`).toSorted();
+    return { node: node?.uuid, isNode: controllerConnection !== 'NOT_PROVISIONED', states };
+  }
+
+  const BEFORE = { isNode: true, states: ['queue STOPPED', 'web RUNNING'] };
+
+  const disks: Record<string, { before(): Promise<void>; after(): void }> = {
+    full: { before: async () => disk.fill(), after: () => disk.free() },
+    'read-only': {
+      before: async () => {
+        await end();
+        disk.remount('ro');
+        await begin();
+        await until('a look at the engine', async () => (await local.cli('ms', 'ls')).code === 0);
+      },
+      after: () => disk.remount('rw'),
+    },
+  };
+
+  for (const [kind, { before, after }] of Object.entries(disks)) {
+    test(`no command promises what a ${kind} disk forgets`, async () => {
+      await local.agent.provision(controller.joinString);
+      await until('RUNNING', () => [web, queue].every((uuid) => controller.microservice(uuid)?.status === 'RUNNING'));
+      expect(await local.cli('ms', 'stop', 'shop.queue')).toMatchObject({ code: 0 });
+      await before();
+      const node = controller.nodeUuid;
+      expect(await seen()).toEqual({ ...BEFORE, node });
+      for (const { command = [] } of DURABLE.filter(({ needsNoNode }) => !needsNoNode)) {
+        const { code, out, err } = await local.cli(...command);
+        expect({ command, code, out }).toEqual({ command, code: 1, out: '' });
+        expect(err, command.join(' ')).toMatch(
+          /^Error\[UNAVAILABLE\]: this cannot be saved, so .*\. Make room on the disk/,
+        );
+      }
+      expect(controller.removing).toBeUndefined();
+      await end();
+      after();
+      await begin();
+      await until(
+        'the state from before',
+        async () => JSON.stringify(await seen()) === JSON.stringify({ node, ...BEFORE }),
+      );
+      const settings = (await local.cli('config', '-o', 'json')).out;
+      expect(JSON.parse(settings)).toMatchObject({ logLevel: 'INFO' });
+    });
+
+    test(`a machine with a ${kind} disk does not use up a provisioning key, and joins once the disk takes writes`, async () => {
+      await before();
+      const { code, err } = await local.cli('provision', controller.joinString);
+      expect(code).toBe(1);
+      expect(err).toMatch(/^Error\[UNAVAILABLE\]: this cannot be saved, so the key was not used: /);
+      expect(controller.requests.filter(({ path }) => path === '/agent/provision')).toEqual([]);
+      expect(await seen()).toMatchObject({ isNode: false });
+      await end();
+      after();
+      await begin();
+      expect(await local.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
+    });
+  }
+});
