@@ -20,6 +20,7 @@ export function createPlugin(
     signal = new AbortController().signal,
     env = {} as NodeJS.ProcessEnv,
     connected = (_: ClusterFlags) => {},
+    wrote = (_: string) => {},
   } = {},
 ) {
   return async (...args: string[]): Promise<Ran> => {
@@ -27,6 +28,7 @@ export function createPlugin(
     const code = await runPlugin(args, {
       out: (text) => {
         out += text;
+        wrote(text);
       },
       err: (text) => {
         err += text;

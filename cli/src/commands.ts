@@ -11,6 +11,7 @@ import { logs } from './commands/logs.ts';
 import { nodes } from './commands/nodes.ts';
 import { provision } from './commands/provision.ts';
 import { upgradeAgent } from './commands/upgrade-agent.ts';
+import { version } from './commands/version.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -29,4 +30,5 @@ export const COMMANDS: readonly Command[] = [
   backup,
   restore,
   doctor,
+  version,
 ];

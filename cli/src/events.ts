@@ -26,12 +26,17 @@ const EVENTS: ResourceOf<EventObject> = {
 /** How many events are shown, the latest last. */
 const SHOWN = 15;
 
-/** The latest events about an object, as a section; empty when there are none. */
+/**
+ * The latest events about an object, as a section; empty when there are none. With `microservice` those of an application that
+ * name the microservice.
+ */
 export async function eventsOf(
   { cluster: { client, namespace }, signal, now }: CommandContext,
   { metadata: { uid = '' } }: { metadata: { uid?: string } },
+  microservice?: string,
 ): Promise<string> {
-  const { items } = await client.list(EVENTS, { namespace, fieldSelector: `regarding.uid=${uid}`, signal });
+  const { items: all } = await client.list(EVENTS, { namespace, fieldSelector: `regarding.uid=${uid}`, signal });
+  const items = all.filter(({ note }) => microservice === undefined || ` ${note}`.includes(` ${microservice}: `));
   const timeOf = ({ series, deprecatedLastTimestamp, eventTime, metadata }: EventObject) =>
     series?.lastObservedTime ?? deprecatedLastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '';
   const sorted = items.toSorted((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1)).slice(-SHOWN);

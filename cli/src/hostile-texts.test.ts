@@ -38,7 +38,16 @@ const node = {
     ...{ daemonStatus: 'RUNNING', version: '1.0', ipAddress: '10', containerEngine: 'docker', systemOs: 'linux' },
     ...{ availableRuntimes: ['runc'], warningMessage: 'w', systemOsVersion: '1', conditions: [condition] },
     microservices: [
-      { uuid: WEB, name: 'web', application: 'shop', state: 'FAILED', lastError: 'e', image: 'i', restartCount: 1 },
+      {
+        uuid: WEB,
+        name: 'web',
+        application: 'shop',
+        state: 'FAILED',
+        lastError: 'e',
+        image: 'i',
+        healthMessage: 'h',
+        restartCount: 1,
+      },
     ],
   },
 };
@@ -105,6 +114,7 @@ const LINES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   nodes: [[], ['-o', 'json'], ['-o', 'yaml']],
   doctor: [[], ['-o', 'json']],
+  version: [[], ['-o', 'json']],
   logs: [[`shop/web${BAD}`], [`shop/web${BAD}`, '-f']],
   exec: [[`shop/web${BAD}`, 'ls']],
   cp: [[`shop/web${BAD}:/a`, '-']],

@@ -298,7 +298,7 @@ describe('get', () => {
     expect((await skerry('get', 'apps', name)).out).toMatch(/^NAME +READY +STATUS +NODES +AGE\napp-\d+ +gw +/);
     expect((await skerry('get', 'nodes')).out).toContain(`${name}-gw`);
     const { out } = await skerry('get', 'ms', '--app', name);
-    expect(out.split('\n')[0]).toMatch(/^APPLICATION +NAME +NODE +READY +STATE +RESTARTS +UP$/);
+    expect(out.split('\n')[0]).toMatch(/^APPLICATION +NAME +NODE +READY +STATE +RESTARTS +UP +MESSAGE$/);
     expect(out).toMatch(new RegExp(`${name} +reader +gw +Unknown`));
     expect((await skerry('get', 'ms', '--app', name, '-o', 'wide')).out).toContain('x:1');
   });
@@ -316,6 +316,32 @@ describe('get', () => {
     const { out } = await skerry('get', 'ms', `${name}/reader`, '-o', 'yaml');
     expect(parse(out)).toMatchObject({ application: name, name: 'reader', images: { amd64: 'x:1' } });
     expect(JSON.parse((await skerry('get', 'apps', '-o', 'json')).out)).toMatchObject({ kind: 'List' });
+  });
+
+  test('get -w prints a row again when it changes, and ends with the signal', async () => {
+    await apply(plant());
+    const stop = new AbortController();
+    let seen = '';
+    const wrote = (text: string) => {
+      seen += text;
+    };
+    const watching = createPlugin(cluster.kube, cluster.namespace, { signal: stop.signal, wrote })('get', 'apps', '-w');
+    const rows = () => seen.split('\n').filter((row) => row.startsWith(`${name} `));
+    await expect.poll(rows, { timeout: 30_000 }).toHaveLength(1);
+    await apply(plant().replaceAll('{name: gw}', '{name: far}'));
+    await expect.poll(() => rows().at(-1), { timeout: 30_000 }).toMatch(/ far +/);
+    expect(seen.match(/^NAME /gm)).toHaveLength(1);
+    stop.abort();
+    expect(await watching).toMatchObject({ code: 130, err: '' });
+  });
+
+  test('version says that of the controller', async () => {
+    await using _ = startHeartbeat({
+      ...{ client: cluster.kube, namespace: cluster.namespace, identity: 'pod', host: 'a', version: '9.9.9' },
+    });
+    await expect
+      .poll(async () => (await skerry('version')).out, { timeout: 30_000 })
+      .toMatch(/^Controller: +9\.9\.9\nKubernetes: +v1\./m);
   });
 
   test('paints what is not as asked on a terminal only', async () => {

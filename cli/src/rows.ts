@@ -12,6 +12,7 @@ import { imageFor, normalEntry } from '../../src/domain/microservice/normal-form
 import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
 import { KINDS, refsTo } from '../../src/kinds/index.ts';
 import { holderIn } from '../../src/stores/holder.ts';
+import { imageText } from '../../src/terminal/image.ts';
 import { duration } from '../../src/terminal/output.ts';
 
 /** The columns of `get`: from objects to texts. */
@@ -19,7 +20,11 @@ import { duration } from '../../src/terminal/output.ts';
 export interface Column<T> {
   title: string;
   wide?: true;
+  /** changes by itself with the time */
+  isTime?: true;
   of(row: T): string;
+  /** the text without -o wide, where it is another */
+  brief?(row: T): string;
 }
 
 /** How good a state is; the colour of its text. */
@@ -55,8 +60,8 @@ export const NODE_COLUMNS: readonly Column<NodeRow>[] = [
   { title: 'STATUS', of: ({ node }) => node.status?.daemonStatus ?? '' },
   { title: 'MICROSERVICES', of: ({ node }) => node.status?.microserviceCount ?? '' },
   { title: 'VERSION', of: ({ node }) => node.status?.version ?? '' },
-  { title: 'LAST-SEEN', of: ({ node, now }) => since(node.status?.lastSeenTime, now) },
-  { title: 'AGE', of: ({ node, now }) => since(node.metadata.creationTimestamp, now) },
+  { title: 'LAST-SEEN', isTime: true, of: ({ node, now }) => since(node.status?.lastSeenTime, now) },
+  { title: 'AGE', isTime: true, of: ({ node, now }) => since(node.metadata.creationTimestamp, now) },
   { title: 'ADDRESS', wide: true, of: ({ node }) => node.status?.ipAddress ?? '' },
   { title: 'ARCH', wide: true, of: ({ node }) => ARCHITECTURES[archOf(node)] ?? '' },
   { title: 'ENGINE', wide: true, of: ({ node }) => node.status?.containerEngine ?? '' },
@@ -74,7 +79,7 @@ export const APPLICATION_COLUMNS: readonly Column<ApplicationRow>[] = [
   { title: 'READY', of: ({ application }) => application.status?.ready ?? '' },
   { title: 'STATUS', of: ({ application }) => readyOf(application)?.reason ?? '' },
   { title: 'NODES', of: ({ application }) => nodesOf(application) },
-  { title: 'AGE', of: ({ application, now }) => since(application.metadata.creationTimestamp, now) },
+  { title: 'AGE', isTime: true, of: ({ application, now }) => since(application.metadata.creationTimestamp, now) },
   { title: 'UUID', wide: true, of: ({ application }) => application.status?.uuid ?? '' },
   { title: 'MESSAGE', wide: true, of: ({ application }) => readyOf(application)?.message ?? '' },
 ];
@@ -135,6 +140,9 @@ export function microserviceRows(
   });
 }
 
+/** The image that runs, with the one that is wanted beside it; the latter alone while the node does not say what runs. */
+export const imageOf = ({ image, observed }: MicroserviceRow): string => imageText(observed?.image, image);
+
 export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'APPLICATION', of: ({ application }) => v3Name(application) },
   { title: 'NAME', of: ({ entry }) => entry.name },
@@ -145,10 +153,19 @@ export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'READY', of: ({ line }) => (line ? (line.ready ? 'True' : 'False') : 'Unknown') },
   { title: 'STATE', of: ({ line }) => line?.state ?? '' },
   { title: 'RESTARTS', of: ({ observed }) => String(observed?.restartCount ?? 0) },
-  { title: 'UP', of: ({ observed, now }) => (observed?.state === 'RUNNING' ? since(observed.startTime, now) : '') },
-  { title: 'IMAGE', wide: true, of: ({ image }) => image ?? '' },
+  {
+    title: 'UP',
+    isTime: true,
+    of: ({ observed, now }) => (observed?.state === 'RUNNING' ? since(observed.startTime, now) : ''),
+  },
+  { title: 'IMAGE', wide: true, of: imageOf },
   { title: 'UUID', wide: true, of: ({ uuid }) => uuid },
-  { title: 'MESSAGE', wide: true, of: ({ line }) => line?.message ?? '' },
+  { title: 'MESSAGE', of: ({ line }) => line?.message ?? '', brief: ({ line }) => beginningOf(line?.message ?? '') },
 ];
+
+/** Characters of a message in a table that is not wide. */
+const BRIEF_LENGTH = 100;
+
+const beginningOf = (text: string) => (text.length > BRIEF_LENGTH ? `${text.slice(0, BRIEF_LENGTH - 3)}...` : text);
 
 export const microserviceTone = ({ line }: MicroserviceRow): Tone => (line ? (line.ready ? 'good' : 'busy') : 'plain');

@@ -282,6 +282,8 @@ export const microserviceStatusSchema = z.object({
   revision: text(64).optional(),
   /** ours: engine's id (sha256:...) of the image that really runs */
   imageId: text(BOUNDS.images).optional(),
+  /** ours: the reference of that image, as the view had it */
+  image: text(BOUNDS.images).optional(),
   /** ours: rebuilds carried out */
   rebuildCount: count.optional(),
   /** ours: external ports in use by the container */

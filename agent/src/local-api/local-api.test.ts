@@ -274,9 +274,7 @@ describe('the command line', () => {
       one.microservices = [{ ...(one.microservices[0] as View), imageId: 'example/app:2', revision: 'r2' }];
     });
     await until('the failure', () => controller.microservice(uuid)?.reason !== undefined);
-    expect((await cli('ms', 'ls')).out).toMatch(
-      /RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted: example\/app:2\)/,
-    );
+    expect((await cli('ms', 'ls')).out).toMatch(/RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted 2\)/);
     const said = 'exit code 2: no such flag \\u001b[2J';
     expect((await cli('ms', 'ls')).out).toContain(`shop.web: health check: ${said}\n`);
     expect(JSON.parse((await cli('ms', 'inspect', 'web', '-o', 'json')).out)).toMatchObject({ healthMessage: said });

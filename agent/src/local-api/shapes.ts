@@ -122,12 +122,9 @@ export function nameOf(agent: LocalApiAgent, uuid: string): string {
 
 /** The image that a microservice runs, and the one that it is to run where that is another. */
 function imagesOf(agent: LocalApiAgent, status: MicroserviceStatus): { image: string; wantedImage?: string } {
-  const wanted = agent.view(status.id);
-  const ran = agent.supervisor.record(status.id)?.lastGood;
-  if (!status.containerId || status.revision === wanted?.revision) return { image: wanted?.imageId ?? '' };
-  const image = status.revision === ran?.revision ? ran?.imageId : status.imageId;
-  if (image === wanted?.imageId) return { image: image ?? '' };
-  return { image: image ?? '', wantedImage: wanted?.imageId };
+  const wanted = agent.view(status.id)?.imageId;
+  const image = (status.containerId && (status.image ?? status.imageId)) || wanted || '';
+  return image === wanted ? { image } : { image, wantedImage: wanted };
 }
 
 /** An item of `GET /v1/ms`. */

@@ -1,4 +1,4 @@
-import type { MicroserviceState, MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { MicroserviceState, MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
 import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
@@ -174,6 +174,7 @@ function containerPart(container: Container, input: StatusInput, running: boolea
     containerId: container.id,
     podId: container.id,
     imageId: container.imageId,
+    image: viewOf(container, input)?.imageId,
     revision: revisionOf(container, input),
     rebuildCount: container.startedAt > 0 ? container.rebuildCount : undefined,
     ...(running && {
@@ -195,4 +196,10 @@ function revisionOf(container: Container, { entry, record, snapshot }: StatusInp
   const { lastGood } = record;
   if (lastGood && containerDigest(lastGood) === container.digest) return lastGood.revision || undefined;
   return container.revision || undefined;
+}
+
+/** The view that a container was made from, where it is still known. */
+function viewOf({ digest }: Container, { entry, record: { lastGood } }: StatusInput): MicroserviceView | undefined {
+  if (entry?.kind === 'run' && entry.digest === digest) return entry.view;
+  return lastGood && containerDigest(lastGood) === digest ? lastGood : undefined;
 }

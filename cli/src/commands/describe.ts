@@ -18,7 +18,7 @@ import {
 } from '../command.ts';
 import { CommandError, UsageError } from '../errors.ts';
 import { eventsOf } from '../events.ts';
-import { MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../rows.ts';
+import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../rows.ts';
 
 /** By the word after `describe`: the page of one object. */
 const PAGES: Readonly<Record<string, (context: CommandContext, name: string) => Promise<string>>> = {
@@ -115,11 +115,12 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
       ['Name', name],
       ['UUID', row.uuid],
       ['Node', entry.agent?.name ?? entry.agent?.uuid],
-      ['Image', row.image],
+      ['Image', imageOf(row)],
       ['Ports', ports.join(', ')],
       ['Activated', entry.isActivated ?? true],
       ['State', line?.state],
       ['Ready', line?.ready],
+      ['Reason', observed?.reason],
       ['Message', line?.message],
       ['Health', [observed?.healthStatus, observed?.healthMessage].filter(Boolean).join(': ')],
       ['Started', timeOf(observed?.startTime)],
@@ -128,7 +129,7 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
       ['Last error at', timeOf(observed?.lastErrorAt)],
       ['Revision', observed?.revision],
     ]),
-    await eventsOf(context, row.application),
+    await eventsOf(context, row.application, microservice),
   );
 }
 

@@ -119,6 +119,7 @@ const observedMicroserviceSchema = object({
   name: text({ max: BOUNDS.name }).optional().describe('Its name.'),
   revision: text({ max: 64 }).optional().describe('Revision of the desired state that really runs.'),
   imageId: text({ max: BOUNDS.images }).optional().describe('Image that really runs, as the engine names it.'),
+  image: text({ max: BOUNDS.images }).optional().describe('Reference of the image that really runs.'),
   containerId: text({ max: 128 }).optional().describe('Container that runs it.'),
   state: text({ min: 1, max: 32 }).describe('State as the node reports it.'),
   reason: text({ max: 64 }).optional().describe('Machine-readable reason of the state.'),

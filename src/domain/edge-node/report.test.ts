@@ -79,6 +79,7 @@ describe('observedMicroservices', () => {
     const item = makeItem({
       revision: 'r1',
       imageId: 'sha256:1',
+      image: 'shop/web:1',
       healthStatus: 'healthy',
       ports: [
         { internal: 80, external: 8081, protocol: 'tcp' },
@@ -95,6 +96,7 @@ describe('observedMicroservices', () => {
         name: 'reader',
         revision: 'r1',
         imageId: 'sha256:1',
+        image: 'shop/web:1',
         containerId: 'c-1',
         state: 'RUNNING',
         healthStatus: 'healthy',
@@ -437,6 +439,7 @@ describe('observedMicroservices', () => {
         ).toMatchObject({
           revision: 'r2',
           imageId: 'app:2',
+          image: 'app:2',
           sent,
         });
     });
@@ -444,9 +447,13 @@ describe('observedMicroservices', () => {
     it('does not apply when the old container was only restarted', () => {
       const node = { containerEngine: 'docker' };
       const again = makeItem({ startTime: SENT + SECOND, containerId: 'c-1' });
-      const stored = [{ ...old, containerId: 'c-1', imageId: 'app:1' }];
+      const stored = [{ ...old, containerId: 'c-1', imageId: 'app:1', image: 'app:1' }];
       const observation = { report: { microserviceStatus: [again] }, sentRevisions };
-      expect(observe({ stored, observation, node })?.[0]).toMatchObject({ revision: 'r1', imageId: 'app:1' });
+      expect(observe({ stored, observation, node })?.[0]).toMatchObject({
+        revision: 'r1',
+        imageId: 'app:1',
+        image: 'app:1',
+      });
       // Other engines may name each container of a microservice alike.
       expect(observe({ stored, observation, node: {} })?.[0]).toMatchObject({ revision: 'r2', imageId: 'app:2' });
     });

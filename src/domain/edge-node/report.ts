@@ -150,13 +150,14 @@ function observed(
   const lastError = shortText(item.lastError);
   const sameError = lastError === previous?.lastError;
   const startTime = steadyTime(item, previous, observation);
-  const { revision, imageId, rebuildCount, sent } = carriedOut(item, previous, observation, node);
+  const { revision, imageId, image, rebuildCount, sent } = carriedOut(item, previous, observation, node);
   return withoutEmpty({
     uuid: item.id,
     application: names.application,
     name: names.name,
     revision,
     imageId,
+    image,
     containerId: item.containerId,
     state: item.status,
     reason: item.reason,
@@ -208,7 +209,7 @@ const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservic
 
 const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
 
-type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'rebuildCount' | 'sent'>;
+type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'image' | 'rebuildCount' | 'sent'>;
 
 /**
  * Revision, image and rebuilds of the running container. For agents that do not echo them, they follow from what was sent
@@ -225,6 +226,7 @@ function carriedOut(
   const known = {
     revision: previous?.revision,
     imageId: item.imageId ?? previous?.imageId,
+    image: previous?.image,
     rebuildCount: previous?.rebuildCount,
   };
   const echoes = observation.agent !== undefined || item.revision !== undefined;
@@ -232,6 +234,7 @@ function carriedOut(
     return {
       revision: item.revision,
       imageId: item.imageId,
+      image: item.image,
       rebuildCount: count(item.rebuildCount ?? known.rebuildCount),
     };
   const sent = joinSent(previous?.sent, observation, item.id);
@@ -248,6 +251,7 @@ function carriedOut(
   return {
     revision: isSent ? sent.revision : known.revision,
     imageId: isSent ? (item.imageId ?? sent.imageId) : known.imageId,
+    image: isSent ? sent.imageId : known.image,
     rebuildCount: startedLater ? count(sent.rebuildCount) : known.rebuildCount,
     sent,
   };

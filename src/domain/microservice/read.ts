@@ -165,6 +165,7 @@ function statusRead(
 ): Record<string, unknown> {
   const runs = state === 'RUNNING';
   const podId = live?.podId;
+  const image = observed?.image;
   const startTime = (runs && (observed?.startTime ?? live?.startTime)) || 0;
   return {
     status: state,
@@ -175,6 +176,7 @@ function statusRead(
     percentage: live?.percentage ?? 0,
     containerId: live?.containerId ?? observed?.containerId ?? '',
     ...(podId && { podId }),
+    ...(image && { image }),
     ipAddress: live?.ipAddress ?? observed?.ipAddress ?? '',
     healthStatus: live?.healthStatus ?? observed?.healthStatus ?? '',
     execSessionIds: live?.execSessionIds ?? [],

@@ -1,3 +1,4 @@
+import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { NO_PREVIOUS } from '../../../../src/terminal/sessions.ts';
 import { CliError } from '../../local-api/client.ts';
@@ -22,7 +23,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
           item.startTime ? duration((Date.now() - item.startTime) / 1000) : '',
           String(item.restartCount ?? 0),
           bytes(item.memoryUsage),
-          item.wantedImage ? `${item.image} (wanted: ${item.wantedImage})` : item.image,
+          imageText(item.image, item.wantedImage ?? item.image),
           item.uuid,
         ]);
         const errors = data.items.flatMap(({ application, name, errorMessage, healthMessage }) => [

@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { makeApplication, makeNode } from '../../src/agents/_util.ts';
+import type { KubeClient } from '../../src/kube/mod.ts';
+import { createPlugin } from './_plugin.ts';
+
+const uuid = '7faa827a-4355-4898-8705-10cb8a4c9efa';
+const line = (name: string, message: string) => ({ name, uuid, node: 'gw', state: 'RUNNING', ready: false, message });
+const LONG = `cannot be started: ${'x'.repeat(200)}`;
+
+/** `shop` has the microservices web and api on `gw`, whose node reports another image of web than the one that is wanted. */
+const OBJECTS: Readonly<Record<string, unknown[]>> = {
+  edgenodes: [
+    {
+      ...makeNode('gw'),
+      status: {
+        microservices: [
+          { uuid, state: 'RUNNING', image: 'shop/web:1', healthStatus: 'unhealthy', healthMessage: 'exit code 2: no' },
+        ],
+      },
+    },
+  ],
+  applications: [
+    {
+      ...makeApplication('shop', [
+        { name: 'web', uuid, agent: { name: 'gw' }, images: { amd64: 'shop/web:1.O' } },
+        { name: 'api', agent: { name: 'gw' }, images: { amd64: 'shop/api:1' } },
+      ]),
+      status: { microservices: [line('web', LONG), line('api', 'running')] },
+    },
+  ],
+  events: [
+    '1/2 ready; web: running, but its health check fails: exit code 2: no',
+    '1/2 ready; api: pulling',
+    '2/2 ready',
+  ].map((note, at) => ({ metadata: { name: `e${at}` }, type: 'Warning', reason: 'Unhealthy', note })),
+};
+const client = {
+  list: async ({ plural }: { plural: string }) => ({ items: OBJECTS[plural] ?? [], metadata: {} }),
+  find: async ({ plural }: { plural: string }) => OBJECTS[plural]?.[0],
+} as unknown as KubeClient;
+const skerry = createPlugin(client, 'skerry');
+
+test('get ms shows why a microservice is not ready, cut to a line, and -o wide shows all of it', async () => {
+  const { out } = await skerry('get', 'ms');
+  const [head, api, web] = out.split('\n');
+  expect(head).toMatch(/ UP +MESSAGE$/);
+  expect(api).toMatch(/^shop +api .* running$/);
+  expect(web).toMatch(/ cannot be started: x{78}\.\.\.$/);
+  expect((await skerry('get', 'ms', '-o', 'wide')).out).toContain(LONG);
+});
+
+test('get ms -o wide and describe ms show the image that runs, with the one that is wanted beside it', async () => {
+  expect((await skerry('get', 'ms', 'shop/web', '-o', 'wide')).out).toContain(' shop/web:1 (wanted 1.O) ');
+  expect((await skerry('get', 'ms', 'shop/api', '-o', 'wide')).out).toContain(' shop/api:1 ');
+  expect((await skerry('describe', 'ms', 'shop/web')).out).toMatch(/^Image: +shop\/web:1 \(wanted 1\.O\)$/m);
+});
+
+test('describe ms shows what the health check says, and only the events that name the microservice', async () => {
+  const { out } = await skerry('describe', 'ms', 'shop/web');
+  expect(out).toMatch(/^Health: +unhealthy: exit code 2: no$/m);
+  expect(out.split('Events:')[1]?.match(/ready/g)).toEqual(['ready']);
+  expect((await skerry('describe', 'app', 'shop')).out.split('Events:')[1]?.match(/ready/g)).toHaveLength(3);
+});
+
+test.each([
+  ['shop', 'there is no ms "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists'],
+  ['web', 'there is no ms "web"; give the application too: shop/web'],
+  ['other', 'there is no ms "other"; give APPLICATION/MICROSERVICE'],
+  ['shop/other', 'there is no ms "shop/other"'],
+])('get ms %s says what was meant', async (name, error) => {
+  expect(await skerry('get', 'ms', name)).toMatchObject({ code: 1, err: `error: ${error}\n` });
+});
+
+test('get -w refuses data', async () => {
+  expect(await skerry('get', 'ms', '-w', '-o', 'json')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('--watch'),
+  });
+});
+
+test('version --client asks no cluster', async () => {
+  expect(await skerry('version', '--client')).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/^Plugin: +\d+\.\d+/),
+  });
+});
