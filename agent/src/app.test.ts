@@ -563,6 +563,34 @@ describe('entries that may not run', () => {
     expect(engine.running().size).toBe(1);
   });
 
+  test('an entry that the policy or the controller refuses has its name, by which it can be inspected', async () => {
+    const agent = start({ privileged: false });
+    const held = { uuid: randomUUID(), hold: true, reason: 'PortTaken', message: 'port 80 is taken' } as const;
+    const unreadable = { ...view({ uuid: randomUUID(), name: 'odd' }), imageId: 7 } as unknown as View;
+    controller.microservices = [view({ isPrivileged: true }), { ...held, application: 'shop', name: 'db' }, unreadable];
+    await agent.provision(controller.joinString);
+    await until('all', () => agent.microservices()?.length === 3);
+    const named = agent.microservices()?.map(({ application, name, reason }) => [application, name, reason]);
+    expect(named?.toSorted()).toEqual([
+      ['shop', 'db', 'PortTaken'],
+      ['shop', 'odd', 'NotUnderstood'],
+      ['shop', 'web', 'PolicyRefused'],
+    ]);
+  });
+
+  test('a policy that is tightened is reported of the microservice that runs, which runs on', async () => {
+    const agent = await running([view({ isPrivileged: true })]);
+    agent.setPolicy(policySchema.parse({ privileged: false }));
+    await until('the reason', () => controller.microservice(uuid)?.reason === 'PolicyRefused');
+    expect(controller.microservice(uuid)).toMatchObject({
+      status: 'RUNNING',
+      revision: 'r1',
+      errorMessage: expect.stringContaining('privileged'),
+    });
+    agent.setPolicy(policySchema.parse({}));
+    await until('no reason', () => controller.microservice(uuid)?.reason === undefined);
+  });
+
   const TARGETS: Record<string, [string, Record<string, unknown>, 'RUNNING' | 'FAILED']> = {
     'starts again when the directory is now a link to an allowed place': ['/mnt/large', {}, 'RUNNING'],
     'does not start when the directory is now a link into the data of the agent': ['/nowhere/volumes', {}, 'FAILED'],

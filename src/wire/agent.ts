@@ -168,6 +168,9 @@ export const microserviceHoldSchema = z.object({
   hold: z.literal(true),
   reason: text(64),
   message: text(BOUNDS.message).default(''),
+  /** what people call it; absent: from a controller that does not say */
+  application: text(BOUNDS.name).optional(),
+  name: text(BOUNDS.name).optional(),
 });
 export type MicroserviceHold = z.infer<typeof microserviceHoldSchema>;
 

@@ -17,7 +17,7 @@ import type { Digests } from '../../../src/wire/sections.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { ARTIFACT_KINDS, type DesiredArtifacts } from './artifact.ts';
 import { containerDigest } from './digest.ts';
-import type { Entry } from './entry.ts';
+import type { Entry, HoldEntry } from './entry.ts';
 import { POLICY_REFUSED } from './entry.ts';
 import type { Resolution, SentVolumeMount } from './volume-mounts.ts';
 
@@ -106,19 +106,29 @@ function entryOf(item: unknown, { refusal, resolve, pullReference }: ViewRules):
   // It becomes a part of names and paths, and a uuid of any other form is of no container here.
   if (!PLAIN_NAME.test(uuid)) return undefined;
   const hold = microserviceHoldSchema.safeParse(item);
-  if (hold.success) return { kind: 'hold', uuid, reason: hold.data.reason, message: hold.data.message };
+  if (hold.success) {
+    const { reason, message, application, name } = hold.data;
+    return { kind: 'hold', uuid, reason, message, application, name };
+  }
   const view = microserviceViewSchema.safeParse(item);
   if (!view.success) {
     const wrong = view.error.issues[0];
     const message = `the controller's view cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}`;
-    return { kind: 'hold', uuid, reason: 'NotUnderstood', message };
+    return { kind: 'hold', uuid, reason: 'NotUnderstood', message, ...namesOf(item) };
   }
+  const names = namesOf(view.data);
   const refused = refusal(view.data);
-  if (refused) return { kind: 'hold', uuid, reason: POLICY_REFUSED, message: refused };
+  if (refused) return { kind: 'hold', uuid, reason: POLICY_REFUSED, message: refused, ...names };
   const resolved = resolve?.(view.data) ?? { view: view.data };
-  if (!('view' in resolved)) return { kind: 'hold', uuid, ...resolved };
+  if (!('view' in resolved)) return { kind: 'hold', uuid, ...names, ...resolved };
   const { view: wanted } = resolved;
   return { kind: 'run', uuid, view: wanted, digest: containerDigest(wanted), pullReference: pullReference?.(wanted) };
+}
+
+/** What people call a microservice, as far as its view says so. */
+function namesOf(item: unknown): Pick<HoldEntry, 'application' | 'name'> {
+  const named = microserviceHoldSchema.pick({ application: true, name: true }).safeParse(item);
+  return named.data ?? {};
 }
 
 /** The views as they were sent, by microservice: for the names of entries on hold, and for inspection. */

@@ -17,6 +17,9 @@ export interface HoldEntry {
   uuid: string;
   reason: string;
   message: string;
+  /** what people call it; absent where that is not known */
+  application?: string;
+  name?: string;
   /** what runs is stopped, and not started again */
   stop?: boolean;
 }

@@ -243,6 +243,14 @@ describe('a microservice', () => {
       return now?.state === 'running' && now.id !== before?.id;
     });
   });
+
+  test('is removed for as long as it is stopped here', async () => {
+    await running();
+    await ask('POST', `/v1/ms/${uuid}/stop`);
+    const { body } = await ask('DELETE', `/v1/ms/${uuid}`);
+    expect(body.data?.warning).toBe('it was stopped here, so its container is made when it is started');
+    expect(await engine.containers()).toEqual([]);
+  });
 });
 
 describe('the command line', () => {

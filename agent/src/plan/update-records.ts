@@ -104,7 +104,10 @@ function updateRecord(
 /** A record once this entry is what is wanted: failures, crashes and local stops of an older entry are over. Pure. */
 export function withEntry(record: MicroserviceRecord, entry: Entry): MicroserviceRecord {
   const next = record.gone ? { ...record, gone: undefined } : record;
-  if (entry.kind !== 'run') return next;
+  if (entry.kind !== 'run') {
+    const { application = next.application, name = next.name } = entry;
+    return application === next.application && name === next.name ? next : { ...next, application, name };
+  }
   const { application, name, isSystem, schedule } = entry.view;
   const target = targetKey(entry);
   const failed = next.failure && next.failure.target !== target;

@@ -25,12 +25,16 @@ export interface EntryFacts {
   stopping: string;
 }
 
+/** As agents report it and as conditions have it. */
+const POLICY_REFUSED = 'PolicyRefused';
+
 /** Rules about one entry, in the order in which they apply; the first result counts. */
 export const PROGRESS_RULES: readonly ((facts: EntryFacts) => Progress | undefined)[] = [
   shouldNotRun,
   isRefused,
   nodeIsNotProvisioned,
   nodeIsSilent,
+  policyRefuses,
   runsAnOlderRevision,
   isUnhealthy,
   isTooYoung,
@@ -71,6 +75,16 @@ function nodeIsNotProvisioned({ liveness, nodeName }: EntryFacts): Progress | un
 
 function nodeIsSilent({ liveness, nodeName }: EntryFacts): Progress | undefined {
   return liveness === 'silent' ? unreachable(nodeName) : undefined;
+}
+
+/** The machine's own policy refuses what is asked for, perhaps since it was tightened, while a container runs. */
+function policyRefuses({ item, view }: EntryFacts): Progress | undefined {
+  if (item?.state !== 'RUNNING' || item.reason !== POLICY_REFUSED) return undefined;
+  const fate = isOutdated(item, view)
+    ? 'what ran before keeps running'
+    : 'it runs until it ends, and is not started again';
+  const why = item.errorMessage ? `: ${item.errorMessage}` : '';
+  return { is: 'stalled', reason: POLICY_REFUSED, message: `the machine's policy refuses it${why}; ${fate}` };
 }
 
 function runsAnOlderRevision({ item, view, warning }: EntryFacts): Progress | undefined {
@@ -116,8 +130,8 @@ function ofState(item: ObservedMicroservice | undefined, warning = ''): Progress
     case 'STUCK_IN_RESTART':
       return { is: 'stalled', reason: 'CrashLooping', message: `ends again and again${said}` };
     case 'FAILED':
-      return reason === 'PolicyRefused'
-        ? { is: 'stalled', reason: 'PolicyRefused', message: `the machine's policy refuses it${said}` }
+      return reason === POLICY_REFUSED
+        ? { is: 'stalled', reason: POLICY_REFUSED, message: `the machine's policy refuses it${said}` }
         : { is: 'working', reason: failureReason(item), message: `cannot be started${said}` };
     case 'RESTARTING':
       return { is: 'working', reason: 'Restarting', message: `restarting${said}` };

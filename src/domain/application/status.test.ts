@@ -128,6 +128,21 @@ const CASES: Record<string, [Given, Want]> = {
     { observed: [{ state: 'FAILED', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
     ['False', 'PolicyRefused', 'False', 'True', '0/1', /policy refuses it: privileged/],
   ],
+  'a policy of the machine that was tightened while the microservice runs': [
+    { observed: [{ ...RUNNING, reason: 'PolicyRefused', errorMessage: 'privileged' }] },
+    [
+      'False',
+      'PolicyRefused',
+      'False',
+      'True',
+      '0/1',
+      /reader: the machine's policy refuses it: privileged; it runs until it ends, and is not started again$/,
+    ],
+  ],
+  'an edit that the policy of the machine refuses': [
+    { observed: [{ revision: 'r1-old', reason: 'PolicyRefused', errorMessage: 'privileged' }] },
+    ['False', 'PolicyRefused', 'False', 'True', '0/1', /policy refuses it: privileged; what ran before keeps running$/],
+  ],
   'a microservice that was stopped on its machine': [
     { observed: [{ state: 'STOPPED', reason: 'StoppedLocally' }] },
     ['False', 'StoppedLocally', 'False', 'True', '0/1', /start it there/],
@@ -440,6 +455,7 @@ it('the rules about the progress of an entry apply in the documented order', () 
     'isRefused',
     'nodeIsNotProvisioned',
     'nodeIsSilent',
+    'policyRefuses',
     'runsAnOlderRevision',
     'isUnhealthy',
     'isTooYoung',

@@ -161,7 +161,10 @@ describe('desiredState', () => {
     const desired = desiredState(makeInputs({ applications: [application] }));
     const uuid = entryUuid(application, { name: 'reader' });
     expect(desired.microservices).toEqual([
-      { uuid, hold: true, reason: 'RegistryNotFound', message: 'no registry "team"' },
+      {
+        ...{ uuid, hold: true, reason: 'RegistryNotFound', message: 'no registry "team"' },
+        ...{ application: 'plant-a', name: 'reader' },
+      },
     ]);
     expect(desired.held.get(uuid)).toMatchObject({ name: 'reader', imageId: 'a' });
     expect(desired.entries.get(uuid)?.verdict?.reason).toBe('RegistryNotFound');

@@ -69,7 +69,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       if (!negative) views.push(view);
       else {
         held.set(uuid, view);
-        holds.push({ uuid, hold: true, reason: negative.reason, message: negative.message });
+        const { reason, message } = negative;
+        holds.push({ uuid, hold: true, reason, message, application: view.application, name: view.name });
       }
     }
 
@@ -183,7 +184,9 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>, mount
   return {
     config: sectionDigest(desired.config),
     ...(desired.deleteNode && { deleteNode: sectionDigest('deleteNode') }),
-    microserviceList: sectionDigest(desired.microservices.map((item) => ('hold' in item ? item : listForm(item)))),
+    microserviceList: sectionDigest(
+      desired.microservices.map((item) => ('hold' in item ? holdForm(item) : listForm(item))),
+    ),
     microserviceConfig: sectionDigest(views.map(({ uuid, config }) => [uuid, config])),
     ...digestUnlessEmpty('microserviceModels', catalogs('models')),
     ...digestUnlessEmpty('microserviceKnowledge', catalogs('knowledge')),
@@ -195,6 +198,9 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>, mount
     ...Object.fromEntries(actions),
   };
 }
+
+/** Names of what is on hold are for people: no list is sent again for them. */
+const holdForm = ({ application: _application, name: _name, ...hold }: MicroserviceHold) => hold;
 
 const digestUnlessEmpty = (section: keyof Digests, value: readonly unknown[]): Digests =>
   value.length > 0 ? { [section]: sectionDigest(value) } : {};

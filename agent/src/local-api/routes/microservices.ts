@@ -73,9 +73,11 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
     handler: async ({ parameters, reach }, { agent }) => {
       const { id } = findMicroservice(agent, parameters.id ?? '', reach);
       await agent.supervisor.local.remove(id);
-      const wanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
-      const warning = wanted ? 'it is still wanted here: its container is made again' : undefined;
-      return ok({ status: 'ok', microserviceUuid: id, warning });
+      const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
+      const warning = agent.supervisor.record(id)?.stoppedLocally
+        ? 'it was stopped here, so its container is made when it is started'
+        : 'it is still wanted here: its container is made again';
+      return ok({ status: 'ok', microserviceUuid: id, ...(isWanted && { warning }) });
     },
   },
   {
