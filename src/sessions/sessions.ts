@@ -68,10 +68,11 @@ const NEWLINE = Buffer.from('\n');
 /** One factory of more than a hundred lines, since what happens at a socket and what follows from it share the sessions. */
 export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): Sessions {
   const entries = new Map<string, Entry>();
+  const moment = () => ({ ms: clock.now(), unixMs: Math.floor(clock.wall()) });
 
   function happened(entry: Entry, event: SessionEvent, message?: Uint8Array) {
     const before = entry.session.phase;
-    const done = step(entry.session, event, clock.now());
+    const done = step(entry.session, event, moment());
     // A frame that is passed on as it is need not be encoded again.
     carryOut(entry, done, event.type === 'frame' && message ? { frame: event.frame, message } : undefined);
     if (entry.session.phase === before) return;
@@ -159,9 +160,9 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
       return entries.size;
     },
     open(id, target, user, onOver) {
-      const now = clock.now();
+      const now = moment();
       const begun = beginSession(id, target, now);
-      const entry: Entry = { session: begun.session, user, startedAt: now, cancel: () => {}, onOver };
+      const entry: Entry = { session: begun.session, user, startedAt: now.ms, cancel: () => {}, onOver };
       entries.set(id, entry);
       metrics.sessionBegan?.(target.kind);
       attend(entry, 'user', user);

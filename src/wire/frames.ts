@@ -25,9 +25,9 @@ export interface Frame {
   sessionId?: string;
   /** the same as `sessionId`, in exec sessions */
   execId?: string;
-  microserviceUuid?: string | null;
+  microserviceUuid?: string;
   /** uuid of the node; the name is that of v3 */
-  iofogUuid?: string | null;
+  iofogUuid?: string;
   /** Unix ms */
   timestamp?: number;
   /** ours: a text of the controller between what the program writes; third-party clients show it as output */
@@ -123,8 +123,14 @@ function idOf(member: string, value: unknown): string {
   throw new FrameError(`${member}: a text of ${FRAME_LIMITS.id} characters at most is required`);
 }
 
-/** The message of a frame; absent members are left out. */
-export function encodeFrame(frame: Frame): Uint8Array {
+/**
+ * The message of a frame. Agents of other makes read each member as what it is and give up the session otherwise, so absent members
+ * are left out and times are whole.
+ */
+export function encodeFrame(given: Frame): Uint8Array {
+  const { timestamp } = given;
+  const isWhole = timestamp === undefined || Number.isInteger(timestamp);
+  const frame = isWhole ? given : { ...given, timestamp: Math.floor(timestamp) };
   return frame.data.length < LARGE ? encoder.encode(frame) : encodeLarge(frame);
 }
 

@@ -14,8 +14,8 @@ export function runLog(session: LogSession, refusal: string | undefined, context
   const { clock, random } = context;
   const ids = {
     sessionId: session.id,
-    microserviceUuid: session.microservice ?? null,
-    iofogUuid: session.microservice === undefined ? (session.node ?? null) : null,
+    ...(session.microservice !== undefined && { microserviceUuid: session.microservice }),
+    ...(session.microservice === undefined && session.node !== undefined && { iofogUuid: session.node }),
   };
   const frame = (type: FrameType, text: string): Frame => {
     const data = Buffer.from(text);

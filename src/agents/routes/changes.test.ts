@@ -466,6 +466,41 @@ test('a third-party agent does not get a rebuild again while it may be executing
   expect((await list()).rebuild).toBe(false);
 });
 
+test('a third-party agent gets an edit of a running microservice as a rebuild, once for each revision', async () => {
+  const { replica, node, key, application, clock } = await startWithNode();
+  await using _ = replica;
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
+  const cycle = async () => {
+    const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
+    const one = await list();
+    await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+    return one;
+  };
+  const { uuid, revision, imageId, rebuild } = await cycle();
+  expect(rebuild).toBe(false);
+  const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() };
+  replica.stores.nodes.set(
+    changed(node, (copy) => {
+      copy.status = {
+        observedGeneration: 1,
+        microservices: [{ uuid, state: 'RUNNING', containerId: 'c', revision, sent }],
+      };
+    }),
+  );
+  const edit = (value: string) =>
+    replica.stores.applications.set(
+      changed(application, ({ spec }) => {
+        Object.assign(spec.microservices?.[0] ?? {}, { container: { env: [{ key: 'MODE', value }] } });
+      }),
+    );
+  for (const value of ['fast', 'slow']) {
+    edit(value);
+    expect((await replica.as(node, key, 'GET', '/changes', thirdParty)).body.microserviceList).toBe(true);
+    expect(await cycle()).toMatchObject({ rebuild: true, rebuildCount: 0, env: [{ key: 'MODE', value }] });
+    expect((await cycle()).rebuild).toBe(false);
+  }
+});
+
 test('a third-party agent gets a rebuild that a replica which lags behind left out of the list that it acknowledged', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;

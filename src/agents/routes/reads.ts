@@ -1,6 +1,6 @@
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
-import { thirdPartyView } from '../../domain/edge-node/desired.ts';
 import type { SentList } from '../../domain/edge-node/sent-list.ts';
+import { isSent, thirdPartyView } from '../../domain/edge-node/third-party.ts';
 import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
 import type { SessionLists } from '../../domain/session/list.ts';
 import { json, type Reply } from '../../http/reply.ts';
@@ -35,11 +35,8 @@ export interface ReadsOptions {
   clock: Pick<Clock, 'wall'>;
 }
 
-/** A requested rebuild that was sent, and neither acknowledged nor executed after this time, counts as lost. */
+/** A rebuild that was sent, and neither acknowledged nor executed after this time, counts as lost. */
 const LOST_MS = 5 * 60_000;
-
-/** Members that third-party agents expect, in both spellings: what is to be deleted is absent from the list. */
-const NOT_DELETED = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false } as const;
 
 const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 
@@ -54,11 +51,7 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
   function entriesFor(call: Call, state: DesiredState): Entries {
     if (!isThirdParty(call)) return state.microservices;
     const views = thirdPartyView(state, desired.admitted(call.uuid), call.node.status);
-    return views.map((view) => ({
-      ...NOT_DELETED,
-      ...view,
-      rebuild: view.rebuild && !isUnderWay(call, state, view),
-    }));
+    return views.map((view) => ({ ...view, rebuild: view.rebuild && !isUnderWay(call, state, view) }));
   }
 
   /**
@@ -67,12 +60,12 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
    * may have been lost: after a while it is sent again. One that was acknowledged takes as long as it takes, although the
    * acknowledgement itself counts for a while only.
    */
-  function isUnderWay(call: Call, { digests }: DesiredState, { uuid, rebuildCount }: MicroserviceView): boolean {
+  function isUnderWay(call: Call, { digests }: DesiredState, view: MicroserviceView): boolean {
     const { microserviceList: digest } = digests;
     if (sent.acknowledged(call.uuid).microserviceList === digest) return true;
-    const given = call.node.status?.microservices?.find((item) => item.uuid === uuid)?.sent;
-    // The list that was acknowledged may have come from a replica that lagged behind, and had no rebuild.
-    if (given === undefined || given.rebuildCount < rebuildCount) return false;
+    const given = call.node.status?.microservices?.find(({ uuid }) => uuid === view.uuid)?.sent;
+    // The list that was acknowledged may have come from a replica that lagged behind, and had neither rebuild nor edit.
+    if (given === undefined || !isSent(view, given)) return false;
     return sent.everAcknowledged(call.uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
   }
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import {
   canonicalJson,
   type Digests,
@@ -22,7 +22,7 @@ import {
   NOW,
 } from '../_util.ts';
 import { entryUuid } from '../names.ts';
-import { desiredState, thirdPartyView } from './desired.ts';
+import { desiredState } from './desired.ts';
 
 const viewsOf = (inputs: Parameters<typeof makeInputs>[0]) => desiredState(makeInputs(inputs)).microservices;
 const viewOf = (entry: Partial<MicroserviceEntry>, inputs: Parameters<typeof makeInputs>[0] = {}) => {
@@ -500,47 +500,6 @@ describe('digests', () => {
         else expect(sections.includes('microserviceList')).toBe(a.schedule !== b.schedule);
       }),
     );
-  });
-});
-
-describe('thirdPartyView', () => {
-  const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'new:1', registry: 'team' } })] });
-  const uuid = entryUuid(application, { name: 'reader' });
-  const held = desiredState(makeInputs({ applications: [application] }));
-  const admitted = viewOf({});
-
-  it('equals the desired state without holds', () => {
-    const desired = desiredState(makeInputs());
-    const want = desired.microservices.map((view) => ({ ...view, logSize: 10 }));
-    expect(thirdPartyView(desired, new Map(), undefined)).toEqual(want);
-  });
-
-  const known = (facts: Partial<ObservedMicroservice>) =>
-    makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
-
-  it('has the last admitted view of a held entry, without a rebuild', () => {
-    const requested = { ...admitted, rebuild: true, rebuildCount: 2 };
-    expect(thirdPartyView(held, new Map([[uuid, requested]]), known({ rebuildCount: 1 }))).toEqual([
-      { ...admitted, rebuild: false, rebuildCount: 1, logSize: 10 },
-    ]);
-  });
-
-  it('has a held entry that was never admitted here with the image and the revision of the node', () => {
-    const sent = { revision: 'r0', imageId: 'old:0', rebuildCount: 0, at: 1 };
-    expect(thirdPartyView(held, new Map(), known({ imageId: 'sha256:1', revision: 'r1', sent }))).toMatchObject([
-      { uuid, imageId: 'sha256:1', revision: 'r1', name: 'reader' },
-    ]);
-    expect(thirdPartyView(held, new Map(), known({ sent, imageId: undefined }))).toMatchObject([
-      { uuid, imageId: 'old:0' },
-    ]);
-  });
-
-  it('leaves out a held entry when no image of it is known', () => {
-    expect(thirdPartyView(held, new Map(), known({ imageId: undefined }))).toEqual([]);
-  });
-
-  it('leaves out entries that were neither admitted nor reported', () => {
-    expect(thirdPartyView(held, new Map(), undefined)).toEqual([]);
   });
 });
 

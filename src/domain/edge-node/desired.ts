@@ -12,7 +12,7 @@ import { artifactsOn } from '../artifact/on-node.ts';
 import { imageSourceOf } from '../catalog-item/images.ts';
 import { hasContainer } from '../deletion.ts';
 import type { DesiredEntry, DesiredState, LinkableKind, NodeInputs, ReferencedObjects } from '../inputs.ts';
-import { logSizeOf, normalEntry } from '../microservice/normal-form.ts';
+import { normalEntry } from '../microservice/normal-form.ts';
 import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
 import { normalRegistry, normalType, resolveRegistry } from '../registry/index.ts';
 import { type MountOnNode, mountForm, mountsOn, mountView } from '../volume-mount/on-node.ts';
@@ -110,29 +110,6 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const digests = digestsOf(node, desired, mounts);
   const microserviceList = digestWithMoves(digests.microserviceList ?? '', applications, node);
   return { ...desired, digests: { ...digests, microserviceList } };
-}
-
-/**
- * The microservices for third-party agents, which do not support holds: the last admitted view; without one, the entry with the
- * image that the node last reported or was last sent; an entry that was never admitted is absent.
- */
-export function thirdPartyView(
-  desired: Pick<DesiredState, 'microservices' | 'held'>,
-  lastAdmitted: ReadonlyMap<string, MicroserviceView>,
-  observed: EdgeNode['status'],
-): MicroserviceView[] {
-  const views = desired.microservices.flatMap((item) => {
-    if (!('hold' in item)) return [item];
-    const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
-    // A held entry starts no new container, not even for a rebuild.
-    const { revision = '', rebuildCount = 0, sent } = known ?? {};
-    const admitted = lastAdmitted.get(item.uuid);
-    if (admitted) return [{ ...admitted, rebuildCount, rebuild: false }];
-    const imageId = known?.imageId ?? sent?.imageId;
-    const draft = desired.held.get(item.uuid);
-    return imageId && draft ? [{ ...draft, imageId, revision, rebuildCount, rebuild: false }] : [];
-  });
-  return views.map((view) => ({ ...view, logSize: logSizeOf(view.logSize) }));
 }
 
 /** The objects of a kind that are linked to the node or that its entries name; of two with one name the oldest. */

@@ -3,9 +3,10 @@ import { sessionLists } from './list.ts';
 import { beginSession, type SessionEvent, type SessionTarget, step } from './session.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm', command: ['id'], tty: false };
+const NOW = { ms: 0, unixMs: 0 };
 const tail = { lines: 100, follow: true };
 const after = (id: string, target: SessionTarget, ...events: SessionEvent[]) =>
-  events.reduce((session, event) => step(session, event, 0).session, beginSession(id, target, 0).session);
+  events.reduce((session, event) => step(session, event, NOW).session, beginSession(id, target, NOW).session);
 const LEFT: SessionEvent = { type: 'left', end: 'agent' };
 
 test('an agent gets what it needs to connect to each session', () => {

@@ -38,9 +38,11 @@ const sent = (from: 'user' | 'agent', type: FrameType, text = '', more: Partial<
 const JOINED: SessionEvent = { type: 'joined' };
 const AGENT_LEFT: SessionEvent = { type: 'left', end: 'agent' };
 
+const moment = (ms: number) => ({ ms, unixMs: ms });
+
 /** A session and the effects of the last event; the clock is in the hand of the test. */
 function drive(target: SessionTarget = EXEC) {
-  const begun = beginSession('s', target, 0);
+  const begun = beginSession('s', target, moment(0));
   let { session } = begun;
   let now = 0;
   return {
@@ -53,7 +55,7 @@ function drive(target: SessionTarget = EXEC) {
       return this;
     },
     raw(event: SessionEvent): readonly Effect[] {
-      const done = step(session, event, now);
+      const done = step(session, event, moment(now));
       session = done.session;
       return done.effects;
     },
@@ -301,8 +303,14 @@ describe('a log session', () => {
   });
 
   test('is about a microservice or about a node', () => {
-    expect(drive(LOG).begun[0]).toMatchObject({ frame: { microserviceUuid: 'm', iofogUuid: null } });
-    expect(drive(NODE_LOG).begun[0]).toMatchObject({ frame: { microserviceUuid: null, iofogUuid: 'n' } });
+    const about = (target: SessionTarget) => {
+      const [first] = drive(target).begun;
+      if (first?.do !== 'send') throw new Error('the first effect is no frame');
+      const { microserviceUuid, iofogUuid } = first.frame;
+      return { microserviceUuid, iofogUuid };
+    };
+    expect(about(LOG)).toEqual({ microserviceUuid: 'm' });
+    expect(about(NODE_LOG)).toEqual({ iofogUuid: 'n' });
   });
 
   test.each<[string, SessionEvent, string[]]>([

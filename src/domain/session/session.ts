@@ -41,6 +41,12 @@ export interface Session {
 
 export type End = 'user' | 'agent';
 
+/** When something happened: by a clock that never goes back, for times of the session, and for the frames, in whole ms. */
+export interface Moment {
+  readonly ms: number;
+  readonly unixMs: number;
+}
+
 export type SessionTarget = (
   | { kind: 'exec'; node: string; microservice: string; command?: readonly string[]; tty?: boolean }
   | { kind: 'log'; node: string; microservice?: string; tail: TailConfig }
@@ -109,9 +115,9 @@ const REASONS = {
   active: 'nothing was sent for too long',
 } as const;
 
-export function beginSession(id: string, target: SessionTarget, now: number): Step {
+export function beginSession(id: string, target: SessionTarget, now: Moment): Step {
   const session: Session = {
-    ...{ id, target, phase: 'pending', since: now, activeAt: now, attempt: 1, waiting: [], waitingBytes: 0 },
+    ...{ id, target, phase: 'pending', since: now.ms, activeAt: now.ms, attempt: 1, waiting: [], waitingBytes: 0 },
     ...{ full: NEITHER, paused: NEITHER, isDropping: false },
   };
   return {
@@ -127,15 +133,15 @@ export function deadline({ phase, since, activeAt, target: { kind } }: Session):
   return phase === 'resuming' ? since + SESSION_TIMES.resume : activeAt + SESSION_TIMES.idle[kind];
 }
 
-export function step(session: Session, event: SessionEvent, now: number): Step {
+export function step(session: Session, event: SessionEvent, now: Moment): Step {
   if (session.phase === 'over') return { session, effects: NONE };
   return withFlow(happened(session, event, now));
 }
 
-function happened(session: Session, event: SessionEvent, now: number): Step {
+function happened(session: Session, event: SessionEvent, now: Moment): Step {
   switch (event.type) {
     case 'frame':
-      return received({ ...session, activeAt: now }, event, now);
+      return received({ ...session, activeAt: now.ms }, event, now);
     case 'joined':
       return joined(session, now);
     case 'left':
@@ -145,7 +151,7 @@ function happened(session: Session, event: SessionEvent, now: number): Step {
     case 'drained':
       return { session: { ...session, full: { ...session.full, [event.end]: false } }, effects: NONE };
     case 'clock':
-      return now < (deadline(session) ?? 0)
+      return now.ms < (deadline(session) ?? 0)
         ? { session, effects: NONE }
         : over(session, CLOSE_CODES.refused, REASONS[session.phase as keyof typeof REASONS], now);
     case 'stop':
@@ -171,7 +177,7 @@ const RULES: Readonly<Record<SessionTarget['kind'], Record<End, Partial<Record<F
   },
 };
 
-function received(session: Session, { from, frame }: { from: End; frame: Frame }, now: number): Step {
+function received(session: Session, { from, frame }: { from: End; frame: Frame }, now: Moment): Step {
   const nothing = { session, effects: NONE };
   if (from === 'agent' && (session.phase !== 'active' || !isOfSession(frame, session))) return nothing;
   switch (RULES[session.target.kind][from][frame.type]) {
@@ -192,10 +198,10 @@ function received(session: Session, { from, frame }: { from: End; frame: Frame }
 }
 
 /** Not the frame itself, which may be long, and nothing to a user that does not read. */
-function keptAlive(session: Session, now: number): Step {
+function keptAlive(session: Session, now: Moment): Step {
   if (session.full.user) return { session, effects: NONE };
   const data = writeControl({ keepalive: true });
-  return { session, effects: [send('user', { type: T.CONTROL, data, ...idsOf(session), timestamp: now })] };
+  return { session, effects: [send('user', { type: T.CONTROL, data, ...idsOf(session), timestamp: now.unixMs })] };
 }
 
 /** Ids that a frame does not have are those of its socket. */
@@ -203,10 +209,11 @@ const isOfSession = ({ sessionId, execId, microserviceUuid }: Frame, { id, targe
   (sessionId ?? id) === id && (execId ?? id) === id && (!microserviceUuid || microserviceUuid === target.microservice);
 
 /** To the agent, or kept until there is one. */
-function toAgent(session: Session, frame: Frame, now: number): Step {
+function toAgent(session: Session, frame: Frame, now: Moment): Step {
   if (frame.data.length > FRAME_LIMITS.bytes - IDS_BYTES)
     return over(session, CLOSE_CODES.tooBig, 'the message is too long to be passed on to the agent', now);
-  const filled: Frame = { ...frame, ...idsOf(session), timestamp: frame.timestamp ?? now };
+  const { type, data, timestamp = now.unixMs } = frame;
+  const filled: Frame = { type, data, ...idsOf(session), timestamp };
   if (session.phase === 'active') return { session, effects: [send('agent', filled)] };
   return {
     session: {
@@ -219,23 +226,23 @@ function toAgent(session: Session, frame: Frame, now: number): Step {
 }
 
 /** Lines may be missing: the log says so, once until the next line where the user takes nothing. */
-function problem(session: Session, words: string, now: number): Step {
+function problem(session: Session, words: string, now: Moment): Step {
   if (session.full.user && session.isDropping) return { session, effects: [] };
-  const frame: Frame = { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now };
+  const frame: Frame = { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now.unixMs };
   return { session: { ...session, isDropping: session.full.user }, effects: [send('user', frame)] };
 }
 
 /** A user that reads slowly does not stop a log: lines are left out, and the log says so once. */
-function line(session: Session, frame: Frame, now: number): Step {
+function line(session: Session, frame: Frame, now: Moment): Step {
   if (!session.full.user) return { session: { ...session, isDropping: false }, effects: [send('user', frame)] };
   return problem(session, 'lines are left out, since they are read too slowly', now);
 }
 
-function joined(session: Session, now: number): Step {
+function joined(session: Session, now: Moment): Step {
   const isFirst = session.phase === 'pending';
   const active: Session = {
     ...session,
-    ...{ phase: 'active', since: now, activeAt: now, waiting: [], waitingBytes: 0 },
+    ...{ phase: 'active', since: now.ms, activeAt: now.ms, waiting: [], waitingBytes: 0 },
     full: { ...session.full, agent: false },
     paused: { ...session.paused, agent: false },
   };
@@ -252,11 +259,11 @@ function joined(session: Session, now: number): Step {
   };
 }
 
-function agentLost(session: Session, now: number): Step {
+function agentLost(session: Session, now: Moment): Step {
   if (session.phase !== 'active') return { session, effects: NONE };
   const resuming: Session = {
     ...session,
-    ...{ phase: 'resuming', since: now, attempt: session.attempt + 1 },
+    ...{ phase: 'resuming', since: now.ms, attempt: session.attempt + 1 },
     full: { ...session.full, agent: false },
     paused: { ...session.paused, agent: false },
   };
@@ -264,15 +271,15 @@ function agentLost(session: Session, now: number): Step {
 }
 
 /** One side has ended it: the other side gets its frame. */
-function endedBy(session: Session, from: End, frame: Frame, now: number): Step {
+function endedBy(session: Session, from: End, frame: Frame, now: Moment): Step {
   const reason = from === 'user' ? 'the user ended the session' : 'the agent ended the session';
   if (from === 'agent') return finish(session, CLOSE_CODES.ended, reason, [send('user', frame)]);
   return over(session, CLOSE_CODES.ended, reason, now);
 }
 
 /** Ended by the controller, or by the user: whoever is still there is told why. */
-function over(session: Session, code: CloseCode, reason: string, now: number): Step {
-  const frame = (type: FrameType): Frame => ({ type, data: text(reason), ...idsOf(session), timestamp: now });
+function over(session: Session, code: CloseCode, reason: string, now: Moment): Step {
+  const frame = (type: FrameType): Frame => ({ type, data: text(reason), ...idsOf(session), timestamp: now.unixMs });
   const isExec = session.target.kind === 'exec';
   return finish(session, code, reason, [
     send('user', frame(isExec ? T.CLOSE : code === CLOSE_CODES.ended ? T.LOG_STOP : T.LOG_ERROR)),
@@ -316,34 +323,31 @@ const send = (to: End, frame: Frame): Effect => ({ do: 'send', to, frame });
 
 function idsOf({ id, target }: Session): Partial<Frame> {
   if (target.kind === 'exec') return { sessionId: id, execId: id, microserviceUuid: target.microservice };
-  return {
-    sessionId: id,
-    microserviceUuid: target.microservice ?? null,
-    iofogUuid: target.microservice === undefined ? target.node : null,
-  };
+  const { microservice, node } = target;
+  return { sessionId: id, ...(microservice === undefined ? { iofogUuid: node } : { microserviceUuid: microservice }) };
 }
 
 /** Nothing to a user that does not read: an agent may be lost and return as often as it likes. */
-function notice(session: Session, which: keyof (typeof NOTICES)['exec'], now: number): readonly Effect[] {
+function notice(session: Session, which: keyof (typeof NOTICES)['exec'], now: Moment): readonly Effect[] {
   if (session.full.user) return NONE;
   const { kind } = session.target;
   const type = kind === 'exec' ? T.STDERR : T.LOG_LINE;
   const data = text(NOTICES[kind][which]);
-  return [send('user', { type, data, ...idsOf(session), timestamp: now, notice: true })];
+  return [send('user', { type, data, ...idsOf(session), timestamp: now.unixMs, notice: true })];
 }
 
 /** The first frame that a side gets. */
-function startFrame(session: Session, to: End, now: number): Frame {
+function startFrame(session: Session, to: End, now: Moment): Frame {
   const { id, target } = session;
   const resumed = to === 'agent' && session.phase !== 'pending' && { resumed: true };
   const said: Activation | LogStart =
     target.kind === 'exec'
       ? {
           ...{ sessionId: id, microserviceUuid: target.microservice },
-          ...(to === 'agent' && { execId: id, timestamp: now }),
+          ...(to === 'agent' && { execId: id, timestamp: now.unixMs }),
           ...resumed,
         }
       : { sessionId: id, tailConfig: target.tail, ...resumed };
   const type = target.kind === 'exec' ? T.ACTIVATION : T.LOG_START;
-  return { type, data: text(JSON.stringify(said)), ...idsOf(session), timestamp: now };
+  return { type, data: text(JSON.stringify(said)), ...idsOf(session), timestamp: now.unixMs };
 }
