@@ -41,30 +41,104 @@ test('an equal event about another object is recorded', async () => {
   expect(written).toHaveLength(2);
 });
 
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
 test('an object that changes all the time gets 25 events, then one in five minutes, and does not limit other objects', async () => {
-  const { clock, record, written, dropped } = makeRecorder();
+  const { clock, record, written } = makeRecorder();
   for (let i = 0; i < 40; i++) {
-    record('a', { note: `turn ${i}` });
-    await clock.advance(1_000);
+    record('a', { about: 'Ready', note: `turn ${i}` });
+    await clock.advance(SECOND);
   }
   expect(written).toHaveLength(25);
-  expect(dropped).toEqual(Array(15).fill('rate'));
   record('b', {});
-  await clock.advance(5 * 60_000);
-  record('a', { note: 'turn again' });
   await settle();
-  expect(written).toHaveLength(27);
+  expect(written).toHaveLength(26);
+  for (let i = 0; i < 60; i++) {
+    record('a', { about: 'Ready', note: `later ${i}` });
+    await clock.advance(MINUTE);
+  }
+  expect(written.length).toBeLessThanOrEqual(26 + 13);
 });
 
-test('when 1,000 objects change at once, events are recorded up to the common limit', async () => {
-  const { record, written, dropped } = makeRecorder();
+test('the latest of the changes that a limit withholds has an event once there is room, which says how many have none', async () => {
+  const { clock, record, written, dropped } = makeRecorder();
+  for (let i = 0; i < 40; i++) record('a', { about: 'Ready', note: `turn ${i}` });
+  await settle();
+  expect(written).toHaveLength(25);
+  expect(dropped).toEqual(Array(14).fill('rate'));
+  await clock.advance(5 * MINUTE);
+  await settle();
+  expect(written.map(({ note }) => note).slice(25)).toEqual(['turn 39 (events left out before it: 14)']);
+  await clock.advance(60 * MINUTE);
+  await settle();
+  expect(written).toHaveLength(26);
+});
+
+test('a reason that an object had no event about lately has one at once, whatever changed before', async () => {
+  const { clock, record, written } = makeRecorder();
+  for (let i = 0; i < 200; i++) {
+    record('a', { about: 'Ready', reason: i % 2 ? 'Restarting' : 'AllRunning', note: `${i}` });
+    await clock.advance(SECOND);
+  }
+  const before = written.length;
+  record('a', { about: 'Ready', reason: 'ImagePullFailed' });
+  await settle();
+  expect(written.slice(before).map(({ reason }) => reason)).toEqual(['ImagePullFailed']);
+});
+
+test('an object whose reason is another one each second gets 35 events, then fewer than two a minute', async () => {
+  const { clock, record, written } = makeRecorder();
+  for (let i = 0; i < 3600; i++) {
+    record('a', { about: 'Ready', reason: `R${i % 400}`, note: `${i}` });
+    await clock.advance(SECOND);
+  }
+  expect(written.length).toBeGreaterThan(60);
+  expect(written.length).toBeLessThanOrEqual(35 + 60 + 12);
+});
+
+test('an object that returned to the state of its last event while events were withheld says so', async () => {
+  const { clock, record, written } = makeRecorder();
+  for (let i = 0; i <= 25; i++) record('a', { about: 'Ready', note: `turn ${i}` });
+  record('a', { about: 'Ready', note: 'turn 24' });
+  await clock.advance(5 * MINUTE);
+  await settle();
+  expect(written.at(-1)?.note).toBe('turn 24 (events left out before it: 1)');
+});
+
+test('when 1,000 objects change at once, each gets its event at the common rate', async () => {
+  const { clock, record, written, dropped } = makeRecorder();
   for (let i = 0; i < 1_000; i++) {
     record(`node-${i}`, {});
     if (i % 10 === 0) await settle();
   }
   await settle();
   expect(written).toHaveLength(100);
-  expect(dropped).toHaveLength(900);
+  await clock.advance(10 * SECOND);
+  expect(written.length).toBeLessThanOrEqual(200);
+  await clock.advance(100 * SECOND);
+  expect(written).toHaveLength(1_000);
+  expect(dropped).toEqual([]);
+});
+
+test('subjects of one object that come without end have 25 events at once, then three in five minutes and a few that wait', async () => {
+  const { clock, record, written, dropped } = makeRecorder();
+  for (let i = 0; i < 1_000; i++)
+    record('a', { about: `session-${i}`, reason: i % 2 ? 'SessionBegan' : 'SessionEnded' });
+  expect(dropped).toHaveLength(1_000 - 25 - 8);
+  await clock.advance(5 * MINUTE);
+  await settle();
+  expect(written.length).toBeLessThanOrEqual(25 + 3);
+  // They leave the events of others their place.
+  record('b', {});
+  await settle();
+  expect(written.at(-1)).toMatchObject({ reason: 'R' });
+});
+
+test('events that wait are limited in number, and those beyond are counted', async () => {
+  const { record, dropped } = makeRecorder();
+  for (let i = 0; i < 2_200; i++) record(`node-${i}`, {});
+  expect(dropped).toEqual(Array(100).fill('full'));
 });
 
 test('a note is truncated to the length that the API server accepts', async () => {
