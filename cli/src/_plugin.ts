@@ -1,7 +1,7 @@
 import { Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import type { KubeClient } from '../../src/kube/mod.ts';
-import type { ClusterFlags } from './cluster.ts';
+import type { Cluster, ClusterFlags } from './cluster.ts';
 import { runPlugin } from './plugin.ts';
 
 export interface Ran {
@@ -10,18 +10,34 @@ export interface Ran {
   err: string;
 }
 
+interface Options {
+  colours?: boolean;
+  now?(): number;
+  signal?: AbortSignal;
+  env?: NodeJS.ProcessEnv;
+  connected?(flags: ClusterFlags): void;
+  /** gets each part of the output as it is written */
+  wrote?(text: string): void;
+}
+
 /** Runs command lines of the plugin against a client. */
-export function createPlugin(
-  client: KubeClient,
-  namespace: string,
+export const createPlugin = (client: KubeClient, namespace: string, { connected, ...options }: Options = {}) =>
+  pluginWith((flags) => {
+    connected?.(flags);
+    const openPort = (pod: string) => Promise.reject(new Error(`no port of ${pod} is forwarded here`));
+    return { client, namespace, openPort, [Symbol.asyncDispose]: async () => {} };
+  }, options);
+
+/** Runs command lines of the plugin, which connects to a cluster as it is given. */
+export function pluginWith(
+  connect: (flags: ClusterFlags) => Cluster,
   {
     colours = false,
     now = Date.now,
     signal = new AbortController().signal,
-    env = {} as NodeJS.ProcessEnv,
-    connected = (_: ClusterFlags) => {},
-    wrote = (_: string) => {},
-  } = {},
+    env = {},
+    wrote = () => {},
+  }: Omit<Options, 'connected'> = {},
 ) {
   return async (...args: string[]): Promise<Ran> => {
     let [out, err] = ['', ''];
@@ -44,10 +60,7 @@ export function createPlugin(
       },
       colours,
       env,
-      connect(flags) {
-        connected(flags);
-        return { client, namespace, [Symbol.asyncDispose]: async () => {} };
-      },
+      connect,
       now,
       signal,
     });

@@ -7,8 +7,8 @@ import { UsageError } from './errors.ts';
 import { tokenSource } from './token.ts';
 
 /**
- * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and
- * the token are the user's to give.
+ * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and the
+ * token are the user's to give; without an address, a port of a replica is forwarded.
  */
 export interface Controller {
   /** `path`: below /api/v3 */
@@ -21,7 +21,7 @@ export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
     type: 'string',
     value: 'https://HOST:PORT',
     about:
-      'where the controller is reached; https:// may be left out with --ca, and http:// for localhost; $SKERRY_CONTROLLER',
+      'where the controller is reached; https:// may be left out with --ca, and http:// for localhost; else $SKERRY_CONTROLLER, else a port of its pods is forwarded',
   },
   ca: { type: 'string', value: 'FILE', about: "certificate of the controller's authority (PEM)" },
   'service-account': {
@@ -35,20 +35,42 @@ export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
 
 /** What those commands have at the end of their help. */
 export const CONTROLLER_DETAILS = [
-  'The controller is reached at --controller or $SKERRY_CONTROLLER. Inside a cluster only? kubectl -n skerry port-forward service/skerry 51121',
+  'The controller is reached at --controller or $SKERRY_CONTROLLER, else through the API server by a port-forward to its pods, which needs the ClusterRole edit of Kubernetes in its namespace.',
 ];
 
-export function controllerOf(context: CommandContext): Controller {
-  const { flags, env, err } = context;
+/**
+ * The way to the controller that the command line or the environment names, else a port-forward. Throws UsageError for an address that
+ * is none, CommandError where no port can be forwarded.
+ */
+export async function controllerOf(context: CommandContext): Promise<Controller> {
+  const { flags, env } = context;
   const address = textOf(flags.controller) || env.SKERRY_CONTROLLER || undefined;
-  if (!address)
-    throw new UsageError(
-      'the address of the controller is not known: name it with --controller or $SKERRY_CONTROLLER. ' +
-        'Inside a cluster only? kubectl -n NAMESPACE port-forward service/skerry 51121 & then --controller localhost:51121',
-    );
   const caFile = textOf(flags.ca);
-  const url = controllerUrl(address, caFile !== undefined);
   const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8');
+  const way = address === undefined ? await forwarded(context, ca) : addressed(context, address, ca);
+  const token = tokenSource(context);
+  return {
+    async socket(path, query) {
+      const text = query?.toString();
+      const headers = { authorization: `Bearer ${await token()}` };
+      const { base, ...connection } = await way();
+      return { url: `${base}/api/v3${path}${text ? `?${text}` : ''}`, headers, ...connection };
+    },
+  };
+}
+
+/** How one session reaches the controller: `base` is what its URL begins with. */
+type Way = () => Promise<{ base: string } & Pick<SocketRequest, 'ca' | 'through'>>;
+
+async function forwarded(context: CommandContext, ca: string | undefined): Promise<Way> {
+  const { forwardTo } = await import('./forward.ts');
+  const { host, connect } = await forwardTo(context, ca);
+  // TLS, where there is any, is that of the connection.
+  return async () => ({ base: `ws://${host}`, through: await connect() });
+}
+
+function addressed({ err }: CommandContext, address: string, ca: string | undefined): Way {
+  const url = controllerUrl(address, ca !== undefined);
   const isReadable = url.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
   if (isReadable && !address.includes('://'))
     throw new UsageError(
@@ -58,17 +80,7 @@ export function controllerOf(context: CommandContext): Controller {
   if (isReadable)
     err('warning: over http, whoever is between here and the controller can read the token and what you type\n');
   const base = url.origin.replace(/^http/, 'ws');
-  const token = tokenSource(context);
-  return {
-    async socket(path, query) {
-      const text = query?.toString();
-      return {
-        url: `${base}/api/v3${path}${text ? `?${text}` : ''}`,
-        headers: { authorization: `Bearer ${await token()}` },
-        ...(ca !== undefined && { ca }),
-      };
-    },
-  };
+  return async () => ({ base, ...(ca !== undefined && { ca }) });
 }
 
 const textOf = (flag: unknown) => (typeof flag === 'string' && flag !== '' ? flag : undefined);

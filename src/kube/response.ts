@@ -30,7 +30,12 @@ export function parseBody(text: string): unknown {
   }
 }
 
-export function errorFrom(response: Dispatcher.ResponseData, text: string, context: string): ApiError {
+/** The error of a response with a status from 400 on; `context` is what was asked for. */
+export function errorFrom(
+  response: Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>,
+  text: string,
+  context: string,
+): ApiError {
   let body: StatusBody;
   try {
     body = JSON.parse(text) as StatusBody;

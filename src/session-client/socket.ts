@@ -52,6 +52,7 @@ export interface SocketRequest {
 /** Bytes that may wait to be sent before senders wait. */
 const FULL = 128 * 1024;
 const HANDSHAKE = 15_000;
+const TOO_LATE = 'there was no answer to the opening of the session within 15 s';
 /** Of the body of a refused upgrade, what is read. */
 const REFUSAL_BYTES = 16 * 1024;
 
@@ -77,6 +78,9 @@ export function openSocket(
     });
   });
   if (opened) ws.on('open', opened);
+  // Only connections that are made for the request have the time limit of the handshake.
+  const late = through && setTimeout(() => through.destroy(new Error(TOO_LATE)), HANDSHAKE);
+  for (const event of ['upgrade', 'unexpected-response', 'close']) ws.on(event, () => clearTimeout(late));
   return frameSocket(ws, {
     frame: listener.frame,
     closed: ({ code, reason }) =>

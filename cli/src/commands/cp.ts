@@ -127,7 +127,7 @@ async function run(
   command: readonly string[],
   streams: { input?: Readable; output: Writable },
 ): Promise<{ code: number; complaint: string }> {
-  const controller = controllerOf(context);
+  const controller = await controllerOf(context);
   const { exec: path = '' } = await microserviceTarget(context, microservice);
   const query = new URLSearchParams({ tty: 'false' });
   for (const one of command) query.append('command', one);

@@ -33,7 +33,7 @@ export const exec: Command = {
     const { words, flags, streams, err } = context;
     const [given = '', ...command] = words;
     const word = withContainer(given, flags);
-    const controller = controllerOf(context);
+    const controller = await controllerOf(context);
     const { exec: path = '' } = await microserviceTarget(context, word);
     const { takesInput, isTerminal, note } = programStreams({
       ...{ stdin: flags.stdin === true, tty: flags.tty === true, isShell: command.length === 0 },

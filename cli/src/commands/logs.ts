@@ -7,7 +7,7 @@ import { NO_PREVIOUS } from '../../../src/terminal/sessions.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import type { Command, CommandContext } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
-import { CommandError, UsageError } from '../errors.ts';
+import { CommandError, UnreachableError, UsageError } from '../errors.ts';
 import { createNotices } from '../notices.ts';
 import {
   CONTAINER_FLAG,
@@ -75,7 +75,7 @@ export const logs: Command = {
     if (flags.since !== undefined && flags['since-time'] !== undefined)
       throw new UsageError('logs needs one of --since and --since-time, not both');
     const query = logQuery(context);
-    const controller = controllerOf(context);
+    const controller = await controllerOf(context);
     const targets =
       selector === undefined
         ? await logTargets(
@@ -163,7 +163,9 @@ function follower(
       asked.set('tail', String(LOG_TAIL.most));
     }
     const problem = (text: string) => err(`${prefix}${oneLine(text)}\n`);
-    return readLog(await controller.socket(path, asked), { line, problem, notice: notices.show }, signal);
+    const request = await controller.socket(path, asked).catch(endOf);
+    if ('code' in request) return request;
+    return readLog(request, { line, problem, notice: notices.show }, signal);
   }
 
   const isWhole = (end: LogEnd) => end.isComplete && !(flags.follow ? end.isProblem : end.hasGaps);
@@ -194,6 +196,12 @@ function follower(
       notices.end();
     }
   };
+}
+
+/** How a log ended whose controller could not be reached: as one whose connection was lost. */
+function endOf(error: Error): LogEnd {
+  if (!(error instanceof UnreachableError)) throw error;
+  return { code: 1006, reason: error.message, isComplete: false, isProblem: false, hasGaps: false };
 }
 
 /** Whether another attempt may succeed. */
