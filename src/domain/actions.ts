@@ -53,6 +53,15 @@ export function isDue(node: EdgeNode, action: NodeAction): boolean {
   return requestedAction(node, action).count > (node.status?.actions?.[action] ?? 0);
 }
 
+/**
+ * A change of the version that failed and that nobody requests any more. The agent learns it once, so that its warning ends with
+ * the request.
+ */
+export function isWithdrawn(node: EdgeNode): boolean {
+  const { count, command } = requestedAction(node, 'version');
+  return node.status?.update?.state === 'Failed' && command === undefined && count > 0;
+}
+
 /** The generation that a platform reconcile is about: edits of the spec and requests each raise it. */
 export const platformGeneration = (node: EdgeNode): number =>
   (node.metadata.generation ?? 0) + requestedAction(node, 'reconcile').count;

@@ -243,6 +243,12 @@ const CASES: Record<string, Case> = {
     /database: disk full/,
     () => daemonAnswering({ warnings: ['database: disk full'], controllerConnection: 'OK' }),
   ],
+  'an agent whose last update failed': [
+    'daemon',
+    'update',
+    /0\.3\.0 failed/,
+    () => daemonAnswering({ ...WELL, warnings: ['update: 0.3.0 failed, 0.2.0 runs: the disk is full'] }),
+  ],
   'a model that cannot be pulled': [
     'artifacts',
     'failed',

@@ -296,14 +296,19 @@ export const MACHINE_CHECKS = [
       forbidden: { severity: 'failed', todo: 'Run this as the user that the agent runs as, usually root.' },
       broken: { severity: 'failed', todo: 'Restart the agent; containers run on. skerry-agent logs may say why.' },
       troubled: { severity: 'warning', todo: 'See the other checks; the agent tries again by itself.' },
+      update: {
+        severity: 'warning',
+        todo: 'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
+      },
     },
     run: async ({ config, daemon }: DoctorContext) => {
       const view = await daemon();
       if (view.state === 'absent') return { problem: 'absent', what: `no agent answers at ${config.socket}` };
       if (view.state !== 'running') return { problem: view.state, what: view.message };
       const { warnings } = view.status;
+      const isUpdate = warnings.every((warning) => /^update: .* failed, .* runs: /.test(warning));
       return warnings.length > 0
-        ? { problem: 'troubled', what: warnings.join('; ') }
+        ? { problem: isUpdate ? 'update' : 'troubled', what: warnings.join('; ') }
         : { ok: `answers at ${config.socket}` };
     },
   }),

@@ -245,6 +245,24 @@ test.each([
   expect(begun().updater.progress).toMatchObject({ state: 'Failed', version: '1.1.0' });
 });
 
+test.each([
+  ['the release that runs is asked for', async () => wish({ semver: 'v1.0.0' })],
+  ['nothing is asked for any more', async () => undefined],
+])('a failure is over once %s', async (_, requested) => {
+  program.save({ bad: {}, failure: { version: '1.1.0', reason: 'the disk is full', runs: '1.0.0' }, finished: 'a0' });
+  const { updater, over } = begun({}, { keys: [], requested });
+  expect(await over).toBe('settled');
+  expect([updater.progress.state, updater.problems]).toEqual(['Idle', []]);
+  expect(program.state).toEqual({ bad: {}, finished: 'a1' });
+});
+
+test('a machine without a release key says so before anybody asks for a release', async () => {
+  const { updater, over } = begun({}, { keys: [], requested: async () => undefined });
+  await over;
+  expect(updater.isReadyToUpgrade).toBe(false);
+  expect(updater.progress).toEqual({ state: 'Idle', message: expect.stringMatching(/no release key.*releaseKeyFile/) });
+});
+
 test('a server that asks for patience is asked again after at least that time, however often it is busy', async () => {
   publish('1.1.0');
   let busy = 9;

@@ -104,7 +104,7 @@ export class Updater {
     if (this.#trouble) return { state: 'Retrying', message: cut(this.#trouble) };
     if (trial) return { state: 'OnTrial', version: trial.version };
     if (this.#running) return { state: 'Downloading' };
-    if (!failure) return { state: 'Idle' };
+    if (!failure) return { state: 'Idle', ...(this.#deps.keys.length === 0 && { message: NO_KEY }) };
     const message = `${failure.version} failed, ${version} runs: ${failure.reason}`;
     return { state: 'Failed', version: failure.version.slice(0, 64), message: cut(message) };
   }
@@ -180,8 +180,10 @@ export class Updater {
       try {
         const wish = await this.#deps.requested(signal);
         if (signal.aborted) return;
-        if (!wish) {
-          this.#save({ ...this.#state, finished: action });
+        if (!wish || this.#isInstalled(wish)) {
+          // Nothing is asked for any more, or what is asked for runs: what failed before is over.
+          const { failure, ...rest } = this.#state;
+          this.#save({ ...rest, finished: action });
           this.#trouble = '';
           return;
         }
@@ -205,6 +207,10 @@ export class Updater {
     }
   }
 
+  #isInstalled({ versionCommand, semver }: VersionReply): boolean {
+    return versionCommand === 'upgrade' && semver !== undefined && versionOf(semver) === this.#deps.version;
+  }
+
   /** Ends an action without a switch; false when that cannot be saved. */
   #fail(action: string, version: string, reason: string): boolean {
     const { trial, ...rest } = this.#state;
@@ -221,7 +227,7 @@ export class Updater {
   async #upgrade({ semver, releasesUrl }: VersionReply, action: string, signal: AbortSignal): Promise<void> {
     const { program, keys, version: installed, architecture, accessTo, log } = this.#deps;
     if (!releasesUrl) throw new ReleaseError('the controller names no place of releases');
-    if (keys.length === 0) throw new ReleaseError('this machine has no release key (setting releaseKeyFile)');
+    if (keys.length === 0) throw new ReleaseError(NO_KEY);
     const version = semver === undefined ? undefined : versionOf(semver);
     if (semver !== undefined && version === undefined) throw new ReleaseError('it is not a version such as 1.2.3');
     const at = releasesUrl.replace(/(?<!\/)\/+$/, '');
@@ -308,9 +314,12 @@ export class Updater {
 /** A package has brought the machine to another release since: what failed before is over. */
 function withoutMended({ failure, ...rest }: UpdateState, version: string): UpdateState {
   if (!failure) return rest;
-  const isMended = failure.runs === undefined ? failure.version === version : failure.runs !== version;
+  const isMended = failure.version === version || (failure.runs !== undefined && failure.runs !== version);
   return isMended ? rest : { ...rest, failure };
 }
+
+/** Why a machine with a launcher installs nothing. */
+const NO_KEY = 'this machine has no release key (setting releaseKeyFile)';
 
 const cut = (text: string) => text.slice(0, 512);
 

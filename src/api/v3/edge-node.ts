@@ -242,7 +242,9 @@ export const edgeNodeStatusSchema = object({
   isReadyToUpgrade: z.boolean().optional().describe('Whether the agent can upgrade itself now.'),
   isReadyToRollback: z.boolean().optional().describe('Whether the agent can go back to its former version now.'),
   update: object({
-    state: text({ max: 32 }).describe('Downloading, Retrying, OnTrial or Failed.'),
+    state: text({ max: 32 }).describe(
+      'Downloading, Retrying, OnTrial, Failed, or Idle with what keeps the agent from a change.',
+    ),
     version: text({ max: 64 }).optional().describe('Version that it is about.'),
     message: text({ max: BOUNDS.message }).optional().describe('What it waits for, or why it failed.'),
   })

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import {
   canonicalJson,
@@ -154,6 +155,19 @@ describe('desiredState', () => {
       ['reader', false],
       ['on', true],
     ]);
+  });
+
+  it('a failed change of the version that nobody requests any more is due once, so that the agent forgets it', () => {
+    const digest = (annotations: Record<string, string>, state: string) =>
+      desiredState(
+        makeInputs({
+          node: makeNode({ annotations, status: { actions: { version: 4 }, update: { state, message: 'no room' } } }),
+        }),
+      ).digests.version;
+    const requested = { [ANNOTATIONS.version]: '{"count": 4, "command": "upgrade"}' };
+    expect(digest({}, 'Failed')).toBeDefined();
+    expect(digest(requested, 'Failed')).toBeUndefined();
+    expect(digest({}, 'Idle')).toBeUndefined();
   });
 
   it('holds an entry with a negative verdict, with the reason', () => {

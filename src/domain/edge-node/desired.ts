@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Application, EdgeNode, EdgeNodeSpec, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
-import { isDue, requestedAction } from '../actions.ts';
+import { isDue, isWithdrawn, requestedAction } from '../actions.ts';
 import { entryHolder } from '../application/claims.ts';
 import { isSame, placedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
@@ -156,7 +156,7 @@ function digestsOf(node: EdgeNode, desired: Omit<DesiredState, 'digests'>, mount
   const catalogs = (member: 'models' | 'knowledge') =>
     views.filter((view) => view[member]).map((view) => [view.uuid, view[member]?.items]);
   const actions = (['reboot', 'prune', 'version'] as const)
-    .filter((action) => isDue(node, action))
+    .filter((action) => isDue(node, action) || (action === 'version' && isWithdrawn(node)))
     .map((action) => [action, sectionDigest([action, requestedAction(node, action)])]);
   return {
     config: sectionDigest(desired.config),

@@ -6,6 +6,7 @@ import type { StatusReport } from '../../wire/index.ts';
 import type { Verdict } from '../inputs.ts';
 import { at, MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from './_util.ts';
 import { type NodeStatusInputs, nodeStatus } from './status.ts';
+import { notReadyToUpgrade } from './update.ts';
 
 const LONG_AGO = T0 - 60 * MINUTE;
 
@@ -560,6 +561,12 @@ describe('a change of the version of the agent', () => {
       'UpdateRequested',
       /does not say that it can change its version/,
     ],
+    [
+      'waits for an agent without a release key, and says so',
+      { metadata, report: reported({ state: 'Idle', message: 'this machine has no release key' }) },
+      'UpdateRequested',
+      /waits for the agent: this machine has no release key$/,
+    ],
     ['waits for a silent node', { metadata, status: seen, now: T0 + 60 * MINUTE }, 'NodeUnreachable', /is silent$/],
     [
       'is under way',
@@ -589,6 +596,13 @@ describe('a change of the version of the agent', () => {
     const condition = find(statusOf(given), 'Updating');
     expect(condition?.reason).toBe(reason);
     expect(condition?.message ?? '').toMatch(message);
+  });
+
+  test('that is refused says why the agent is not ready', () => {
+    const why = (update: StatusReport['update']) => notReadyToUpgrade(statusOf({ report: reported(update) }));
+    expect(why({ state: 'Idle', message: 'this machine has no release key' })).toBe('this machine has no release key');
+    expect(why({ state: 'OnTrial', version: '0.2.0' })).toBe('a change of its version is under way');
+    expect(why({ state: 'Idle' })).toMatch(/installed with a launcher/);
   });
 
   test('that failed says why until another one is requested or the agent says that nothing failed', () => {

@@ -9,7 +9,7 @@ import type { Liveness } from '../inputs.ts';
 /** What is stored. A report of an agent that says nothing of it, and so names its version alone, ends what was stored. */
 export function reportedUpdate({ update, version }: StatusReport): Pick<EdgeNodeStatus, 'update'> {
   if (update === undefined) return version === undefined ? {} : { update: undefined };
-  return { update: update.state === 'Idle' ? undefined : update };
+  return { update: update.state === 'Idle' && update.message === undefined ? undefined : update };
 }
 
 /** The version that a requested change leads to, for people. */
@@ -43,10 +43,19 @@ export function updating(node: EdgeNode, status: EdgeNodeStatus, alive: Liveness
   }
 }
 
-function whyIdle({ isReadyToUpgrade, isReadyToRollback }: EdgeNodeStatus): string {
+function whyIdle({ isReadyToUpgrade, isReadyToRollback, update }: EdgeNodeStatus): string {
+  if (update?.message) return `: ${update.message}`;
   return isReadyToUpgrade || isReadyToRollback
     ? ''
     : ', which does not say that it can change its version (ours can once it was installed with a launcher and a release key)';
+}
+
+/** Why an agent that does not say that it is ready to upgrade is not, for people. */
+export function notReadyToUpgrade({ update }: Partial<EdgeNodeStatus> = {}): string {
+  if (update?.message) return update.message;
+  return update
+    ? 'a change of its version is under way'
+    : 'its agent does not say that it can (ours can once it was installed with a launcher; one in a container gets another image)';
 }
 
 /** The last change failed, and no other one was requested since. */

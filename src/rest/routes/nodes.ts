@@ -6,6 +6,7 @@ import { requestAction } from '../../domain/actions.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
+import { notReadyToUpgrade } from '../../domain/edge-node/update.ts';
 import { upstreamNode, upstreamVerdicts } from '../../domain/edge-node/upstreams.ts';
 import { verdictError } from '../../domain/errors.ts';
 import { identityLabels, nodeUuid, objectName, v3Name } from '../../domain/names.ts';
@@ -274,8 +275,7 @@ function notReady(
   releasesUrl: string | undefined,
 ): string | undefined {
   const isReady = command === 'upgrade' ? status?.isReadyToUpgrade : status?.isReadyToRollback;
-  if (!isReady && command === 'upgrade')
-    return 'its agent does not say that it can (ours can once it was installed with a launcher; one in a container gets another image)';
+  if (!isReady && command === 'upgrade') return notReadyToUpgrade(status);
   if (!isReady) return 'its agent has no former release';
   // Third-party agents know themselves where their releases are.
   if (command === 'upgrade' && status?.agent && !releasesUrl)
