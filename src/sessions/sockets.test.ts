@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
+import { type Clock, systemClock } from '../kube/clock.ts';
 import { FRAME_LIMITS, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
 import { type Client, socketOf } from './_client.ts';
@@ -535,6 +536,29 @@ test('a replica that shuts down cuts what waits for users who read nothing after
   expect(done).not.toHaveBeenCalled();
   await clock.advance(1, { timers: 1 });
   await drained;
+});
+
+test('a replica that has shut down has no timer that keeps its process', async () => {
+  const pending = new Set<number>();
+  const clock: Clock = {
+    ...systemClock,
+    after(ms, callback) {
+      pending.add(ms);
+      const cancel = systemClock.after(ms, () => {
+        pending.delete(ms);
+        callback();
+      });
+      return () => {
+        pending.delete(ms);
+        cancel();
+      };
+    },
+  };
+  const stack = await startStack({ clock });
+  stack.upgrades.drain();
+  expect(pending.size).toBeGreaterThan(0);
+  await stack[Symbol.asyncDispose]();
+  expect([...pending]).toEqual([]);
 });
 
 test('a replica ends although a client never answers', async () => {

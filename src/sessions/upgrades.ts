@@ -103,6 +103,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   const connections = new Set<Duplex>();
   let ofUsers = 0;
   let isDraining = false;
+  let cancelCut = () => {};
 
   /** Counts a socket until it is closed; `most` sockets of one owner are open at once. */
   function count(owner: string, socket: Duplex, most: number, refusal: string): void {
@@ -263,10 +264,12 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       sessions.drain();
       relay?.drain();
       // A server waits for its connections, and one whose user reads nothing would outlast the grace of the process.
-      clock.after(DRAIN_MS, cut);
+      cancelCut = clock.after(DRAIN_MS, cut);
     },
     [Symbol.dispose]() {
       isDraining = true;
+      // A timer that is left keeps the process.
+      cancelCut();
       cut();
     },
   };
