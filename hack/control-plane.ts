@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { findTools } from './binaries.ts';
 import { createKube, type Kube, kubeFromFile, readObjects } from './kube.ts';
+import { tail } from './last-words.ts';
 import { ROOT } from './paths.ts';
 import { freePort } from './ports.ts';
-import { type Daemon, startDaemon, stopLeftovers, tail } from './process.ts';
+import { type Again, type Daemon, startDaemon, stopLeftovers } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
@@ -28,6 +29,8 @@ export interface ControlPlaneOptions {
    */
   nodes?: { address: string; users: Readonly<Record<string, readonly string[]>> };
   log?: Log;
+  /** Starts again what ends by itself. */
+  again?: Again;
 }
 
 /** An etcd, an API server and a controller manager of our own, on loopback unless there are nodes. */
@@ -106,7 +109,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 }
 
 async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
-  const { dir, name = 'skerry', namespace = 'skerry', log = () => {} } = options;
+  const { dir, name = 'skerry', namespace = 'skerry', log = () => {}, again } = options;
   const withManager = options.controllerManager ?? true;
   const manages = withManager ? (['kube-controller-manager'] as const) : [];
   const wanted = ['etcd', 'kube-apiserver', ...manages] as const;
@@ -127,6 +130,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
     startDaemon({
       name: 'etcd',
       dir,
+      again,
       command: tools.etcd as string,
       args: [
         ...['--name', 'default', '--data-dir', join(dir, 'etcd')],
@@ -147,6 +151,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
     const running = await startDaemon({
       name: 'kube-apiserver',
       dir,
+      again,
       command: tools['kube-apiserver'] as string,
       args: [
         ...['--etcd-servers', etcdUrl, '--secure-port', `${ports.apiServer}`],
@@ -180,9 +185,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
   async function endApiServer(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     // A frozen process would not see the SIGTERM.
     apiServer?.signal('SIGCONT');
-    if (signal === 'SIGTERM') return apiServer?.stop(2_000);
-    apiServer?.signal('SIGKILL');
-    await apiServer?.exited;
+    return signal === 'SIGTERM' ? apiServer?.stop(2_000) : apiServer?.kill();
   }
 
   async function stop(): Promise<void> {
@@ -208,6 +211,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
       const running = await startDaemon({
         name: 'kube-controller-manager',
         dir,
+        again,
         command: found['kube-controller-manager'],
         args: [
           ...['--kubeconfig', config, '--authentication-kubeconfig', config, '--authorization-kubeconfig', config],

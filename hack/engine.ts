@@ -12,8 +12,9 @@ import {
 import { delimiter, join } from 'node:path';
 import { installPackages } from './apt.ts';
 import { callEngine, probeEngine } from './engine-api.ts';
+import { tail } from './last-words.ts';
 import { RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
-import { type Daemon, recordedRuns, startDaemon, stopLeftovers, tail, writePidFile } from './process.ts';
+import { type Again, type Daemon, recordedRuns, startDaemon, stopLeftovers, writePidFile } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
@@ -38,6 +39,8 @@ export interface EngineOptions {
   /** `host:port` of a registry without TLS on loopback. Docker accepts all of those; a private podman gets it configured. */
   registry?: string;
   log?: Log;
+  /** Starts a private engine again that ends by itself. */
+  again?: Again;
 }
 
 /** A container engine that answers. */
@@ -165,7 +168,7 @@ async function findRunning(kinds: EngineKind[], env: NodeJS.ProcessEnv): Promise
   return undefined;
 }
 
-async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, log: Log): Promise<Engine> {
+async function startDocker({ dir, outbound = false, args = [], again }: EngineOptions, log: Log): Promise<Engine> {
   const hash = shortHash(dir);
   const run = runFolder(dir);
   const url = `unix://${run}/docker.sock`;
@@ -191,6 +194,13 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
       ],
       env: { ...process.env, PATH: searchPath(process.env).join(delimiter) },
       deathSignal: 'SIGTERM',
+      ...(again && {
+        async again(end) {
+          if (!(await again(end))) return false;
+          await removeRemains();
+          return true;
+        },
+      }),
     });
     daemon = running;
     const ready = async () => {
@@ -200,12 +210,17 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     await waitFor(ready, { what: 'the private dockerd to answer', timeoutMs: 60_000, intervalMs: 50 });
   }
 
+  /** What a killed dockerd leaves would end the next one. */
+  async function removeRemains(): Promise<void> {
+    rmSync(join(run, 'docker.pid'), { force: true });
+    await containerdEnds(run);
+  }
+
   async function start(): Promise<void> {
     mkdirSync(run, { recursive: true, mode: 0o700 });
     writePidFile(run, OWNER, process.pid);
     removeStaleBridges();
-    rmSync(join(run, 'docker.pid'), { force: true });
-    await containerdEnds(run);
+    await removeRemains();
     try {
       await launch(outbound);
     } catch (error) {
@@ -240,10 +255,7 @@ async function startDocker({ dir, outbound = false, args = [] }: EngineOptions, 
     throw error;
   }
   const logFile = join(dir, 'logs', 'dockerd.log');
-  const kill = async () => {
-    daemon?.signal('SIGKILL');
-    await daemon?.exited;
-  };
+  const kill = async () => daemon?.kill();
   return { kind: 'docker', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
 }
 
@@ -327,7 +339,7 @@ function addressPools(hash: string): string[] {
   );
 }
 
-async function startPodman({ dir, registry, within = [], args = [] }: EngineOptions, log: Log): Promise<Engine> {
+async function startPodman({ dir, registry, within = [], args = [], again }: EngineOptions, log: Log): Promise<Engine> {
   const run = runFolder(dir);
   const url = `unix://${run}/podman.sock`;
   let daemon: Daemon | undefined;
@@ -360,6 +372,7 @@ async function startPodman({ dir, registry, within = [], args = [] }: EngineOpti
         ...(registry && { CONTAINERS_REGISTRIES_CONF: registries }),
       },
       deathSignal: 'SIGTERM',
+      again,
     });
     daemon = running;
     const ready = async () => {
@@ -388,10 +401,7 @@ async function startPodman({ dir, registry, within = [], args = [] }: EngineOpti
     throw error;
   }
   const logFile = join(dir, 'logs', 'podman.log');
-  const kill = async () => {
-    daemon?.signal('SIGKILL');
-    await daemon?.exited;
-  };
+  const kill = async () => daemon?.kill();
   return { kind: 'podman', url, private: true, logFile, kill, start, stop, [Symbol.asyncDispose]: stop };
 }
 

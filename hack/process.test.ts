@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { processStartTime, startDaemon, stopLeftovers, tail } from './process.ts';
+import { tail } from './last-words.ts';
+import { processStartTime, startDaemon, stopLeftovers } from './process.ts';
 import { waitFor } from './wait.ts';
 
 const node = (script: string) => ({ command: process.execPath, args: ['-e', script] });

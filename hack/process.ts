@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { lastWords } from './last-words.ts';
 import { FinalError } from './wait.ts';
 
 /** How a process ended. */
@@ -9,6 +10,17 @@ interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }
+
+/** A daemon that ended by itself. */
+export interface DaemonEnd {
+  name: string;
+  /** in words that follow the name */
+  how: string;
+  logFile: string;
+}
+
+/** What starts a daemon again: called when one ended by itself, resolves with whether it is started again. */
+export type Again = (end: DaemonEnd) => Promise<boolean>;
 
 export interface DaemonOptions {
   name: string;
@@ -20,21 +32,27 @@ export interface DaemonOptions {
   cwd?: string;
   /** The signal that the kernel sends the process when this one dies; SIGKILL unless the process has to clean up. */
   deathSignal?: 'SIGKILL' | 'SIGTERM';
+  /** Without it, its end is final. */
+  again?: Again;
 }
 
 /** A long-running child process with its log in a file. */
 export interface Daemon {
   readonly name: string;
+  /** of its last start */
   readonly pid: number;
   readonly logFile: string;
+  /** Resolves when it has ended for good. */
   readonly exited: Promise<Exit>;
-  /** How it ended, or undefined while it runs. */
+  /** How it ended, or undefined while it runs, or is about to be started again. */
   exit(): Exit | undefined;
   /** Throws, with the end of the log, when the process no longer runs. */
   assertRunning(): void;
   signal(signal: NodeJS.Signals): void;
   /** SIGTERM, and after the grace period SIGKILL; returns when the process has ended. */
   stop(graceMs?: number): Promise<void>;
+  /** Ends it as a crash would, and for good; returns when it has ended. */
+  kill(): Promise<void>;
 }
 
 /**
@@ -51,50 +69,81 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await stopLeftover(pidFileOf(dir, name));
 
   const [command, args] = withDeathSignal(options.command, options.args, options.deathSignal ?? 'SIGKILL');
-  const log = openSync(logFile, 'a');
-  const child = spawn(command, args, { cwd, env: env ?? process.env, stdio: ['ignore', log, log], detached: true });
-  closeSync(log);
+  const run = async (): Promise<{ pid: number; ended: Promise<Exit> }> => {
+    const log = openSync(logFile, 'a');
+    const child = spawn(command, args, { cwd, env: env ?? process.env, stdio: ['ignore', log, log], detached: true });
+    closeSync(log);
+    let removePidFile = () => {};
+    const ended = new Promise<Exit>((resolve) => {
+      const end = (value: Exit) => {
+        removePidFile();
+        resolve(value);
+      };
+      child.once('exit', (code, signal) => end({ code, signal }));
+      child.once('error', () => end({ code: 127, signal: null }));
+    });
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.once('error', (error) => reject(new Error(`start ${name}: ${error.message}`, { cause: error })));
+    });
+    removePidFile = writePidFile(dir, name, child.pid as number);
+    return { pid: child.pid as number, ended };
+  };
 
   let exit: Exit | undefined;
-  let removePidFile = () => {};
-  const exited = new Promise<Exit>((resolve) => {
-    const end = (value: Exit) => {
-      exit = value;
-      removePidFile();
-      resolve(value);
-    };
-    child.once('exit', (code, signal) => end({ code, signal }));
-    child.once('error', () => end({ code: 127, signal: null }));
+  let isStopping = false;
+  let now = await run();
+  const follow = async (): Promise<Exit> => {
+    for (;;) {
+      const end = await now.ended;
+      if (isStopping || !(await options.again?.({ name, how: howItEnded(end), logFile })) || isStopping) return end;
+      try {
+        now = await run();
+      } catch {
+        return { code: 127, signal: null };
+      }
+      // It was stopped while it was started.
+      if (isStopping) sendSignal(now.pid, 'SIGKILL');
+    }
+  };
+  const exited = follow().then((end) => {
+    exit = end;
+    return end;
   });
-  await new Promise<void>((resolve, reject) => {
-    child.once('spawn', resolve);
-    child.once('error', (error) => reject(new Error(`start ${name}: ${error.message}`, { cause: error })));
-  });
-  const pid = child.pid as number;
-  removePidFile = writePidFile(dir, name, pid);
 
   const signal = (what: NodeJS.Signals) => {
-    if (!exit) sendSignal(pid, what);
+    if (!exit) sendSignal(now.pid, what);
   };
   return {
     name,
-    pid,
+    get pid() {
+      return now.pid;
+    },
     logFile,
     exited,
     exit: () => exit,
     assertRunning() {
-      if (!exit) return;
-      const how = exit.signal ? `was ended by ${exit.signal}` : `ended with code ${exit.code}`;
-      throw new FinalError(`${name} ${how}. The end of ${logFile}:\n${tail(logFile)}`);
+      if (exit) throw new FinalError(`${name} ${howItEnded(exit)}. The end of ${logFile}:\n${lastWords(logFile)}`);
     },
     signal,
     async stop(graceMs = 10_000) {
+      isStopping = true;
       signal('SIGTERM');
       const timer = setTimeout(() => signal('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);
     },
+    async kill() {
+      isStopping = true;
+      signal('SIGKILL');
+      await exited;
+    },
   };
+}
+
+/** How a process ended, in words that follow its name. */
+function howItEnded({ code, signal }: Exit): string {
+  return signal ? `was ended by ${signal}` : `ended with code ${code}`;
 }
 
 /** Ends the process that a pid file in `dir` names, and waits for it; returns whether there was one. */
@@ -124,15 +173,6 @@ export function writePidFile(dir: string, name: string, pid: number): () => void
   mkdirSync(join(dir, 'run'), { recursive: true });
   writeFileSync(file, JSON.stringify({ pid, startTime: processStartTime(pid) }));
   return () => rmSync(file, { force: true });
-}
-
-/** The last lines of a log file, or an empty text. */
-export function tail(file: string, lines = 25): string {
-  try {
-    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
-  } catch {
-    return '';
-  }
 }
 
 /**

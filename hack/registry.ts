@@ -4,7 +4,7 @@ import { get as getSecure } from 'node:https';
 import { join } from 'node:path';
 import { findTools } from './binaries.ts';
 import { freePort } from './ports.ts';
-import { startDaemon, stopLeftovers } from './process.ts';
+import { type Again, startDaemon, stopLeftovers } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
@@ -31,6 +31,8 @@ export interface RegistryOptions {
   /** Requires tokens of a service at `realm` that signs with a key of the JWKS file. */
   tokens?: { realm: string; service: string; issuer: string; jwks: string };
   log?: Log;
+  /** Starts it again when it ends by itself. */
+  again?: Again;
 }
 
 /** An image registry; by default on loopback without TLS, which engines trust there. */
@@ -48,7 +50,7 @@ export interface Registry extends AsyncDisposable {
 
 /** Starts the distribution registry with its storage in `dir`. */
 export async function startRegistry(options: RegistryOptions): Promise<Registry> {
-  const { dir, network, tls, auth, tokens, log = () => {} } = options;
+  const { dir, network, tls, auth, tokens, log = () => {}, again } = options;
   const { registry } = await findTools(['registry'], { log });
   await stopLeftovers(dir);
   const port = options.port ?? (network ? 5000 : await freePort());
@@ -70,7 +72,7 @@ export async function startRegistry(options: RegistryOptions): Promise<Registry>
   writeFileSync(file, JSON.stringify(config, undefined, 2));
   login('limpet');
   const [command = '', ...args] = [...(network?.command ?? []), registry, 'serve', file];
-  const daemon = await startDaemon({ name: 'registry', dir, command, args });
+  const daemon = await startDaemon({ name: 'registry', dir, command, args, again });
 
   const url = `${tls ? 'https' : 'http'}://${host}`;
   const ready = async () => {

@@ -1,6 +1,5 @@
-import { relative } from 'node:path';
-import { ROOT } from './paths.ts';
-import { tail } from './process.ts';
+import { join, relative } from 'node:path';
+import {} from './process.ts';
 import { startClock } from './progress.ts';
 import { STACK_FOLDER } from './stack/files.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
@@ -46,12 +45,8 @@ function reasonOf(error: unknown): Error {
 
 function explain(error: Error): void {
   process.stderr.write(`\n${error.message}\n`);
-  if (error instanceof StackRefused) return;
-  for (const name of ['controller', 'agent']) {
-    const file = `${STACK_FOLDER}/logs/${name}.log`;
-    const end = tail(file, 10);
-    if (end && !error.message.includes(file)) process.stderr.write(`\nThe end of ${relative(ROOT, file)}:\n${end}\n`);
-  }
+  if (!(error instanceof StackRefused))
+    process.stderr.write(`\nLogs are in ${relative(process.cwd(), join(STACK_FOLDER, 'logs')) || '.'}.\n`);
 }
 
 /** The addresses of what runs, and what to try next. */
@@ -68,12 +63,12 @@ function summary(stack: Stack, once: boolean): string {
   ];
   const width = Math.max(...rows.map(([, url]) => url.length));
   const table = rows.map(([name, url, note]) => `  ${name.padEnd(12)}${url.padEnd(width + 2)}${note}`.trimEnd());
-  const kubectl = stack.kubectl.endsWith('/bin/kubectl') ? 'kubectl' : stack.kubectl;
+  const env = relative(process.cwd(), stack.env);
   const next = [
-    `export KUBECONFIG=${relative(process.cwd(), stack.kubeconfig)}`,
-    `${kubectl} get skerry`,
-    ...(sample ? [`${kubectl} get application hello -o yaml`, `curl ${sample}`] : []),
-    `curl -H "Authorization: Bearer $(cat .skerry/token)" ${rest}/api/v3/node-list`,
+    `. ${env.startsWith('/') || env.startsWith('.') ? env : `./${env}`}`,
+    'kubectl get skerry',
+    ...(sample ? ['kubectl get application hello -o yaml', 'kubectl skerry logs hello', `curl ${sample}`] : []),
+    'curl -H "Authorization: Bearer $TOKEN" $URL/api/v3/node-list',
   ];
   const lines = ['', 'What runs:', ...table];
   if (!once)

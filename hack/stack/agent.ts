@@ -7,7 +7,7 @@ import type { Engine } from '../engine.ts';
 import { callEngine } from '../engine-api.ts';
 import type { Kube, KubeObject } from '../kube.ts';
 import { ROOT, runFolder } from '../paths.ts';
-import { type Daemon, startDaemon } from '../process.ts';
+import { type Again, type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
 
 /** Name of the node of this machine. */
@@ -24,10 +24,11 @@ export interface AgentOptions {
   engine: Engine;
   /** Port of the agent's local API. */
   port: number;
+  again?: Again;
 }
 
 /** Starts an agent for this machine; it has no identity until it is provisioned. */
-export async function startAgent({ dir, engine, port }: AgentOptions): Promise<Daemon> {
+export async function startAgent({ dir, engine, port, again }: AgentOptions): Promise<Daemon> {
   const home = join(dir, 'agent');
   mkdirSync(home, { recursive: true, mode: 0o700 });
   const run = join(home, 'run');
@@ -40,13 +41,14 @@ export async function startAgent({ dir, engine, port }: AgentOptions): Promise<D
     localApiPort: port,
   };
   // JSON is YAML.
-  writeFileSync(configFile(dir), `${JSON.stringify(settings, undefined, 2)}\n`);
+  writeFileSync(agentConfigFile(dir), `${JSON.stringify(settings, undefined, 2)}\n`);
   return startDaemon({
     name: 'agent',
     dir,
     command: process.execPath,
-    args: [MAIN, 'start', '--config', configFile(dir)],
+    args: [MAIN, 'start', '--config', agentConfigFile(dir)],
     deathSignal: 'SIGTERM',
+    again,
   });
 }
 
@@ -83,7 +85,7 @@ export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentPa
   const join = formatJoinString({ controllerUrl: rest.url, key });
   const attempt = async () => {
     agent.assertRunning();
-    await runAgent(['provision', join, '--config', configFile(dir)]);
+    await runAgent(['provision', join, '--config', agentConfigFile(dir)]);
     return true;
   };
   await waitFor(attempt, { what: 'the agent to be provisioned', intervalMs: 200, signal });
@@ -93,7 +95,7 @@ export async function provisionAgent({ dir, rest, uuid, agent, signal }: AgentPa
 export async function moveAgent({ dir, rest, agent, signal }: AgentParts): Promise<void> {
   const attempt = async () => {
     agent.assertRunning();
-    await runAgent(['config', `controllerUrl=${rest.url}`, '--config', configFile(dir)]);
+    await runAgent(['config', `controllerUrl=${rest.url}`, '--config', agentConfigFile(dir)]);
     return true;
   };
   await waitFor(attempt, { what: 'the agent to take the address of the controller', intervalMs: 200, signal });
@@ -130,7 +132,8 @@ export async function endContainers(engineUrl: string, uuid: string, how: 'stop'
   );
 }
 
-function configFile(dir: string): string {
+/** The settings of the agent. */
+export function agentConfigFile(dir: string): string {
   return join(dir, 'agent', 'config.yaml');
 }
 

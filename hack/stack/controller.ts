@@ -4,7 +4,7 @@ import { DEFAULT_NAMESPACE, TOKEN_AUDIENCE } from '../../src/api/names.ts';
 import { type Kube, type KubeObject, withToken } from '../kube.ts';
 import { CONTROLLER_ACCOUNT } from '../manifests.ts';
 import { ROOT } from '../paths.ts';
-import { type Daemon, startDaemon } from '../process.ts';
+import { type Again, type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
 import { writeAtomically } from './files.ts';
 
@@ -17,6 +17,7 @@ export interface ControllerOptions {
   /** Path of the cluster admin's kubeconfig. */
   kubeconfig: string;
   ports: { rest: number; metrics: number; internal: number };
+  again?: Again;
   signal?: AbortSignal;
 }
 
@@ -24,7 +25,14 @@ export interface ControllerOptions {
  * Starts the controller as its own service account, so that a missing permission is noticed here before it is in a
  * cluster, and returns when it is ready.
  */
-export async function startController({ dir, kube, kubeconfig, ports, signal }: ControllerOptions): Promise<Daemon> {
+export async function startController({
+  dir,
+  kube,
+  kubeconfig,
+  ports,
+  again,
+  signal,
+}: ControllerOptions): Promise<Daemon> {
   const token = await mintToken(kube, CONTROLLER_ACCOUNT, [], 90 * 24 * HOUR);
   const file = join(dir, 'controller.kubeconfig');
   writeFileSync(file, withToken(readFileSync(kubeconfig, 'utf8'), token), { mode: 0o600 });
@@ -44,6 +52,7 @@ export async function startController({ dir, kube, kubeconfig, ports, signal }: 
       SKERRY_INTERNAL_ADDRESS: '127.0.0.1',
     },
     deathSignal: 'SIGTERM',
+    again,
   });
   const ready = async () => {
     controller.assertRunning();

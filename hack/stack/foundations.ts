@@ -7,6 +7,7 @@ import { type Engine, findEngine } from '../engine.ts';
 import { loadImage } from '../engine-api.ts';
 import { pushImage, saveImage } from '../image.ts';
 import { kubeFromFile } from '../kube.ts';
+import type { Again } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import { sampleImage } from '../sample.ts';
@@ -31,6 +32,7 @@ export interface FoundationsOptions {
   registryPort: number;
   sample: boolean;
   log: Log;
+  again: Again;
   signal?: AbortSignal;
 }
 
@@ -47,14 +49,14 @@ export async function startFoundations(
   started: AsyncDisposableStack,
   options: FoundationsOptions,
 ): Promise<Foundations> {
-  const { dir, registryPort, sample, log, signal } = options;
+  const { dir, registryPort, sample, log, again, signal } = options;
   const host = `127.0.0.1:${registryPort}`;
   const atHand = await areAtHand(LATER);
   const work = {
-    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, registry: host, log }).then((engine) =>
+    engine: findEngine({ dir: join(dir, 'engine'), outbound: true, registry: host, log, again }).then((engine) =>
       started.use(engine),
     ),
-    cluster: startCluster(started, dir, log, signal),
+    cluster: startCluster(started, options),
     image: sample ? sampleImage({}, undefined, log) : Promise.resolve(undefined),
   };
   // All are awaited even when one fails, so that none starts after the others were stopped.
@@ -70,7 +72,7 @@ export async function startFoundations(
   const complete = async (owned: AsyncDisposableStack, until?: AbortSignal) => {
     await findTools(LATER, { log, signal: until });
     const serve = async () => {
-      const registry = owned.use(await startRegistry({ dir: join(dir, 'registry'), port: registryPort, log }));
+      const registry = owned.use(await startRegistry({ dir: join(dir, 'registry'), port: registryPort, log, again }));
       if (image && tag) await pushImage(registry.url, 'sample', tag, image);
     };
     await Promise.all([serve(), cluster?.startControllerManager()]);
@@ -81,7 +83,7 @@ export async function startFoundations(
     if (image) await loadImage(engine.url, saveImage(image, `${host}/sample:${tag}`));
   }
   return {
-    kubectl: atHand ? (await findTools(['kubectl'])).kubectl : cachedPath('kubectl'),
+    kubectl: (await areAtHand(['kubectl'])) ? (await findTools(['kubectl'])).kubectl : cachedPath('kubectl'),
     kubeconfig,
     engine,
     registry: `http://${host}`,
@@ -109,9 +111,7 @@ function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promis
 
 async function startCluster(
   started: AsyncDisposableStack,
-  dir: string,
-  log: Log,
-  signal?: AbortSignal,
+  { dir, log, again, signal }: FoundationsOptions,
 ): Promise<{ kubeconfig: string; cluster?: ControlPlane }> {
   const kubeconfig = join(dir, 'kubeconfig');
   const given = process.env.SKERRY_KUBECONFIG;
@@ -124,7 +124,13 @@ async function startCluster(
   }
   // Built here, where the build can be aborted.
   await findTools(['etcd', 'kube-apiserver'], { log, signal });
-  const options = { dir: join(dir, 'control-plane'), namespace: DEFAULT_NAMESPACE, controllerManager: false, log };
+  const options = {
+    dir: join(dir, 'control-plane'),
+    namespace: DEFAULT_NAMESPACE,
+    controllerManager: false,
+    log,
+    again,
+  };
   const cluster = started.use(await startControlPlane(options));
   writeFileSync(kubeconfig, cluster.kubeconfigText, { mode: 0o600 });
   log(`etcd and kube-apiserver are ready at ${cluster.url}`);

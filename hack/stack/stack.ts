@@ -8,7 +8,18 @@ import { ROOT } from '../paths.ts';
 import { isFree, portOwner } from '../ports.ts';
 import { stopLeftovers, writePidFile } from '../process.ts';
 import type { Log } from '../progress.ts';
-import { endContainers, moveAgent, NODE, nodeUuid, provisionAgent, startAgent, waitForAgent } from './agent.ts';
+import { createSupervisor } from '../supervisor.ts';
+import {
+  agentConfigFile,
+  endContainers,
+  moveAgent,
+  NODE,
+  nodeUuid,
+  provisionAgent,
+  startAgent,
+  waitForAgent,
+} from './agent.ts';
+import { writeCommands } from './commands.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
   chooseRegistryPort,
@@ -41,12 +52,12 @@ export interface Stack extends AsyncDisposable {
   /** The content of stack.json. */
   readonly urls: StackFile;
   readonly kubeconfig: string;
-  /** Path of a kubectl. */
-  readonly kubectl: string;
+  /** Path of the file that a shell sources for addresses and commands. */
+  readonly env: string;
   readonly kube: Kube;
   /** The response of the sample, once it responds and is Ready; undefined without the sample. */
   readonly sampleAnswer?: string;
-  /** Rejects when a part of the stack ends by itself. */
+  /** Rejects when a part of the stack ends by itself too often. */
   readonly broken: Promise<never>;
 }
 
@@ -61,6 +72,8 @@ export class StackRefused extends Error {}
 export async function startStack({ dir, port = PORTS.rest, sample = true, log, signal }: StackOptions): Promise<Stack> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   await using started = new AsyncDisposableStack();
+  const supervisor = createSupervisor({ log });
+  const { again, broken } = supervisor;
   const lock = tryLock(join(dir, 'lock'));
   if (!lock) throw new StackRefused(alreadyRuns(dir));
   started.use(lock);
@@ -76,7 +89,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
 
   const registryPort = await chooseRegistryPort(dir);
-  const foundations = await startFoundations(started, { dir, registryPort, sample, log, signal });
+  const foundations = await startFoundations(started, { dir, registryPort, sample, log, again, signal });
   const { kubeconfig, kubectl, engine, registry, image } = foundations;
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
@@ -86,16 +99,18 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const rest = `http://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
-  const controller = await startController({ dir, kube, kubeconfig, ports, signal });
+  const controller = await startController({ dir, kube, kubeconfig, ports, again, signal });
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
   started.use(await keepAdminToken(kube, tokenFile));
   log(`The controller is ready at ${rest}`);
 
+  const env = writeCommands({ ...{ dir, rest, kubeconfig, tokenFile, kubectl }, agentConfig: agentConfigFile(dir) });
+
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube, { controller, signal });
   const agentStart = Date.now();
-  const agent = await startAgent({ dir, engine, port: ports.agent });
+  const agent = await startAgent({ dir, engine, port: ports.agent, again });
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
   const parts = { dir, rest: { url: rest, tokenFile }, uuid, agent, signal };
@@ -128,19 +143,11 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   writeAtomically(join(dir, 'stack.json'), `${JSON.stringify(urls, undefined, 2)}\n`);
   started.defer(() => rmSync(join(dir, 'stack.json'), { force: true }));
 
-  const broken = Promise.race(
-    [controller, agent].map(async (part) => {
-      await part.exited;
-      part.assertRunning();
-    }),
-  ) as Promise<never>;
-  // Stopping the stack ends its parts as well, after which no rejection handler is left.
-  broken.catch(() => {});
-
+  supervisor.begin();
   const later = foundations.later();
   if (later) started.use(later);
   const owned = started.move();
-  return { urls, kubeconfig, kubectl, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { urls, kubeconfig, env, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 async function assertFree(port: number, advice: string): Promise<void> {
