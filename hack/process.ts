@@ -12,7 +12,7 @@ interface Exit {
 }
 
 /** A daemon that ended by itself. */
-export interface DaemonEnd {
+interface DaemonEnd {
   name: string;
   /** in words that follow the name */
   how: string;

@@ -1,10 +1,9 @@
 import { join, relative } from 'node:path';
-import {} from './process.ts';
 import { startClock } from './progress.ts';
 import { STACK_FOLDER } from './stack/files.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
-/** `make up`: the local stack in the foreground. Environment: ONCE, SAMPLE, SKERRY_PORT. */
+/** `make up`: the local stack in the foreground. Environment: ONCE, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK. */
 async function main(): Promise<number> {
   const log = startClock();
   const once = process.env.ONCE === '1';

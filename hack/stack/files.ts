@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { PORTS } from '../../src/api/names.ts';
 import { ROOT } from '../paths.ts';
 import { freePort } from '../ports.ts';
 
-/** The data folder of the local stack. */
-export const STACK_FOLDER = join(ROOT, '.skerry');
+/** The data folder of the local stack; SKERRY_STACK names another. */
+export const STACK_FOLDER = resolve(process.env.SKERRY_STACK || join(ROOT, '.skerry'));
 
 /** Name of the pid file of the process that runs the stack itself. */
 export const STACK_PROCESS = 'stack';

@@ -27,7 +27,7 @@ interface Condition {
   message?: string;
 }
 
-/** The port of this machine that manifests/sample.yaml uses. */
+/** The port of this machine that the sample uses; SKERRY_SAMPLE_PORT names another than manifests/sample.yaml has. */
 export function samplePort(): number {
   const port = readSample().spec.microservices[0]?.container?.ports?.[0]?.external;
   if (!port) throw new Error(`${FILE} has no port`);
@@ -45,6 +45,8 @@ function readSample(image = 'none'): Application {
   const text = readFileSync(FILE, 'utf8').replaceAll('${IMAGE}', image);
   const [application] = objectsOfYaml(text, FILE) as Application[];
   if (!application) throw new Error(`${FILE} has no application`);
+  const port = application.spec.microservices[0]?.container?.ports?.[0];
+  if (port && process.env.SKERRY_SAMPLE_PORT) port.external = Number(process.env.SKERRY_SAMPLE_PORT);
   return application;
 }
 
