@@ -272,6 +272,10 @@ for (const { kind, url } of inject('engines'))
         await expect(make({ view: { imageId: 'nowhere/nothing:1' } })).rejects.toMatchObject({ code: 'ImageMissing' });
       });
 
+      test('a limit that the engine does not accept is LimitRefused', async () => {
+        await expect(make({ view: { cpuSetCpus: '4000' } })).rejects.toMatchObject({ code: 'LimitRefused' });
+      });
+
       test('a container whose program is not in the image fails to start and has never run', async () => {
         await using container = await make({ view: { entrypoint: ['/no/such/program'] } });
         await expect(engine.start(container.id)).rejects.toBeInstanceOf(EngineError);
