@@ -34,6 +34,7 @@ import { createWriteBudgets } from './rest/budgets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
 import { LIMITS } from './rest/limits.ts';
+import { presentNodes } from './rest/reads.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
@@ -232,6 +233,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const sockets = building.use(
     openSockets({
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
+      present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
       mostSockets: config.mostSockets,
       mostOfUser: config.ofUser.sockets,
       isAlone: () => sharedPlaces?.isAlone ?? true,
@@ -285,7 +287,10 @@ function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
 }
 
 interface SocketsOptions
-  extends Pick<UpgradesOptions, 'mostSockets' | 'mostOfUser' | 'lookups' | 'addressOf' | 'audit' | 'events'> {
+  extends Pick<
+    UpgradesOptions,
+    'mostSockets' | 'mostOfUser' | 'lookups' | 'present' | 'addressOf' | 'audit' | 'events'
+  > {
   config: Pick<Config, 'relay' | 'identity'>;
   places: Places;
   isAlone(): boolean;

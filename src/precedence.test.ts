@@ -4,7 +4,7 @@ import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import { toStructural } from './api/structural.ts';
 import type { Application } from './api/v3/index.ts';
-import { placeSession } from './domain/session/target.ts';
+import { findTarget } from './domain/session/target.ts';
 import { KINDS, type Kind, type KindKey, type KindObject } from './kinds/index.ts';
 import { createLookups } from './stores/lookups.ts';
 import { storeOf } from './stores/stores.ts';
@@ -221,8 +221,8 @@ describe('the uuid of a microservice', () => {
     edit('attacker', [{ ...entry('web'), agent: { name: 'nowhere' } }]);
     await fleet.settle();
     const named = { microservice: UUID, isSystem: false };
-    const placed = placeSession(named, createLookups(fleet.stores));
-    expect('refused' in placed ? placed.refused : '').not.toContain('names no node');
+    const found = findTarget(named, createLookups(fleet.stores));
+    expect('refused' in found ? found.refused : '').not.toContain('names no node');
   });
 });
 

@@ -46,3 +46,16 @@ test('a fleet that returns before it was written UNKNOWN does not delay a later 
   look(0);
   await expect.poll(() => node(0).status?.daemonStatus).toBe('UNKNOWN');
 });
+
+test('every write of a status says when the node was last heard, and a contact alone causes none', async () => {
+  await using fleet = await startInMemoryController(1);
+  const { cluster, node, poll, report, settle, time } = fleet;
+  const written = () => [...cluster.writes.values()].reduce((sum, count) => sum + count, 0);
+  time.now += 60_000;
+  const before = written();
+  poll(node(0));
+  await settle();
+  expect(written()).toBe(before);
+  report(node(0), 'RESTARTING');
+  await expect.poll(() => node(0).status?.lastSeenTime).toBe(new Date(time.now).toISOString());
+});

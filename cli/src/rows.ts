@@ -60,12 +60,13 @@ export const NODE_COLUMNS: readonly Column<NodeRow>[] = [
   { title: 'STATUS', of: ({ node }) => node.status?.daemonStatus ?? '' },
   { title: 'MICROSERVICES', of: ({ node }) => node.status?.microserviceCount ?? '' },
   { title: 'VERSION', of: ({ node }) => node.status?.version ?? '' },
-  { title: 'LAST-SEEN', isTime: true, of: ({ node, now }) => since(node.status?.lastSeenTime, now) },
+  { title: 'LAST-SEEN', isTime: true, of: ({ node, now }) => since(node.status?.silentSince, now) },
   { title: 'AGE', isTime: true, of: ({ node, now }) => since(node.metadata.creationTimestamp, now) },
   { title: 'ADDRESS', wide: true, of: ({ node }) => node.status?.ipAddress ?? '' },
   { title: 'ARCH', wide: true, of: ({ node }) => ARCHITECTURES[archOf(node)] ?? '' },
   { title: 'ENGINE', wide: true, of: ({ node }) => node.status?.containerEngine ?? '' },
   { title: 'UUID', wide: true, of: ({ node }) => nodeUuid(node) },
+  { title: 'CONFIRMED', wide: true, isTime: true, of: ({ node, now }) => since(node.status?.lastSeenTime, now) },
   { title: 'MESSAGE', wide: true, of: ({ node }) => readyOf(node)?.message ?? '' },
 ];
 

@@ -18,6 +18,7 @@ import {
   silenceDueMs,
   upstreamVerdicts,
   v3Name,
+  withLastSeen,
 } from '../domain/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
 import {
@@ -26,6 +27,7 @@ import {
   type Controller,
   createController,
   done,
+  equal,
   keyFor,
   keyOf,
   type Outcome,
@@ -140,7 +142,8 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       upstreams,
       ...(provisioned && { provisioned }),
     });
-    return { ...status, ...identity };
+    const planned = { ...status, ...identity };
+    return equal(node.status, planned) ? planned : withLastSeen(planned, seen.observation);
   }
 
   /** Milliseconds that the write of a silence waits. Checked before the status is computed, since a node may wait repeatedly. */

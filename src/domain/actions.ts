@@ -83,9 +83,18 @@ export function annotatedRebuilds(application: Application): Readonly<Record<str
   return Object.fromEntries(Object.entries(value).filter((pair): pair is [string, number] => isCount(pair[1])));
 }
 
-/** Annotations to write for one more rebuild of the named entries. Counts of removed entries stay: a name can return. */
-export function requestRebuild(application: Application, entries: readonly string[]): Record<string, string> {
-  const raised = entries.map((name) => [name, next(rebuildCountOf(application, name), ANNOTATIONS.rebuild)] as const);
+/**
+ * Annotations to write for one more rebuild of the named entries. Counts of removed entries stay: a name can return.
+ * `carriedOut` has the counts that machines report, by entry name.
+ */
+export function requestRebuild(
+  application: Application,
+  entries: readonly string[],
+  carriedOut: ReadonlyMap<string, number> = new Map(),
+): Record<string, string> {
+  const raised = entries.map(
+    (name) => [name, next(rebuildCountOf(application, name, carriedOut.get(name)), ANNOTATIONS.rebuild)] as const,
+  );
   return {
     [ANNOTATIONS.rebuild]: JSON.stringify({ ...annotatedRebuilds(application), ...Object.fromEntries(raised) }),
   };

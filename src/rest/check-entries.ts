@@ -3,13 +3,14 @@ import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
 import { lookupsWith } from '../domain/application/lookups.ts';
 import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
-import type { Verdict } from '../domain/inputs.ts';
+import type { Lookups, Verdict } from '../domain/inputs.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { newlyBound } from '../domain/service-account.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import { requireMayBind } from './access/bind.ts';
 import type { RestDependencies } from './dependencies.ts';
+import { presentLookups } from './reads.ts';
 import type { Requester } from './templates.ts';
 
 /** Objects that a verdict may miss because another replica has just created them and the store does not have them yet. */
@@ -55,7 +56,8 @@ export async function checkEntries(
     await requireMayBind(caller, role, `microservice ${entry}: serviceAccount.roleRef`);
   const looked = new Set<string>();
   for (;;) {
-    const negative = firstNegative(deps, after, changed);
+    const lookups = lookupsWith(await presentLookups(deps, changed, signal), after);
+    const negative = firstNegative(after, changed, lookups);
     if (!negative) return;
     const { entry, verdict } = negative;
     const look = LATE[verdict.reason];
@@ -81,11 +83,10 @@ interface Negative {
 }
 
 function firstNegative(
-  deps: RestDependencies,
   after: Application,
   entries: readonly MicroserviceEntry[],
+  lookups: Lookups,
 ): Negative | undefined {
-  const lookups = lookupsWith(deps.lookups, after);
   for (const entry of entries) {
     const negative = verdict(after, entry, lookups, { writing: true });
     if (negative) return { entry, verdict: negative };

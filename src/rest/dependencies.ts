@@ -2,7 +2,7 @@ import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Usage } from '../domain/budget.ts';
 import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
-import type { Provisioning } from '../domain/edge-node/read.ts';
+import type { Provisioning } from '../domain/edge-node/observed.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
 import type { Renderer } from '../domain/templates/renderer.ts';
 import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';

@@ -1,17 +1,23 @@
-import type { Application, EdgeNode } from '../api/v3/index.ts';
+import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import { requestRebuild } from '../domain/actions.ts';
+import { nodeOf } from '../domain/application/entries.ts';
 import type { ReadContext } from '../domain/application/read.ts';
+import { presentNode } from '../domain/edge-node/observed.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
-import type { Observation } from '../domain/inputs.ts';
-import { nodeUuid, registryId } from '../domain/names.ts';
+import type { Lookups, Observation } from '../domain/inputs.ts';
+import { agentInHost } from '../domain/microservice/extra-hosts.ts';
+import { entryUuid, nodeUuid, registryId } from '../domain/names.ts';
 import { holder } from '../domain/precedence.ts';
 import { type MountOnNode, mountsOn } from '../domain/volume-mount/on-node.ts';
 import { KINDS, type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { RestDependencies } from './dependencies.ts';
 
+type LiveSources = Pick<RestDependencies, 'observations' | 'provisioning' | 'clock'>;
+
 /** The present state of nodes, measurements included. */
 export async function liveNodes(
-  deps: RestDependencies,
+  deps: LiveSources,
   nodes: readonly EdgeNode[],
   signal: AbortSignal,
 ): Promise<(node: EdgeNode) => LiveNode> {
@@ -28,6 +34,59 @@ export async function liveNodes(
       ...(provisioned && { provisioned }),
     };
   };
+}
+
+/**
+ * Nodes as reads show them at this moment. Every rule that refuses a request because of what a node reports is given these:
+ * the stored status is up to half a second older (docs/spec/rest-v3.md#one-truth).
+ */
+export async function presentNodes(
+  deps: LiveSources,
+  nodes: readonly EdgeNode[],
+  signal: AbortSignal,
+): Promise<(node: EdgeNode) => EdgeNode> {
+  const live = await liveNodes(deps, nodes, signal);
+  return memo((node) => presentNode(node, live(node)));
+}
+
+/** Lookups in which the nodes that an application names, by its entries or their extra hosts, are as reads show them. */
+export async function presentLookups(
+  deps: LiveSources & Pick<RestDependencies, 'lookups'>,
+  entries: readonly MicroserviceEntry[],
+  signal: AbortSignal,
+): Promise<Lookups> {
+  const { lookups } = deps;
+  const named = entries.flatMap((entry) => [
+    nodeOf(entry, lookups),
+    ...(entry.container?.extraHosts ?? []).map(({ address }) => lookups.nodeByName(agentInHost(address) ?? '')),
+  ]);
+  const nodes = [...new Set(named)].filter((node) => node !== undefined);
+  const uuids = new Set(nodes.map(nodeUuid));
+  const present = await presentNodes(deps, nodes, signal);
+  const seen = (node: EdgeNode | undefined) => (node && uuids.has(nodeUuid(node)) ? present(node) : node);
+  return {
+    ...lookups,
+    nodeByName: (name) => seen(lookups.nodeByName(name)),
+    nodeByUuid: (uuid) => seen(lookups.nodeByUuid(uuid)),
+  };
+}
+
+/** The annotations that order a rebuild of these entries: one more than was ordered, and than their machines report. */
+export async function rebuildOrder(
+  deps: LiveSources & Pick<RestDependencies, 'lookups'>,
+  application: Application,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<Record<string, string>> {
+  if (names.length === 0) return {};
+  const entries = (application.spec.microservices ?? []).filter(({ name }) => names.includes(name));
+  const lookups = await presentLookups(deps, entries, signal);
+  const reported = entries.map((entry) => {
+    const uuid = entryUuid(application, entry);
+    const { microservices } = nodeOf(entry, lookups)?.status ?? {};
+    return [entry.name, microservices?.find((one) => one.uuid === uuid)?.rebuildCount ?? 0] as const;
+  });
+  return requestRebuild(application, names, new Map(reported));
 }
 
 /** The applications whose entries refer to an object. */

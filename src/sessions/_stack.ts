@@ -7,6 +7,7 @@ import { type Clock, type Log, silentLog, systemClock } from '../kube/mod.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { ROLE_NAMES } from '../rest/access/roles.ts';
 import { createTokenTable } from '../rest/access/rules.ts';
+import { presentNodes } from '../rest/reads.ts';
 import { createRestServer } from '../rest/server.ts';
 import { createLookups } from '../stores/lookups.ts';
 
@@ -45,7 +46,8 @@ function makeObjects(further: number) {
     ...many.map((one) => ({ ...one, state: 'RUNNING', application: 'many' })),
   ];
   const node = makeNode('edge-1');
-  Object.assign(node, { status: { daemonStatus: 'RUNNING', microservices: observed } });
+  const lastSeenTime = new Date().toISOString();
+  Object.assign(node, { status: { daemonStatus: 'RUNNING', lastSeenTime, agent: '1.0.0', microservices: observed } });
   const key = makeKey();
   const entry = { agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' } };
   const applications = [
@@ -124,7 +126,11 @@ async function startOne(
         void logged.push(JSON.stringify(parts)),
   }) as Log;
   const { node, key, applications } = objects;
-  const rest = createRestServer({ deps: createMemoryDependencies({ authenticator: createTokenTable(USERS) }), log });
+  const deps = createMemoryDependencies({
+    authenticator: createTokenTable(USERS),
+    observations: { of: (...asked) => replica.agents.currentValues.of(...asked), listeningSince: () => 0 },
+  });
+  const rest = createRestServer({ deps, log });
   const leadership = { isLeading: isAlone, leaderAddress: undefined as string | undefined };
   const shared = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log, times: TIMES });
   const places = shared ?? createPlaces();
@@ -166,6 +172,7 @@ async function startOne(
   const upgrades = createUpgrades({
     ...{ sessions, places, relay },
     lookups: createLookups(replica.stores),
+    present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
     admitUser: rest.admitSocket,
     admitAgent: replica.agents.routes.authenticate,
     addressOf: (request) => String(request.headers['x-address'] ?? '127.0.0.1'),

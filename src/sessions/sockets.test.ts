@@ -61,13 +61,15 @@ test('audit log and events have who opened what, and how it ended, and nothing t
       actorId: 'developer',
       endpointPath: exec(),
       statusCode: 1000,
-      statusMessage: expect.stringMatching(/^the user ended the session, after \d+ s$/),
+      statusMessage: expect.stringMatching(
+        /^the agent had not connected, and the user ended the session, after \d+ s$/,
+      ),
     },
   ]);
   expect(stack.recorded).toEqual([
     'Application/shop SessionBegan developer opened a terminal in microservice web on node edge-1',
     expect.stringMatching(
-      /^Application\/shop SessionEnded developer had a terminal in microservice web on node edge-1, which ended after \d+ s: the user ended the session$/,
+      /^Application\/shop SessionEnded developer had a terminal in microservice web on node edge-1, which ended after \d+ s: the agent had not connected, and the user ended the session$/,
     ),
   ]);
   expect(JSON.stringify([stack.events, stack.recorded, stack.logged])).not.toContain('very-private');
@@ -211,25 +213,19 @@ describe('after the upgrade, a close code says what is wrong', () => {
   });
 
   test('a microservice that does not run, with its state, and a node that is away', async () => {
-    const { nodes } = stack.replica.stores;
-    const status = structuredClone(stack.node.status);
-    const show = (change: object) => {
-      const resourceVersion = String(1_000_000 + stack.events.length);
-      nodes.set({
-        ...stack.node,
-        metadata: { ...stack.node.metadata, resourceVersion },
-        status: { ...status, ...change },
-      } as typeof stack.node);
-    };
-    show({ microservices: [{ uuid: stack.web, state: 'PULLING', application: 'shop', name: 'web' }] });
-    expect((await (await stack.user(exec())).closed).reason).toBe(
-      'microservice web does not run on node edge-1: its state is PULLING',
-    );
-    show({ daemonStatus: 'UNKNOWN' });
-    expect((await (await stack.user(exec())).closed).reason).toBe(
-      'node edge-1 is not connected: its status is UNKNOWN',
-    );
-    show({});
+    await using other = await startStack();
+    const { node, web } = other;
+    const show = (change: object) =>
+      other.replica.stores.nodes.set({
+        ...node,
+        metadata: { ...node.metadata, resourceVersion: String(1_000_000 + other.events.length) },
+        status: { ...node.status, ...change },
+      } as typeof node);
+    const refusal = async () => (await (await other.user(`/microservices/exec/${web}`)).closed).reason;
+    show({ microservices: [{ uuid: web, state: 'PULLING', application: 'shop', name: 'web' }] });
+    expect(await refusal()).toBe('microservice web does not run on node edge-1: its state is PULLING');
+    show({ daemonStatus: 'UNKNOWN', lastSeenTime: '2026-01-01T00:00:00.000Z' });
+    expect(await refusal()).toBe('node edge-1 is not connected: its status is UNKNOWN');
   });
 });
 
@@ -241,7 +237,7 @@ test('a session ends with 1008 when its application is deleted', async () => {
   other.replica.stores.applications.swap([], '1000000000');
   expect(await user.closed).toEqual({
     code: 1008,
-    reason: `there is no microservice with the uuid ${other.web}`,
+    reason: 'shop/web was deleted',
   });
   expect((await agent.closed).code).toBe(1000);
 });

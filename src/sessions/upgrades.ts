@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HEADERS } from '../api/names.ts';
+import type { EdgeNode } from '../api/v3/index.ts';
 import { DomainError } from '../domain/errors.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
-import { groundLost, placeSession } from '../domain/session/target.ts';
+import { findTarget, groundLost, placeSession } from '../domain/session/target.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../kube/mod.ts';
@@ -56,6 +57,8 @@ export interface UpgradesOptions extends RecordsOptions {
   /** The node whose agent this is, or rejects with HttpError. `onRevoked` tells of the end of its key. */
   admitAgent(request: IncomingMessage): Promise<{ uuid: string; onRevoked(end: () => void): () => void }>;
   addressOf(request: IncomingMessage): string;
+  /** A node as a read of this moment shows it; the stored status is a little older. */
+  present(node: EdgeNode, signal: AbortSignal): Promise<EdgeNode>;
   /** between two looks at what a session is about */
   groundMs?: number;
   metrics?: SessionMetrics;
@@ -79,8 +82,11 @@ const DRAIN_MS = 2 * SESSION_TIMES.close;
 
 type AgentPath = SocketPath & { by: 'agent' };
 
+/** What a session is to be about, with the words for people, or why there is none. */
+type About = { refused: string } | { target: SessionTarget; called: string };
+
 /** The place of a session, or why there is none. */
-type Place = { refused: string } | { id: string; target: SessionTarget };
+type Place = { refused: string } | { id: string; target: SessionTarget; called: string };
 
 /**
  * Who connects is known before the upgrade, and a refusal is an HTTP response. Everything later is a close code. One factory
@@ -157,8 +163,8 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       // A socket that is closed by now would never give its count back.
       if (socket.destroyed) return;
       countUser(requester.name, socket);
-      const target = targetOf(path, requester.name, query, lookups);
-      const place = 'refused' in target ? target : { target, ...(await places.take(target)) };
+      const target = await targetOf(path, requester.name, query);
+      const place = 'refused' in target ? target : { ...target, ...(await places.take(target.target)) };
       // A client that is gone before it has its socket has no session that gives the place back.
       if ('id' in place) {
         const leave = () => places.leave(place.id);
@@ -176,9 +182,9 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   function begin(path: UserPath, place: Place, ws: WebSocket, requester: Requester) {
     const user = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
     if ('id' in place) {
-      const { id, target } = place;
+      const { id, target, called } = place;
       records.connected(path, requester, { id });
-      const cancel = watchGround(id, path, target.node);
+      const cancel = watchGround(id, path, { node: target.node, called });
       const leaveRelay = relay?.expect(id, target.kind);
       return sessions.open(id, target, user, (outcome) => {
         cancel();
@@ -194,14 +200,42 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   }
 
   /** A session must not outlive what it is about: the permission was for that. */
-  function watchGround(id: string, path: UserPath, node: string): () => void {
+  function watchGround(id: string, { named }: UserPath, began: { node: string; called: string }): () => void {
+    let isOver = false;
     let cancel = clock.after(groundMs, look);
-    function look() {
-      const reason = groundLost(path.named, node, lookups);
+    async function look() {
+      const found = findTarget(named, lookups);
+      const present = 'refused' in found ? undefined : await options.present(found.node, AbortSignal.timeout(groundMs));
+      if (isOver) return;
+      const reason = groundLost(began, found, present);
       if (reason !== undefined) return sessions.end(id, reason);
       cancel = clock.after(groundMs, look);
     }
-    return () => cancel();
+    return () => {
+      isOver = true;
+      cancel();
+    };
+  }
+
+  /** What a session is to be about, or the words for a user whose request cannot be fulfilled. */
+  async function targetOf({ kind, named }: UserPath, userName: string, query: URLSearchParams): Promise<About> {
+    try {
+      const found = findTarget(named, lookups);
+      if ('refused' in found) return found;
+      const present = await options.present(found.node, AbortSignal.timeout(SOCKET_LIMITS.admitMs));
+      const placed = placeSession(found, present, kind);
+      if ('refused' in placed) return placed;
+      const common = { node: placed.node, user: digestOf(userName) };
+      const of = 'microservice' in named ? { microservice: named.microservice } : {};
+      const target: SessionTarget =
+        kind === 'log'
+          ? { kind, ...common, tail: readTail(query), ...of }
+          : { kind, ...common, microservice: '', ...of, ...readExec(query) };
+      return { target, called: found.called };
+    } catch (error) {
+      if (error instanceof DomainError) return { refused: error.message };
+      throw error;
+    }
   }
 
   async function ofAgent(path: AgentPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -273,30 +307,6 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       cut();
     },
   };
-}
-
-/** What a session is to be about, or the words for a user whose request cannot be fulfilled. */
-function targetOf(
-  { kind, named }: UserPath,
-  userName: string,
-  query: URLSearchParams,
-  lookups: UpgradesOptions['lookups'],
-): SessionTarget | { refused: string } {
-  try {
-    const placed = placeSession(named, lookups);
-    if ('refused' in placed) return placed;
-    const { node } = placed;
-    const user = digestOf(userName);
-    if (kind === 'log') {
-      const tail = readTail(query);
-      return { kind, node, user, tail, ...('microservice' in named && { microservice: named.microservice }) };
-    }
-    const microservice = 'microservice' in named ? named.microservice : '';
-    return { kind, node, user, microservice, ...readExec(query) };
-  } catch (error) {
-    if (error instanceof DomainError) return { refused: error.message };
-    throw error;
-  }
 }
 
 /** A name has no bound, and other replicas need it for counting only. */

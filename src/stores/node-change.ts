@@ -39,6 +39,7 @@ function readFrom(status: EdgeNodeStatus | undefined) {
     uuid: _u,
     conditions: _c,
     lastSeenTime: _l,
+    silentSince: _s,
     observedGeneration: _o,
     microserviceCount: _m,
     daemonStatus: _d,

@@ -213,6 +213,8 @@ test('an invalid request does not use up the key', async () => {
   const engine = await provision(replicas[0], key, agent, { type: 2, engine: 'lxc' });
   expect(engine).toMatchObject({ status: 400, body: { message: expect.stringContaining('engine: "lxc" is unknown') } });
   expect((await provision(replicas[0], key, agent, { type: 2 })).status).toBe(200);
+  // No status has the architecture yet.
+  expect((await provision(replicas[0], await issue(node), makeKey(), { type: 0 })).status).toBe(200);
   const known = await createNode({ archId: 2 });
   expect((await provision(replicas[0], await issue(known), makeKey(), { type: 0 })).status).toBe(200);
 });

@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { FIELD_MANAGERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import { archOf } from '../../domain/edge-node/settings.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import { RESOURCES } from '../../kinds/index.ts';
 import { type Clock, createOrUpdate, type KubeClient } from '../../kube/mod.ts';
@@ -75,7 +76,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     const record: NodeKey = {
       nodeUuid: used.nodeUuid,
       publicKey: pair.publicKey,
-      archId: type,
+      archId: type || recordedArch(used.nodeUuid),
       ...(containerEngine && { containerEngine }),
       provisionedAt: clock.wall(),
       keyExpiresAt: used.expiresAt,
@@ -105,7 +106,7 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
       if (found.usedBy && found.usedBy.x !== publicKey.x) throw unknownKey();
       // Before the key is used up: an invalid request must not use up the key.
       const node = await nodeOf(found.nodeUuid);
-      checkType(type, node);
+      if (type === 0 && recordedArch(found.nodeUuid) === 0 && archOf(node) === 0) throw unknownArchitecture();
       taken = { node, used: { ...found, usedBy: publicKey }, isFirstUse: !found.usedBy };
       if (found.usedBy) return undefined;
       return { ...secret, data: { ...secret.data, ...encodeData({ publicKey: JSON.stringify(publicKey) }) } };
@@ -122,6 +123,12 @@ export function createProvision(options: ProvisionOptions): (body: unknown) => P
     });
     if (written && object) stores.secrets.observe(object);
     return written;
+  }
+
+  /** The architecture that the last provisioning named, which the status shows a moment later; 0 for none. */
+  function recordedArch(uuid: string): number {
+    const secret = stores.secrets.get(namespace, nodeKeyName(uuid));
+    return (secret && readNodeKey(secret)?.archId) || 0;
   }
 
   async function nodeOf(uuid: string): Promise<EdgeNode> {
@@ -157,13 +164,11 @@ function engineOf(engine: string): string {
   );
 }
 
-function checkType(type: number, node: EdgeNode): void {
-  if (type > 0 || node.status?.archId || node.spec.archId) return;
-  throw new AgentFailure(
+const unknownArchitecture = () =>
+  new AgentFailure(
     'VALIDATION_ERROR',
     'type: 0 is allowed only once the architecture of the node is known; send 1 to 4',
   );
-}
 
 const withVersion = (wanted: Secret, known: Secret): Secret => ({
   ...wanted,

@@ -215,7 +215,12 @@ export const edgeNodeStatusSchema = object({
     .describe('State of the agent: RUNNING, UNKNOWN when silent, NOT_PROVISIONED before the first contact, ...'),
   lastSeenTime: text({ max: 64 })
     .optional()
-    .describe('A sign of life, at most five minutes older than the last one while the node is live.'),
+    .describe(
+      'A sign of life, at most five minutes older than the last one while the node is live: the last one before this status was written.',
+    ),
+  silentSince: text({ max: 64 })
+    .optional()
+    .describe('The last sign of life of a node that is silent; absent while the node is live.'),
   agent: text({ max: 64 })
     .optional()
     .describe('Version that our agent names in its requests; absent for third-party agents.'),
@@ -332,9 +337,8 @@ export const edgeNodeResource = {
     {
       name: 'Last-Seen',
       type: 'date',
-      jsonPath: '.status.lastSeenTime',
-      description:
-        'Age of the last sign of life that is written here. A live node is written every five minutes: more means that the node is silent, or that no controller writes.',
+      jsonPath: '.status.silentSince',
+      description: 'Age of the last sign of life of a silent node; empty while the node is live.',
     },
     AGE_COLUMN,
     { name: 'Address', type: 'string', jsonPath: '.status.ipAddress', priority: 1 },
@@ -346,6 +350,14 @@ export const edgeNodeResource = {
       jsonPath: '.status.conditions[?(@.type=="Updating")].message',
       priority: 1,
       description: 'What a requested change of the version of the agent waits for.',
+    },
+    {
+      name: 'Confirmed',
+      type: 'date',
+      jsonPath: '.status.lastSeenTime',
+      priority: 1,
+      description:
+        'Age of the last sign of life that is written here. A live node is written every five minutes at least: more means that the node is silent, or that no controller writes.',
     },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],

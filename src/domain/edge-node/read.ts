@@ -3,41 +3,17 @@ import type { EdgeNode, EdgeNodeStatus } from '../../api/v3/index.ts';
 import { platformGeneration } from '../actions.ts';
 import { cut } from '../conditions.ts';
 import { invalid } from '../errors.ts';
-import type { Liveness, Observation } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 import type { MountOnNode } from '../volume-mount/on-node.ts';
 import { mountVersion } from '../volume-mount/volume-mount.ts';
 import { artifactsShown } from './artifacts.ts';
-import { daemonState } from './liveness.ts';
+import { observedFacts, type Seen } from './observed.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
 
 /** The inputs of a node read besides the object. */
-export interface LiveNode {
-  liveness: Liveness;
-  observation?: Observation;
-  /** record of the last provisioning; the status shows it a moment later */
-  provisioned?: Provisioning;
+export interface LiveNode extends Seen {
   /** the volume mounts that the node gets */
   mounts?: readonly MountOnNode[];
-}
-
-export interface Provisioning {
-  /** 0 when the agent named no architecture */
-  archId: number;
-  containerEngine?: string;
-}
-
-/** The node as it will be once the leader has reconciled its last provisioning. */
-function withProvisioning(node: EdgeNode, { archId, containerEngine }: Provisioning): EdgeNode {
-  const { status = { observedGeneration: -1 } } = node;
-  return {
-    ...node,
-    status: {
-      ...status,
-      ...(archId > 0 && { archId }),
-      ...(containerEngine && { containerEngine: status.config?.containerEngine ?? containerEngine }),
-    },
-  };
 }
 
 /** v3 read of a node (docs/spec/rest-v3.md#node-read). */
@@ -46,9 +22,9 @@ export function nodeRead(
   live: LiveNode,
   { platformStatus = true }: { platformStatus?: boolean } = {},
 ): Record<string, unknown> {
-  const node = live.provisioned ? withProvisioning(stored, live.provisioned) : stored;
-  const { status = { observedGeneration: -1 } } = node;
   const { observation } = live;
+  const status = observedFacts({ node: stored, ...live }, live.liveness);
+  const node = { ...stored, status };
   const report = observation?.report ?? {};
   const created = ms(node.metadata.creationTimestamp);
   const archId = archOf(node);
@@ -60,13 +36,13 @@ export function nodeRead(
     arch: { id: archId, name: ARCHITECTURES[archId] },
     host: hostOf(node) ?? '',
 
-    daemonStatus: daemonState(node, observation, live.liveness),
+    daemonStatus: status.daemonStatus,
     daemonOperatingDuration: report.daemonOperatingDuration ?? 0,
     daemonLastStart: report.daemonLastStart ?? 0,
-    version: report.version ?? status.version ?? '',
-    isReadyToUpgrade: report.isReadyToUpgrade ?? status.isReadyToUpgrade ?? false,
-    isReadyToRollback: report.isReadyToRollback ?? status.isReadyToRollback ?? false,
-    warningMessage: warningShown(report.warningMessage ?? status.warningMessage, status),
+    version: status.version ?? '',
+    isReadyToUpgrade: status.isReadyToUpgrade ?? false,
+    isReadyToRollback: status.isReadyToRollback ?? false,
+    warningMessage: warningShown(status.warningMessage, status),
     lastActive: observation?.contactAt ?? ms(status.lastSeenTime),
     lastStatusTime: observation?.reportedAt ?? 0,
     lastCommandTime: report.lastCommandTime ?? 0,
@@ -74,11 +50,11 @@ export function nodeRead(
     createAt: created,
     updatedAt: Math.max(created, ...(status.conditions ?? []).map((condition) => ms(condition.lastTransitionTime))),
 
-    ipAddress: report.ipAddress ?? status.ipAddress ?? '',
-    ipAddressExternal: report.ipAddressExternal ?? status.ipAddressExternal ?? '',
-    systemOs: report.systemOs ?? status.systemOs ?? '',
-    systemOsVersion: report.systemOsVersion ?? status.systemOsVersion ?? '',
-    systemKernelVersion: report.systemKernelVersion ?? status.systemKernelVersion ?? '',
+    ipAddress: status.ipAddress ?? '',
+    ipAddressExternal: status.ipAddressExternal ?? '',
+    systemOs: status.systemOs ?? '',
+    systemOsVersion: status.systemOsVersion ?? '',
+    systemKernelVersion: status.systemKernelVersion ?? '',
     memoryUsage: report.memoryUsage ?? 0,
     diskUsage: report.diskUsage ?? 0,
     cpuUsage: report.cpuUsage ?? 0,
@@ -86,17 +62,17 @@ export function nodeRead(
     diskViolation: report.diskViolation ?? false,
     cpuViolation: report.cpuViolation ?? false,
     systemAvailableDisk: report.systemAvailableDisk ?? 0,
-    systemTotalDisk: report.systemTotalDisk ?? status.systemTotalDisk ?? 0,
+    systemTotalDisk: status.systemTotalDisk ?? 0,
     systemAvailableMemory: report.systemAvailableMemory ?? 0,
-    systemTotalMemory: report.systemTotalMemory ?? status.systemTotalMemory ?? 0,
+    systemTotalMemory: status.systemTotalMemory ?? 0,
     systemTotalCpu: report.systemTotalCpu ?? 0,
-    systemCpus: report.systemCpus ?? status.systemCpus ?? 0,
+    systemCpus: status.systemCpus ?? 0,
 
     repositoryCount: report.repositoryCount ?? 0,
     repositoryStatus: JSON.stringify(report.repositoryStatus ?? []),
     catalogItemStatus: '[]',
-    availableRuntimes: report.availableRuntimes ?? status.availableRuntimes ?? [],
-    availableCdiDevices: JSON.stringify(report.availableCdiDevices ?? status.availableCdiDevices ?? []),
+    availableRuntimes: status.availableRuntimes ?? [],
+    availableCdiDevices: JSON.stringify(status.availableCdiDevices ?? []),
     runtimeClasses: JSON.stringify(report.runtimeClasses ?? []),
     ...artifactsShown(node, report),
     volumeMounts: (live.mounts ?? []).map(mountShown),

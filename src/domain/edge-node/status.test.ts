@@ -437,6 +437,18 @@ describe('stability', () => {
     expect(silent).toMatchObject({ daemonStatus: 'UNKNOWN', lastSeenTime: at(T0 + MINUTE) });
     expect(statusOf({ ...withStored(given, silent), observation, now: T0 + 20 * MINUTE })).toEqual(silent);
   });
+
+  it('a silent node says since when nothing was heard of it, and a live one says nothing', () => {
+    const observation = makeObservation({ ...given.observation, contactAt: T0 + MINUTE });
+    const silent = statusOf({ ...withStored(given, stored), observation, now: T0 + 10 * MINUTE });
+    expect([stored.silentSince, silent.silentSince]).toEqual([undefined, at(T0 + MINUTE)]);
+    const underAnotherLeader = { ...withStored(given, silent), observation: undefined, now: T0 + 20 * MINUTE };
+    expect(statusOf(underAnotherLeader).silentSince).toBe(at(T0 + MINUTE));
+    const back = makeObservation({ ...given.observation, contactAt: T0 + 30 * MINUTE, reportedAt: T0 + 30 * MINUTE });
+    expect(
+      statusOf({ ...withStored(given, silent), observation: back, now: T0 + 30 * MINUTE }).silentSince,
+    ).toBeUndefined();
+  });
 });
 
 describe('after a change of the leader', () => {

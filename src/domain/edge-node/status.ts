@@ -3,7 +3,7 @@ import { ANNOTATIONS, ARCHITECTURES } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeResource, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { StatusReport } from '../../wire/index.ts';
-import { isReportedCount, type NodeAction, platformGeneration, requestedAction } from '../actions.ts';
+import { platformGeneration, requestedAction } from '../actions.ts';
 import type { ArtifactKind } from '../artifact/index.ts';
 import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../inputs.ts';
@@ -11,10 +11,11 @@ import { v3Name } from '../names.ts';
 import { sentMounts } from '../volume-mount/on-node.ts';
 import { observedArtifacts } from './artifacts.ts';
 import { bounded } from './bounded.ts';
-import { daemonState, liveness, signOfLife, silenceLimit } from './liveness.ts';
+import { liveness, signOfLife, silenceLimit } from './liveness.ts';
+import { countedActions, observedFacts, type Provisioning } from './observed.ts';
 import { observedMicroservices } from './report.ts';
 import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
-import { reportedUpdate, updateFailed, updating } from './update.ts';
+import { updateFailed, updating } from './update.ts';
 
 export * from './liveness.ts';
 export { mergeReport } from './report.ts';
@@ -33,41 +34,30 @@ export interface NodeStatusInputs {
   /** why the node cannot connect to routers and bus servers that it names */
   upstreams?: readonly Verdict[];
   /** record of the last provisioning; absent while there is none */
-  provisioned?: { archId: number; containerEngine?: string; provisionedAt: number };
+  provisioned?: Provisioning & { provisionedAt: number };
   /** Unix ms */
   now: number;
   /** Unix ms, when the leader began to lead */
   listeningSince: number;
 }
 
-/** Least time between two writes of lastSeenTime while a node is live. */
+/** Least time between two writes of lastSeenTime alone while a node is live. */
 const LAST_SEEN_MS = 5 * 60_000;
 
 /** Status of a node. When nothing changed, it equals the stored one, except for lastSeenTime once in five minutes. */
 export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const { node, observation, desired, removed, provisioned, now, listeningSince } = inputs;
-  const previous = node.status;
   const report = observation?.report ?? {};
   const alive = liveness(node, observation, now, listeningSince);
   const microservices = observedMicroservices({ node, observation, desired, removed, liveness: alive });
-  const facts: Partial<EdgeNodeStatus> = {
-    ...previous,
-    ...reportedFacts(report),
-    ...reportedUpdate(report),
+  const status: EdgeNodeStatus = {
+    ...observedFacts(inputs, alive),
     ...followedList(inputs),
-    ...(observation?.agent && { agent: observation.agent }),
-    ...(provisioned && {
-      archId: provisioned.archId || previous?.archId,
-      containerEngine: report.config?.containerEngine ?? provisioned.containerEngine ?? previous?.containerEngine,
-      provisionedTime: new Date(provisioned.provisionedAt).toISOString(),
-    }),
+    ...(provisioned && { provisionedTime: new Date(provisioned.provisionedAt).toISOString() }),
     ...reportingInstance(observation),
     lastSeenTime: lastSeen(inputs, alive),
-  };
-  const status: EdgeNodeStatus = {
-    ...facts,
+    silentSince: silentSince(inputs, alive),
     observedGeneration: node.metadata.generation ?? 0,
-    daemonStatus: daemonState(node, observation, alive),
     ...observedArtifacts({ node, observation, desired }),
     ...recordedMounts(inputs),
     ...carriedOut(inputs, report.actions),
@@ -96,30 +86,6 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   return bounded(status, structuralOf(edgeNodeStatusSchema)) as EdgeNodeStatus;
 }
 
-/** The report of the agent about its machine, without measurements. */
-function reportedFacts(report: StatusReport): Partial<EdgeNodeStatus> {
-  const { config } = report;
-  return withoutAbsent({
-    version: report.version,
-    ipAddress: report.ipAddress,
-    ipAddressExternal: report.ipAddressExternal,
-    warningMessage: report.warningMessage === undefined ? undefined : cut(report.warningMessage, BOUNDS.message),
-    systemOs: report.systemOs,
-    systemOsVersion: report.systemOsVersion,
-    systemKernelVersion: report.systemKernelVersion,
-    systemCpus: amount(report.systemCpus),
-    systemTotalMemory: amount(report.systemTotalMemory),
-    systemTotalDisk: amount(report.systemTotalDisk),
-    availableRuntimes: report.availableRuntimes && [...report.availableRuntimes].sort(),
-    availableCdiDevices: report.availableCdiDevices && [...report.availableCdiDevices].sort(),
-    isReadyToUpgrade: report.isReadyToUpgrade,
-    isReadyToRollback: report.isReadyToRollback,
-    config,
-    containerEngine: config?.containerEngine,
-    refusedSettings: report.refusedSettings,
-  });
-}
-
 /** The list that the last report follows. It is of the agent that reported it, and of no other one on the node. */
 function followedList({ node, observation, provisioned }: NodeStatusInputs): Pick<EdgeNodeStatus, 'microserviceList'> {
   const { microserviceStatus, microserviceList, version } = observation?.report ?? {};
@@ -143,10 +109,30 @@ function reportingInstance(observation: Observation | undefined): { instance?: s
   return latest ? { instance: latest[0].slice(0, 128) } : {};
 }
 
+/** Unix ms of the last contact; 0 without one since the leader began to lead. */
+const contactOf = (observation: Observation | undefined) =>
+  Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
+
+/** A status that differs from the stored one, with the last contact: each write says how fresh it is. */
+export const withLastSeen = (status: EdgeNodeStatus, observation: Observation | undefined): EdgeNodeStatus =>
+  contactOf(observation) === 0 ? status : { ...status, lastSeenTime: new Date(contactOf(observation)).toISOString() };
+
+/**
+ * Since when nothing is heard of a silent node; undefined for a live one, so that nothing has to be written while it stays
+ * live. Of an agent that polls and does not report it is the time of its last report.
+ */
+function silentSince({ node, observation, listeningSince }: NodeStatusInputs, alive: Liveness): string | undefined {
+  if (alive !== 'silent') return undefined;
+  const { silentSince: before, lastSeenTime } = node.status ?? {};
+  const isOfReport = signOfLife(node, observation, listeningSince)?.of === 'report';
+  const at = isOfReport ? observation?.reportedAt : contactOf(observation);
+  return at ? new Date(at).toISOString() : (before ?? lastSeenTime);
+}
+
 /** Written at most every five minutes while the node is live, and exactly once it is silent. */
 function lastSeen({ node, observation }: NodeStatusInputs, alive: Liveness): string | undefined {
   const stored = node.status?.lastSeenTime;
-  const contactAt = Math.max(observation?.contactAt ?? 0, observation?.reportedAt ?? 0);
+  const contactAt = contactOf(observation);
   if (contactAt === 0) return stored;
   const before = Date.parse(stored ?? '');
   // A node whose reports are missing still has contacts.
@@ -401,21 +387,8 @@ function carriedOut(
   reported: StatusReport['actions'] = {},
 ): Pick<EdgeNodeStatus, 'actions' | 'versionTime'> {
   const before = node.status?.actions ?? {};
-  const counts = Object.entries(reported).flatMap(([action, value = 0]) =>
-    isReportedCount(value) ? [[action, Math.max(value, before[action as NodeAction] ?? 0)]] : [],
-  );
-  const actions: NonNullable<EdgeNodeStatus['actions']> = {
-    ...before,
-    ...Object.fromEntries(counts),
-    reconcile: requestedAction(node, 'reconcile').count,
-  };
+  const actions = { ...countedActions(node, reported), reconcile: requestedAction(node, 'reconcile').count };
   const isVersionChanged = (actions.version ?? 0) > (before.version ?? 0);
   const versionTime = isVersionChanged ? new Date(now).toISOString() : node.status?.versionTime;
   return { actions, ...(versionTime !== undefined && { versionTime }) };
 }
-
-const amount = (value: number | undefined): number | undefined =>
-  value === undefined ? undefined : Math.min(Math.max(0, Math.round(value)), Number.MAX_SAFE_INTEGER);
-
-const withoutAbsent = <T extends object>(value: T): T =>
-  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;

@@ -23,7 +23,7 @@ export function resolveHost(
   const refuse = (verdict: Omit<Verdict, 'field'>) => ({
     verdict: { ...verdict, field: 'container.extraHosts', message: `extra host ${host.name}: ${verdict.message}` },
   });
-  const agent = /^\$\{Agents\.(.+)\}$/.exec(address)?.[1];
+  const agent = agentInHost(address);
   if (agent !== undefined) {
     const other = lookups.nodeByName(agent);
     if (!other)
@@ -63,6 +63,9 @@ export function resolveHost(
     message: `"${address}" must be an IP address, host-gateway, \${Agents.<node>} or \${Apps.<application>.<microservice>.local}`,
   });
 }
+
+/** The name of the node whose address an extra host is to have, as in `${Agents.gw-1}`; undefined for another address. */
+export const agentInHost = (address: string): string | undefined => /^\$\{Agents\.(.+)\}$/.exec(address)?.[1];
 
 /** Engines resolve `host-gateway` to the address of the machine. */
 function isAddress(text: string): boolean {

@@ -65,6 +65,32 @@ function drive(target: SessionTarget = EXEC) {
   };
 }
 
+test.each<[sentence: string, before: SessionEvent[], last: SessionEvent, reason: string]>([
+  ['without a fault', [JOINED], sent('user', T.CLOSE), 'the user ended the session'],
+  [
+    'because its connection was lost',
+    [JOINED, AGENT_LEFT],
+    sent('user', T.CLOSE),
+    'the connection to the node was lost, and the user ended the session',
+  ],
+  [
+    'because its connection was lost, without a word',
+    [JOINED, AGENT_LEFT],
+    { type: 'left', end: 'user' },
+    'the connection to the node was lost, and the user left',
+  ],
+  [
+    'before its agent connected',
+    [],
+    sent('user', T.CLOSE),
+    'the agent had not connected, and the user ended the session',
+  ],
+])('records of a session that a user ends %s say so', (_, before, last, reason) => {
+  const session = drive();
+  session.on(...before);
+  expect(session.on(last).at(-1)).toBe(`over: ${reason}`);
+});
+
 describe('a log whose agent was lost and returned', () => {
   const missing = 'user LOG_ERROR the connection to the node was lost meanwhile, lines may be missing';
 

@@ -145,7 +145,9 @@ function happened(session: Session, event: SessionEvent, now: Moment): Step {
     case 'joined':
       return joined(session, now);
     case 'left':
-      return event.end === 'user' ? over(session, CLOSE_CODES.ended, 'the user left', now) : agentLost(session, now);
+      return event.end === 'user'
+        ? over(session, CLOSE_CODES.ended, byUser(session, 'left'), now)
+        : agentLost(session, now);
     case 'full':
       return { session: { ...session, full: { ...session.full, [event.end]: true } }, effects: NONE };
     case 'drained':
@@ -272,10 +274,18 @@ function agentLost(session: Session, now: Moment): Step {
 
 /** One side has ended it: the other side gets its frame. */
 function endedBy(session: Session, from: End, frame: Frame, now: Moment): Step {
-  const reason = from === 'user' ? 'the user ended the session' : 'the agent ended the session';
-  if (from === 'agent') return finish(session, CLOSE_CODES.ended, reason, [send('user', frame)]);
-  return over(session, CLOSE_CODES.ended, reason, now);
+  if (from === 'agent') return finish(session, CLOSE_CODES.ended, 'the agent ended the session', [send('user', frame)]);
+  return over(session, CLOSE_CODES.ended, byUser(session, 'ended the session'), now);
 }
+
+/** Why it ended, for a user who did not wait for the agent any longer: a client may do so by itself, as ours does without a terminal. */
+const BY_USER = {
+  pending: 'the agent had not connected, and the user ',
+  active: 'the user ',
+  resuming: 'the connection to the node was lost, and the user ',
+} as const;
+
+const byUser = ({ phase }: Session, did: string) => BY_USER[phase as keyof typeof BY_USER] + did;
 
 /** Ended by the controller, or by the user: whoever is still there is told why. */
 function over(session: Session, code: CloseCode, reason: string, now: Moment): Step {

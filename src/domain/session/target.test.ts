@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
-import { groundLost, placeSession } from './target.ts';
+import { findTarget, groundLost, placeSession } from './target.ts';
 
 const UUID = '11111111-1111-4111-8111-111111111111';
 
@@ -18,12 +18,14 @@ const node = {
   status: { daemonStatus: 'RUNNING', microservices: [{ uuid: UUID, application: 'router', state: 'RUNNING' }] },
 } as unknown as EdgeNode;
 
-const place = (applications: Application[], isSystem: boolean) =>
-  placeSession({ microservice: UUID, isSystem }, {
-    applicationsWithEntry: () => applications,
-    nodeByName: () => node,
-    nodeByUuid: () => node,
-  } as never);
+const lookups = (applications: Application[], now: object = node) =>
+  ({ applicationsWithEntry: () => applications, nodeByName: () => now, nodeByUuid: () => now }) as never;
+
+function place(applications: Application[], isSystem: boolean, present: object = {}, kind: 'exec' | 'log' = 'exec') {
+  const found = findTarget({ microservice: UUID, isSystem }, lookups(applications));
+  if ('refused' in found) return { refused: found.refused };
+  return placeSession(found, { ...node, status: { ...node.status, ...present } } as EdgeNode, kind);
+}
 
 test('an Application that claims the uuid of a system microservice opens no way into it', () => {
   const router = application('router', 1, true);
@@ -43,19 +45,46 @@ test('what a node reports of another Application with this uuid does not count',
   });
 });
 
+const inState = (state: string, agent?: string, containerId?: string) => ({
+  microservices: [{ uuid: UUID, application: 'router', state, containerId }],
+  agent,
+});
+
+test.each<[sentence: string, present: object, refused: string | undefined]>([
+  ['of our agent is allowed while its microservice restarts', inState('RESTARTING', '1.0.0'), undefined],
+  ['of our agent is allowed of a microservice that is stuck', inState('STUCK_IN_RESTART', '1.0.0'), undefined],
+  ['of our agent is allowed of one that has ended', inState('EXITING', '1.0.0'), undefined],
+  ['of our agent is allowed of one that never started', inState('QUEUED', '1.0.0'), undefined],
+  ['of our agent is allowed of one that it has not reported', { microservices: [], agent: '1.0.0' }, undefined],
+  ['of another agent is allowed while its microservice restarts', inState('RESTARTING'), undefined],
+  [
+    'of another agent is refused without a container',
+    inState('QUEUED'),
+    'microservice m has no container on node edge-1: its state is QUEUED',
+  ],
+  [
+    'is refused while its node is away',
+    { ...inState('RUNNING', '1.0.0'), daemonStatus: 'UNKNOWN' },
+    'node edge-1 is not connected: its status is UNKNOWN',
+  ],
+])('a log %s', (_, present, refused) => {
+  const placed = place([application('router', 1, true)], true, present, 'log');
+  expect(placed).toEqual(refused === undefined ? { node: 'node' } : { refused });
+});
+
 test('a session ends when its microservice is gone or on another node, not when its node is silent or it restarts', () => {
   const named = { microservice: UUID, isSystem: true };
-  const lost = (applications: Application[], now: object = node) =>
-    groundLost(named, 'node', {
-      applicationsWithEntry: () => applications,
-      nodeByName: () => now,
-      nodeByUuid: () => now,
-    } as never);
+  const lost = (applications: Application[], present: object = node) =>
+    groundLost(
+      { node: 'node', called: 'router/m' },
+      findTarget(named, lookups(applications, present)),
+      present as EdgeNode,
+    );
   const all = [application('router', 1, true)];
   const silent = { ...node, status: { daemonStatus: 'UNKNOWN', microservices: [] } };
   expect(lost(all)).toBeUndefined();
   expect(lost(all, silent)).toBeUndefined();
-  expect(lost([])).toBe(`there is no microservice with the uuid ${UUID}`);
+  expect(lost([])).toBe('router/m was deleted');
   expect(lost(all, { ...node, spec: { uuid: 'other' } })).toBe('the microservice has moved to another node');
   expect(lost(all, { ...node, status: { daemonStatus: 'NOT_PROVISIONED' } })).toBe('node edge-1 has no agent any more');
 });

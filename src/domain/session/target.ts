@@ -1,6 +1,7 @@
-import type { Application, EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entryHolder } from '../application/claims.ts';
 import { nodeOf } from '../application/entries.ts';
+import { hasContainer } from '../deletion.ts';
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 
@@ -10,6 +11,20 @@ export type Named = { microservice: string; isSystem: boolean } | { node: string
 /** The node whose agent is to serve a session, or why none can; the text is for users. */
 export type Placed = { node: string } | { refused: string };
 
+/** What a session is about: a node, or a microservice on one. The node is as its object is stored. */
+export interface Target {
+  node: EdgeNode;
+  /** for people: `shop/web`, `node gw-1` */
+  called: string;
+  microservice?: { uuid: string; name: string; application: Application };
+}
+
+/** What is refused about a target; `isGone` when that was deleted, if it was there before. */
+export interface NoTarget {
+  refused: string;
+  isGone: boolean;
+}
+
 type PlacedLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'applicationsWithEntry'>;
 
 /** States in which an agent answers. */
@@ -17,23 +32,55 @@ const CONNECTED: ReadonlySet<string> = new Set(['RUNNING', 'WARNING']);
 
 const WITHOUT_AGENT: ReadonlySet<string> = new Set(['NOT_PROVISIONED', 'DEPROVISIONED']);
 
-/** Judged by what the node last reported; what changes after that is for the agent to say. */
-export function placeSession(named: Named, lookups: PlacedLookups): Placed {
-  const found = findTarget(named, lookups);
-  if ('refused' in found) return found;
-  const { node, microservice } = found;
-  const placed = connected(node);
-  if ('refused' in placed || !microservice || microservice.state === 'RUNNING') return placed;
-  const { name, state = 'not reported' } = microservice;
-  return { refused: `microservice ${name} does not run on node ${v3Name(node)}: its state is ${state}` };
+/** What the path of a socket means. */
+export function findTarget(named: Named, lookups: PlacedLookups): Target | NoTarget {
+  if ('node' in named) {
+    const node = lookups.nodeByUuid(named.node);
+    return node && !node.metadata.deletionTimestamp
+      ? { node, called: `node ${v3Name(node)}` }
+      : { refused: `there is no node with the uuid ${named.node}`, isGone: true };
+  }
+  const { microservice: uuid, isSystem } = named;
+  const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
+  if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
+    return { refused: `there is no microservice with the uuid ${uuid}`, isGone: true };
+  const { application, entry } = owner;
+  const node = nodeOf(entry, lookups);
+  if (!node) return { refused: `microservice ${entry.name} names no node that exists`, isGone: false };
+  return {
+    node,
+    called: `${v3Name(application)}/${entry.name}`,
+    microservice: { uuid, name: entry.name, application },
+  };
 }
 
-/** Why a session with this node must end: what it is about is gone, moved, or is another one by now. */
-export function groundLost(named: Named, node: string, lookups: PlacedLookups): string | undefined {
-  const found = findTarget(named, lookups);
-  if ('refused' in found) return found.refused;
-  if (nodeUuid(found.node) !== node) return 'the microservice has moved to another node';
-  const isWithoutAgent = WITHOUT_AGENT.has(found.node.status?.daemonStatus ?? '');
+/**
+ * Whether the agent can serve a session, by the node as reads show it (`present`); what changes after that is for the agent to
+ * say. A terminal needs a container that runs. Of a log our agent answers also without one: with the log of the last container,
+ * or with the error of the start. Another agent is asked only for the log of a container that it reports.
+ */
+export function placeSession({ microservice }: Target, present: EdgeNode, kind: 'exec' | 'log'): Placed {
+  const placed = connected(present);
+  if ('refused' in placed || !microservice || (kind === 'log' && present.status?.agent)) return placed;
+  const { uuid, name, application } = microservice;
+  const reported = present.status?.microservices?.find(
+    (one) => one.uuid === uuid && (one.application ?? v3Name(application)) === v3Name(application),
+  );
+  const state = reported?.state ?? 'not reported';
+  if (state === 'RUNNING' || (kind === 'log' && reported && hasContainer(reported))) return placed;
+  const lacks = kind === 'log' ? 'has no container' : 'does not run';
+  return { refused: `microservice ${name} ${lacks} on node ${v3Name(present)}: its state is ${state}` };
+}
+
+/** Why a session must end: what it began with is gone, moved, or is another one by now. `present` as for `placeSession`. */
+export function groundLost(
+  began: { node: string; called: string },
+  found: Target | NoTarget,
+  present: EdgeNode | undefined,
+): string | undefined {
+  if ('refused' in found) return found.isGone ? `${began.called} was deleted` : found.refused;
+  if (nodeUuid(found.node) !== began.node) return 'the microservice has moved to another node';
+  const isWithoutAgent = WITHOUT_AGENT.has(present?.status?.daemonStatus ?? '');
   return isWithoutAgent ? `node ${v3Name(found.node)} has no agent any more` : undefined;
 }
 
@@ -44,37 +91,9 @@ export function sessionSubject(
 ): { object: Application | EdgeNode; words: string } | undefined {
   const found = findTarget(named, lookups);
   if ('refused' in found) return undefined;
-  const { node, microservice, application } = found;
-  if (!microservice || !application) return { object: node, words: `node ${v3Name(node)}` };
-  return { object: application, words: `microservice ${microservice.name} on node ${v3Name(node)}` };
-}
-
-/** The node, and the microservice that is named, with the state that the node reported of it. */
-type Target =
-  | { node: EdgeNode; microservice?: { name: string; state: string | undefined }; application?: Application }
-  | { refused: string };
-
-function findTarget(named: Named, lookups: PlacedLookups): Target {
-  if ('node' in named) {
-    const node = lookups.nodeByUuid(named.node);
-    return node && !node.metadata.deletionTimestamp
-      ? { node }
-      : { refused: `there is no node with the uuid ${named.node}` };
-  }
-  const { microservice: uuid, isSystem } = named;
-  const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
-  if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
-    return { refused: `there is no microservice with the uuid ${uuid}` };
-  const { application, entry } = owner;
-  const node = nodeOf(entry, lookups);
-  if (!node) return { refused: `microservice ${entry.name} names no node that exists` };
-  const isIt = (one: ObservedMicroservice) =>
-    one.uuid === uuid && (one.application ?? v3Name(application)) === v3Name(application);
-  return {
-    node,
-    application,
-    microservice: { name: entry.name, state: node.status?.microservices?.find(isIt)?.state },
-  };
+  const { node, microservice } = found;
+  if (!microservice) return { object: node, words: `node ${v3Name(node)}` };
+  return { object: microservice.application, words: `microservice ${microservice.name} on node ${v3Name(node)}` };
 }
 
 function connected(node: EdgeNode): Placed {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { API_VERSION, SYSTEM_APPLICATION_PREFIX } from '../../api/names.ts';
 import { type Application, applicationResource } from '../../api/v3/index.ts';
-import { requestRebuild } from '../../domain/actions.ts';
 import { applicationRead, replaceState } from '../../domain/application/read.ts';
 import { cut } from '../../domain/conditions.ts';
 import { conflict, DomainError, invalid } from '../../domain/errors.ts';
@@ -9,7 +8,6 @@ import { applicationId, identityLabels, objectName, v3Name } from '../../domain/
 import { holder } from '../../domain/precedence.ts';
 import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
 import { KINDS } from '../../kinds/index.ts';
-import { checkEntries } from '../check-entries.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -18,6 +16,7 @@ import { accessByKey, applicationByName } from '../lookup.ts';
 import { readContext } from '../reads.ts';
 import { route } from '../route.ts';
 import { applicationOfBody, applicationOfFile, type Requester } from '../templates.ts';
+import { ordered } from './entries.ts';
 import * as shapes from './shapes.ts';
 
 const tag = 'Applications';
@@ -226,12 +225,7 @@ async function create(requester: Requester, { name, spec, rebuild }: Application
       metadata: { name: object, labels: identityLabels(identity) },
       spec: { ...spec, ...(object !== name && { name }) },
     };
-    const ordered =
-      rebuild.length > 0
-        ? withChanges(application, { annotations: requestRebuild(application, rebuild) })
-        : application;
-    await checkEntries(requester, ordered, undefined);
-    return ordered;
+    return ordered(requester, application, undefined, rebuild);
   };
   const created = await createNamed(deps.applications, { kind: 'application', name, waitsFor: MACHINES }, make, signal);
   return { id: applicationId(created), name };
@@ -241,10 +235,7 @@ async function replace(requester: Requester, name: string, upload: ApplicationUp
   const { deps, signal } = requester;
   await editApplication(deps, name, signal, async (application) => {
     const { spec, rebuild } = replaceState(application, upload);
-    const annotations = rebuild.length > 0 ? requestRebuild(application, rebuild) : {};
-    const changed = withChanges(application, { spec, annotations });
-    await checkEntries(requester, changed, application);
-    return changed;
+    return ordered(requester, withChanges(application, { spec }), application, rebuild);
   });
   return undefined;
 }

@@ -17,6 +17,7 @@ import { checkEntries } from '../check-entries.ts';
 import { createNamed, MACHINES } from '../deletion.ts';
 import { edit } from '../edit.ts';
 import { accessByKey, applicationByName, findObject, presentObject } from '../lookup.ts';
+import { presentNodes } from '../reads.ts';
 import { route } from '../route.ts';
 import type { Requester } from '../templates.ts';
 import * as shapes from './shapes.ts';
@@ -46,7 +47,8 @@ export const debugShellRoutes = [
     async handler({ deps, caller, params, body, signal, headers }) {
       const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
       const shell = await ask({ deps, caller, signal }, { node, image: body?.image, now: deps.clock() });
-      headers['skerry-image'] = debugShellImage(shell, node, deps.lookups.find);
+      const present = await presentNodes(deps, [node], signal);
+      headers['skerry-image'] = debugShellImage(shell, present(node), deps.lookups.find);
       return undefined;
     },
   }),

@@ -1,10 +1,10 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
-import { requestRebuild } from '../../domain/actions.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { checkEntries } from '../check-entries.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { findMicroservice, type Microservice, microserviceMissing } from '../lookup.ts';
+import { rebuildOrder } from '../reads.ts';
 import type { Requester } from '../templates.ts';
 
 /** The microservices of users and those of the system: the same operations with different permissions. */
@@ -39,12 +39,20 @@ export async function judged(
   microservices: MicroserviceEntry[],
   rebuild: readonly string[],
 ): Promise<Application> {
-  const changed = withChanges(application, {
-    spec: { ...application.spec, microservices },
-    annotations: rebuild.length > 0 ? requestRebuild(application, rebuild) : {},
-  });
-  await checkEntries(requester, changed, application);
-  return changed;
+  const edited = withChanges(application, { spec: { ...application.spec, microservices } });
+  return ordered(requester, edited, application, rebuild);
+}
+
+/** The edited application with these rebuilds ordered, once the domain agrees. */
+export async function ordered(
+  requester: Requester,
+  edited: Application,
+  before: Application | undefined,
+  rebuild: readonly string[],
+): Promise<Application> {
+  await checkEntries(requester, edited, before);
+  if (rebuild.length === 0) return edited;
+  return withChanges(edited, { annotations: await rebuildOrder(requester.deps, edited, rebuild, requester.signal) });
 }
 
 /** Edits the application of a microservice. */

@@ -15,7 +15,7 @@ import { objectsOf, type RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
 import { notFound } from '../errors.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
-import { applicationsReferringTo } from '../reads.ts';
+import { applicationsReferringTo, presentNodes } from '../reads.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { nameParam } from './shapes.ts';
 
@@ -47,18 +47,19 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
   /** The object with other links. */
   async function relink(
     { deps, params: { name }, body, caller, signal }: LinkCall,
-    change: (object: T, nodes: readonly EdgeNode[]) => readonly string[],
+    change: (object: T, nodes: readonly EdgeNode[], present: (node: EdgeNode) => EdgeNode) => readonly string[],
     { allowsGone = false } = {},
   ) {
     const linked = allowsGone ? ((await presentObject(deps, kind, name, signal)).spec.nodes ?? []) : [];
     const named = body.fogUuids.filter((one) => !linked.includes(one) || findNode(deps, one));
     const nodes = await nodesNamed(deps, named, signal);
+    const present = await presentNodes(deps, refusal ? nodes : [], signal);
     await edit(
       objectsOf(deps, kind),
       () => presentObject(deps, kind, name, signal),
       async (object) => {
         await requireMayChange({ deps, caller }, kind, object);
-        const changed = change(object, nodes);
+        const changed = change(object, nodes, present);
         if (changed.length === object.spec.nodes?.length) return object;
         return withChanges(object as T & { spec: object }, { spec: { ...object.spec, nodes: changed } });
       },
@@ -91,11 +92,11 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
       reply: { status: 200, schema },
       errors: [400, 404, 409],
       handler: (call) =>
-        relink(call, (object, nodes) => {
+        relink(call, (object, nodes, present) => {
           const linked = object.spec.nodes ?? [];
           const added = nodes.filter((node) => !namesOf(node).some((name) => linked.includes(name)));
           for (const node of added) {
-            const refused = refusal?.of(object, node);
+            const refused = refusal?.of(object, present(node));
             if (refused) throw refused;
           }
           return [...linked, ...added.map(nodeUuid)];
@@ -155,8 +156,12 @@ export async function requireLinkable<T extends KindObject>(
 ): Promise<void> {
   const added = (after.spec.nodes ?? []).filter((name) => !before?.spec.nodes?.includes(name));
   if (!links || added.length === 0) return;
-  for (const node of await nodesNamed(deps, added, signal, 'nodes')) {
-    const refused = links.refusal?.of(after, node);
+  const nodes = await nodesNamed(deps, added, signal, 'nodes');
+  const { refusal } = links;
+  if (!refusal) return;
+  const present = await presentNodes(deps, nodes, signal);
+  for (const node of nodes) {
+    const refused = refusal.of(after, present(node));
     if (refused) throw refused;
   }
 }

@@ -18,7 +18,7 @@ import { edit, withChanges } from '../edit.ts';
 import { invalid } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, presentObject } from '../lookup.ts';
-import { liveNodes, mountsOfNodes } from '../reads.ts';
+import { liveNodes, mountsOfNodes, presentNodes } from '../reads.ts';
 import { route } from '../route.ts';
 import * as shapes from './shapes.ts';
 
@@ -189,8 +189,8 @@ export const nodeRoutes = [
     reply: { status: 200, schema: shapes.uuidReply },
     errors: [404, 409],
     async handler({ deps, params, signal }) {
-      await editNode(deps, params.uuid, signal, (node) =>
-        withChanges(node, { annotations: requestAction(node, 'reconcile') }),
+      await editNode(deps, params.uuid, signal, async (node) =>
+        withChanges(node, { annotations: requestAction(await shown(deps, node, signal), 'reconcile') }),
       );
       return { uuid: params.uuid };
     },
@@ -210,8 +210,8 @@ export const nodeRoutes = [
       reply: { status: 204 },
       errors: [404, 409],
       async handler({ deps, params, signal }) {
-        await editNode(deps, params.uuid, signal, (node) =>
-          withChanges(node, { annotations: requestAction(node, action) }),
+        await editNode(deps, params.uuid, signal, async (node) =>
+          withChanges(node, { annotations: requestAction(await shown(deps, node, signal), action) }),
         );
         return undefined;
       },
@@ -230,8 +230,9 @@ export const nodeRoutes = [
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {
       const { uuid, versionCommand: command } = params;
-      await editNode(deps, uuid, signal, (node) => {
-        const reason = notReady(node, command, deps.self.releasesUrl);
+      await editNode(deps, uuid, signal, async (node) => {
+        const present = await shown(deps, node, signal);
+        const reason = notReady(present, command, deps.self.releasesUrl);
         if (reason)
           throw invalid(
             `${what(node)} is not ready to ${command}: ${reason}`,
@@ -239,7 +240,7 @@ export const nodeRoutes = [
           );
         const semver = body?.semver;
         return withChanges(node, {
-          annotations: requestAction(node, 'version', { command, ...(semver && { semver }) }),
+          annotations: requestAction(present, 'version', { command, ...(semver && { semver }) }),
         });
       });
       return undefined;
@@ -282,6 +283,10 @@ function notReady(
     return 'the controller has no place of releases (SKERRY_RELEASES_URL)';
   return undefined;
 }
+
+/** A node as a read shows it, by which rules judge. */
+const shown = async (deps: RestDependencies, node: Node, signal: AbortSignal): Promise<Node> =>
+  (await presentNodes(deps, [node], signal))(node);
 
 /** Edits a node; the routes of actions use it. */
 function editNode(
