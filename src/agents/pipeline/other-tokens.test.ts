@@ -147,6 +147,7 @@ const FILES: Record<string, string> = {
   'agent/src/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/controller.ts': 'the token of a user or of the service account of one',
+  'cli/src/token.ts': 'the token of a user or of the service account of one',
   'src/agents/leader/internal-verifier.ts': 'the token of a replica for its leader and for relays',
   'src/agents/leader/leader-client.ts': 'the token of a replica for its leader and for relays',
   'src/agents/pipeline/authenticate.ts': NODE_TOKENS,
