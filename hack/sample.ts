@@ -13,17 +13,17 @@ const PROGRAM = '/sample';
 type Architecture = 'amd64' | 'arm64';
 
 /** Path of the sample's static binary; it is built once and stored in the user's cache folder. */
-async function sampleBinary(architecture: Architecture = hostArchitecture(), log: Log = () => {}): Promise<string> {
+async function sampleBinary(architecture: Architecture, log: Log, signal?: AbortSignal): Promise<string> {
   const sources = readdirSync(FOLDER)
     .sort()
     .map((file) => readFileSync(join(FOLDER, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 12);
   const path = join(cacheFolder(), `sample-${hash}`, architecture);
   if (existsSync(path)) return path;
-  await using _one = await lock(join(cacheFolder(), 'sample.lock'));
+  await using _one = await lock(join(cacheFolder(), 'sample.lock'), { signal });
   if (!existsSync(path)) {
     const name = 'the sample server';
-    await goBuild({ name, module: FOLDER, package: '.', output: path, arch: architecture, log });
+    await goBuild({ name, module: FOLDER, package: '.', output: path, arch: architecture, log, signal });
   }
   return path;
 }
@@ -39,10 +39,11 @@ export async function sampleImage(
   overrides: Partial<Omit<ImageSpec, 'architecture'>> = {},
   architectures: readonly Architecture[] = [hostArchitecture()],
   log: Log = () => {},
+  signal?: AbortSignal,
 ): Promise<Image> {
   const images: Image[] = [];
   for (const architecture of architectures) {
-    const program = { path: PROGRAM, content: readFileSync(await sampleBinary(architecture, log)), mode: 0o755 };
+    const program = { path: PROGRAM, content: readFileSync(await sampleBinary(architecture, log, signal)), mode: 0o755 };
     images.push(
       buildImage({
         entrypoint: [PROGRAM],

@@ -57,7 +57,7 @@ export async function startFoundations(
       started.use(engine),
     ),
     cluster: startCluster(started, options),
-    image: sample ? sampleImage({}, undefined, log) : Promise.resolve(undefined),
+    image: sample ? sampleImage({}, undefined, log, signal) : Promise.resolve(undefined),
   };
   // All are awaited even when one fails, so that none starts after the others were stopped.
   const failures = (await Promise.allSettled(Object.values(work))).flatMap((result) =>
