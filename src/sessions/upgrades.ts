@@ -227,11 +227,11 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       if ('refused' in placed) return placed;
       const common = { node: placed.node, user: digestOf(userName) };
       const of = 'microservice' in named ? { microservice: named.microservice } : {};
-      const target: SessionTarget =
-        kind === 'log'
-          ? { kind, ...common, tail: readTail(query), ...of }
-          : { kind, ...common, microservice: '', ...of, ...readExec(query) };
-      return { target, called: found.called };
+      const { called } = found;
+      if (kind === 'exec') return { target: { kind, ...common, microservice: '', ...of, ...readExec(query) }, called };
+      const tail = readTail(query);
+      const endsWhenQuiet = placed.keepsLogsOpen === true && !tail.follow;
+      return { target: { kind, ...common, tail, ...of, ...(endsWhenQuiet && { endsWhenQuiet }) }, called };
     } catch (error) {
       if (error instanceof DomainError) return { refused: error.message };
       throw error;

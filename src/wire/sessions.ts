@@ -37,6 +37,8 @@ export const SESSION_TIMES = {
   pending: { exec: 60_000, log: 120_000 },
   /** until the agent has connected again after its connection was lost */
   resume: 60_000,
+  /** without a line, of a log that is not followed from an agent that does not say where it ends */
+  quiet: 5_000,
   /** without a frame from either side */
   idle: { exec: 8 * 3_600_000, log: 2 * 3_600_000 },
   /** between two pings of the controller */

@@ -75,6 +75,10 @@ describe('a third-party agent is told to make a container anew', () => {
       { containerId: 'c', revision: view.revision, sent: sent('r1-0') },
       true,
     ],
+    'when another revision was sent before, and given up without a container': [
+      { state: 'FAILED', sent: sent('r1-0') },
+      true,
+    ],
     'when a rebuild was ordered': [{ containerId: 'c', revision: view.revision }, true, { rebuild: true }],
   };
 

@@ -6,7 +6,7 @@ import { logSizeOf } from '../microservice/normal-form.ts';
 /** What agents of other makes get of a microservice (docs/spec/agent-channel.md#third-party-agents). */
 export type ThirdPartyView = MicroserviceView & ReturnType<typeof spellings>;
 
-type Known = Pick<ObservedMicroservice, 'revision' | 'containerId' | 'rebuildCount' | 'sent'>;
+type Known = Pick<ObservedMicroservice, 'revision' | 'sent'>;
 
 /**
  * The microservices for third-party agents, which do not support holds: the last admitted view; without one, the entry with the
@@ -34,13 +34,13 @@ export function thirdPartyView(
 
 /**
  * Whether an agent that compares only some members of a microservice has to be told to make its container anew: a rebuild was
- * ordered, the container is known to have another revision, or it may be made of another one that was sent since. A container
- * of which nothing is known may have run before the node was provisioned, and is left alone.
+ * ordered, the container is known to have another revision, or another one was sent last, of which there may be a container by now,
+ * or which the agent has given up. A container of which nothing is known may have run before the node was provisioned, and is
+ * left alone.
  */
 export function isRebuildDue({ rebuild, revision }: MicroserviceView, known: Known | undefined): boolean {
   const isOther = (given: string | undefined) => given !== undefined && given !== revision;
-  const mayBeOther = known?.containerId !== undefined && isOther(known.sent?.revision);
-  return rebuild || isOther(known?.revision) || mayBeOther;
+  return rebuild || isOther(known?.revision) || isOther(known?.sent?.revision);
 }
 
 /** Whether what was last sent of a microservice has this revision, and the rebuild that is due with it. */

@@ -414,6 +414,28 @@ test('a message that is too long for the agent with its ids ends the session wit
   expect(effects).toContain('close agent 1000');
 });
 
+test('a log without follow of an agent that keeps it open ends after five quiet seconds, with a word on why', () => {
+  const session = drive({ ...LOG, tail: { lines: 100, follow: false }, endsWhenQuiet: true });
+  session.on(JOINED);
+  session.at(4_000).on(sent('agent', T.LOG_LINE, 'a'));
+  expect(session.at(8_999).on({ type: 'clock' })).toEqual([]);
+  const why = 'no line for 5 s: the log counts as whole, since the agent of this node does not say where it ends';
+  expect(session.at(9_000).on({ type: 'clock' })).toEqual([
+    `user LOG_LINE ${why}`,
+    `user LOG_STOP ${why}`,
+    `agent LOG_STOP ${why}`,
+    'close user 1000',
+    'close agent 1000',
+    'list',
+    `over: ${why}`,
+  ]);
+});
+
+test('a log of an agent that keeps it open waits for the agent as long as any other', () => {
+  const session = drive({ ...LOG, tail: { lines: 100, follow: false }, endsWhenQuiet: true });
+  expect(deadline(session.session)).toBe(SESSION_TIMES.pending.log);
+});
+
 test('whatever happens in whatever order, a session ends once, closes both sides and then does nothing', () => {
   const type = fc.constantFrom(...Object.values(T));
   const end = fc.constantFrom('user' as const, 'agent' as const);

@@ -49,7 +49,7 @@ export interface Moment {
 
 export type SessionTarget = (
   | { kind: 'exec'; node: string; microservice: string; command?: readonly string[]; tty?: boolean }
-  | { kind: 'log'; node: string; microservice?: string; tail: TailConfig }
+  | { kind: 'log'; node: string; microservice?: string; tail: TailConfig; endsWhenQuiet?: boolean }
 ) & {
   /** digest of the name of the user, for the bound of one user; absent in sessions of replicas before version 0.2 */
   user?: string;
@@ -106,6 +106,9 @@ const NOTICES = {
   },
 } as const;
 
+/** Why a log ends that nobody said the end of. */
+const QUIET = `no line for ${SESSION_TIMES.quiet / 1000} s: the log counts as whole, since the agent of this node does not say where it ends`;
+
 /** What was under way when the connection of an agent was lost did not arrive, and nobody knows how much it was. */
 const MISSING = 'the connection to the node was lost meanwhile, lines may be missing';
 
@@ -127,11 +130,15 @@ export function beginSession(id: string, target: SessionTarget, now: Moment): St
 }
 
 /** When `clock` is due; undefined once it is over. */
-export function deadline({ phase, since, activeAt, target: { kind } }: Session): number | undefined {
+export function deadline({ phase, since, activeAt, target }: Session): number | undefined {
   if (phase === 'over') return undefined;
-  if (phase === 'pending') return since + SESSION_TIMES.pending[kind];
-  return phase === 'resuming' ? since + SESSION_TIMES.resume : activeAt + SESSION_TIMES.idle[kind];
+  if (phase === 'pending') return since + SESSION_TIMES.pending[target.kind];
+  if (phase === 'resuming') return since + SESSION_TIMES.resume;
+  return activeAt + (endsWhenQuiet(target) ? SESSION_TIMES.quiet : SESSION_TIMES.idle[target.kind]);
 }
+
+/** An agent of another make keeps a log without `follow` open after its last line. */
+const endsWhenQuiet = (target: SessionTarget) => target.kind === 'log' && target.endsWhenQuiet === true;
 
 export function step(session: Session, event: SessionEvent, now: Moment): Step {
   if (session.phase === 'over') return { session, effects: NONE };
@@ -153,9 +160,7 @@ function happened(session: Session, event: SessionEvent, now: Moment): Step {
     case 'drained':
       return { session: { ...session, full: { ...session.full, [event.end]: false } }, effects: NONE };
     case 'clock':
-      return now.ms < (deadline(session) ?? 0)
-        ? { session, effects: NONE }
-        : over(session, CLOSE_CODES.refused, REASONS[session.phase as keyof typeof REASONS], now);
+      return now.ms < (deadline(session) ?? 0) ? { session, effects: NONE } : outOfTime(session, now);
     case 'stop':
       return over(session, event.code, event.reason, now);
   }
@@ -286,6 +291,14 @@ const BY_USER = {
 } as const;
 
 const byUser = ({ phase }: Session, did: string) => BY_USER[phase as keyof typeof BY_USER] + did;
+
+function outOfTime(session: Session, now: Moment): Step {
+  if (session.phase !== 'active' || !endsWhenQuiet(session.target))
+    return over(session, CLOSE_CODES.refused, REASONS[session.phase as keyof typeof REASONS], now);
+  const said: Frame = { type: T.LOG_LINE, data: text(QUIET), ...idsOf(session), timestamp: now.unixMs, notice: true };
+  const ended = over(session, CLOSE_CODES.ended, QUIET, now);
+  return { ...ended, effects: [...(session.full.user ? NONE : [send('user', said)]), ...ended.effects] };
+}
 
 /** Ended by the controller, or by the user: whoever is still there is told why. */
 function over(session: Session, code: CloseCode, reason: string, now: Moment): Step {

@@ -15,7 +15,11 @@ function application(name: string, age: number, isSystem: boolean): Application 
 const node = {
   metadata: { name: 'edge-1', uid: 'n', creationTimestamp: '2026-01-01T00:00:00Z' },
   spec: { uuid: 'node' },
-  status: { daemonStatus: 'RUNNING', microservices: [{ uuid: UUID, application: 'router', state: 'RUNNING' }] },
+  status: {
+    daemonStatus: 'RUNNING',
+    agent: '0.2.0',
+    microservices: [{ uuid: UUID, application: 'router', state: 'RUNNING' }],
+  },
 } as unknown as EdgeNode;
 
 const lookups = (applications: Application[], now: object = node) =>
@@ -37,6 +41,23 @@ test('an Application that claims the uuid of a system microservice opens no way 
     expect(place(all, false)).toEqual({ refused: `there is no microservice with the uuid ${UUID}` });
     expect(place(all, true)).toEqual({ node: 'node' });
   }
+});
+
+const OF_ANOTHER_MAKE = 'the agent of node edge-1 is no Skerry agent and has the version';
+
+test.each([
+  ['3.7.0', false],
+  ['3.8.0', true],
+  ['v3.10.2', true],
+  ['4.0.0', true],
+  ['${version}', false],
+  [undefined, true],
+])('a terminal of an agent of another make with the version %s is given: %s', (version, isGiven) => {
+  expect(place([application('router', 1, true)], true, { agent: undefined, version })).toEqual(
+    isGiven
+      ? { node: 'node' }
+      : { refused: `${OF_ANOTHER_MAKE} ${version}: such agents give terminals from version 3.8 on` },
+  );
 });
 
 test('what a node reports of another Application with this uuid does not count', () => {
@@ -69,7 +90,9 @@ test.each<[sentence: string, present: object, refused: string | undefined]>([
   ],
 ])('a log %s', (_, present, refused) => {
   const placed = place([application('router', 1, true)], true, present, 'log');
-  expect(placed).toEqual(refused === undefined ? { node: 'node' } : { refused });
+  const isOurs = 'agent' in present && present.agent !== undefined;
+  const given = { node: 'node', ...(!isOurs && { keepsLogsOpen: true }) };
+  expect(placed).toEqual(refused === undefined ? given : { refused });
 });
 
 test('a session ends when its microservice is gone or on another node, not when its node is silent or it restarts', () => {

@@ -8,8 +8,11 @@ import { nodeUuid, v3Name } from '../names.ts';
 /** What the path of a socket names: a microservice of users or of the system, or a node. */
 export type Named = { microservice: string; isSystem: boolean } | { node: string };
 
-/** The node whose agent is to serve a session, or why none can; the text is for users. */
-export type Placed = { node: string } | { refused: string };
+/**
+ * The node whose agent is to serve a session, or why none can; the text is for users. `keepsLogsOpen` where the agent does not
+ * say when a log without `follow` has ended.
+ */
+export type Placed = { node: string; keepsLogsOpen?: true } | { refused: string };
 
 /** What a session is about: a node, or a microservice on one. The node is as its object is stored. */
 export interface Target {
@@ -60,7 +63,7 @@ export function findTarget(named: Named, lookups: PlacedLookups): Target | NoTar
  * or with the error of the start. Another agent is asked only for the log of a container that it reports.
  */
 export function placeSession({ microservice }: Target, present: EdgeNode, kind: 'exec' | 'log'): Placed {
-  const placed = connected(present);
+  const placed = connected(present, kind);
   if ('refused' in placed || !microservice || (kind === 'log' && present.status?.agent)) return placed;
   const { uuid, name, application } = microservice;
   const reported = present.status?.microservices?.find(
@@ -96,8 +99,25 @@ export function sessionSubject(
   return { object: microservice.application, words: `microservice ${microservice.name} on node ${v3Name(node)}` };
 }
 
-function connected(node: EdgeNode): Placed {
-  const { daemonStatus = 'NOT_PROVISIONED' } = node.status ?? {};
-  if (CONNECTED.has(daemonStatus)) return { node: nodeUuid(node) };
-  return { refused: `node ${v3Name(node)} is not connected: its status is ${daemonStatus}` };
+function connected(node: EdgeNode, kind: 'exec' | 'log'): Placed {
+  const { daemonStatus = 'NOT_PROVISIONED', agent, version } = node.status ?? {};
+  if (!CONNECTED.has(daemonStatus))
+    return { refused: `node ${v3Name(node)} is not connected: its status is ${daemonStatus}` };
+  const uuid = nodeUuid(node);
+  if (agent !== undefined) return { node: uuid };
+  if (kind === 'log') return { node: uuid, keepsLogsOpen: true };
+  // An agent that has not said its version yet may have them.
+  if (version === undefined || hasTerminals(version)) return { node: uuid };
+  const { major, minor } = TERMINALS_SINCE;
+  const whose = `the agent of node ${v3Name(node)} is no Skerry agent and has the version ${version}`;
+  return { refused: `${whose}: such agents give terminals from version ${major}.${minor} on` };
+}
+
+/** The first version of agents of other makes whose terminals have sessions of their own. */
+const TERMINALS_SINCE = { major: 3, minor: 8 } as const;
+
+/** A version that cannot be read counts as an old one. */
+function hasTerminals(version: string): boolean {
+  const [, major = 0, minor = 0] = (/^v?(\d{1,4})\.(\d{1,4})/.exec(version) ?? []).map(Number);
+  return major > TERMINALS_SINCE.major || (major === TERMINALS_SINCE.major && minor >= TERMINALS_SINCE.minor);
 }
