@@ -306,7 +306,7 @@ export const MACHINE_CHECKS = [
       if (view.state === 'absent') return { problem: 'absent', what: `no agent answers at ${config.socket}` };
       if (view.state !== 'running') return { problem: view.state, what: view.message };
       const { warnings } = view.status;
-      const isUpdate = warnings.every((warning) => /^update: .* failed, .* runs: /.test(warning));
+      const isUpdate = warnings.every((warning) => /^update: \S+ failed, \S+ runs: /.test(warning));
       return warnings.length > 0
         ? { problem: isUpdate ? 'update' : 'troubled', what: warnings.join('; ') }
         : { ok: `answers at ${config.socket}` };
