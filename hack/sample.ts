@@ -43,7 +43,11 @@ export async function sampleImage(
 ): Promise<Image> {
   const images: Image[] = [];
   for (const architecture of architectures) {
-    const program = { path: PROGRAM, content: readFileSync(await sampleBinary(architecture, log, signal)), mode: 0o755 };
+    const program = {
+      path: PROGRAM,
+      content: readFileSync(await sampleBinary(architecture, log, signal)),
+      mode: 0o755,
+    };
     images.push(
       buildImage({
         entrypoint: [PROGRAM],
