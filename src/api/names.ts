@@ -151,6 +151,8 @@ export const HEADERS = {
   notOlderThan: 'skerry-not-older-than',
   /** in the response to a report: `full` when the controller does not have the former reports */
   reportWanted: 'report-wanted',
+  /** of the install script: `none` where the controller has no packages, so that the script only says so */
+  packages: 'skerry-packages',
 } as const;
 
 /** Registries that exist from the start and cannot be changed or deleted. */

@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import {
   chmodSync,
@@ -473,7 +473,14 @@ test('the latest release is the one that agents update to, else that of the pack
   expect(await inFolder()).toBeUndefined();
 });
 
-test('a controller without releases has no way in', async () => {
+test('the install script of a controller without packages says so, with the way by archive, and ends with 1', async () => {
   const url = await serve({});
-  expect((await fetch(`${url}/install.sh`)).status).toBe(404);
+  const answer = await fetch(`${url}/install.sh`);
+  expect([answer.status, answer.headers.get('skerry-packages')]).toEqual([200, 'none']);
+  const { status, stderr, stdout } = spawnSync('sh', ['-c', await answer.text()], { encoding: 'utf8' });
+  expect([status, stdout]).toEqual([1, '']);
+  expect(stderr).toMatch(/^skerry-agent: this controller has no packages of the agent \(releasesVolume or releasesUrl/);
+  expect(stderr).toContain('tar -xzf skerry-agent-');
+  expect((await fetch(`${url}/releases/1.2.3/none`)).status).toBe(404);
+  expect((await fetch(`${url}/install.sh`, { method: 'POST' })).status).toBe(405);
 });

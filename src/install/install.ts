@@ -2,15 +2,16 @@ import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
+import { HEADERS } from '../api/names.ts';
 import type { Log } from '../kube/dependencies.ts';
 import { createPackages, type Place } from './packages.ts';
-import { installScript } from './script.ts';
+import { installScript, NO_PACKAGES_SCRIPT } from './script.ts';
 import { sendFile } from './send-file.ts';
 
 /** The way in for machines that reach the controller alone: a program that installs the agent, and the packages. */
 
 export interface InstallOptions {
-  /** absent: there is no way in, and both paths answer 404 */
+  /** absent: the install script only says that there are no packages, and their paths answer 404 */
   releases?: Place;
   /** by one of which the list of packages has to be signed */
   keys?: readonly KeyObject[];
@@ -37,6 +38,7 @@ const PATIENCE_MS = 10 * 60_000;
 /** The same of an address: the slowest of its downloads that have taken this long gives way, so that all have their turn. */
 const TURN_MS = 60_000;
 const RETRY_SECONDS = 10;
+const SCRIPT_TYPE = 'text/x-shellscript; charset=utf-8';
 const FILE = /^\/releases\/((?:[\w+-][\w.+-]*\/)*[\w+-][\w.+-]*)$/;
 
 interface Download {
@@ -52,7 +54,7 @@ interface Download {
 type Handler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, now, log }: InstallOptions): Handler {
-  if (!releases) return () => false;
+  if (!releases) return sayNoPackages;
   const packages = createPackages(releases, keys, now);
   const base = 'url' in releases ? releases.url : undefined;
   /** in the order in which they began */
@@ -65,7 +67,7 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
       const list = await packages();
       const place = base ?? `${own.replace(/(?<!\/)\/+$/, '')}/releases`;
       const text = installScript(`${place.replace(/(?<!\/)\/+$/, '')}/${list.version}`, list);
-      response.writeHead(200, { 'content-type': 'text/x-shellscript; charset=utf-8' }).end(text);
+      response.writeHead(200, { 'content-type': SCRIPT_TYPE }).end(text);
     } catch (err) {
       log.error({ err }, 'The packages of the agent cannot be listed');
       refuse(response, 503, 'the controller has no packages of the agent');
@@ -131,6 +133,14 @@ export function createInstall({ releases, keys, publicUrl, addressOf, nodeOf, no
     else void script(request, response);
     return true;
   };
+}
+
+/** Serves the script alone: the line that people type fails by what it says, not by a status. */
+function sayNoPackages(request: IncomingMessage, response: ServerResponse): boolean {
+  if (request.url?.split('?', 1)[0] !== '/install.sh') return false;
+  if (request.method !== 'GET' && request.method !== 'HEAD') refuse(response, 405, 'only GET and HEAD are possible');
+  else response.writeHead(200, { 'content-type': SCRIPT_TYPE, [HEADERS.packages]: 'none' }).end(NO_PACKAGES_SCRIPT);
+  return true;
 }
 
 /** The download with the least bytes for its time, of those that have had their turn. */

@@ -3,6 +3,18 @@ import type { Packages } from './packages.ts';
 /** What dpkg and `uname -m` say of each architecture. */
 const MACHINES = { amd64: 'amd64|x86_64', arm64: 'arm64|aarch64', armv7: 'armhf|armv7l|armv8l' } as const;
 
+/** The program that a controller without packages answers with: whoever types the line learns what to do instead. */
+export const NO_PACKAGES_SCRIPT = `#!/bin/sh
+cat >&2 <<'END'
+skerry-agent: this controller has no packages of the agent (releasesVolume or releasesUrl of its chart).
+Unpack the archive of a release on this machine, start the agent, and give it the join string:
+  tar -xzf skerry-agent-<version>-linux-<architecture>.tar.gz -C /
+  systemctl daemon-reload && systemctl enable --now skerry-agent
+  SKERRY_JOIN="<join string>" skerry-agent provision
+END
+exit 1
+`;
+
 /** The program that installs the agent: for people to read before they run it as root. `url`: where the packages are. */
 export function installScript(url: string, { version, packages }: Packages): string {
   const cases = Object.entries(packages).map(

@@ -575,16 +575,35 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
     expect(found.get('limits')).toMatchObject({ problem: 'low', detail: expect.stringContaining('open files 1000') });
   });
 
-  test('finds that the user may not use the sockets of the engine and the agent', async () => {
+  const asNobody = () => command('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups');
+
+  test('finds that the user may not use the socket of the engine', async () => {
     await engineAnswering({ ApiVersion: '1.43' });
-    const { settings } = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
-    install({ settings });
-    for (const socket of ['engine.sock', 'run/api.sock']) chmodSync(join(folder, socket), 0o600);
+    install({});
+    chmodSync(join(folder, 'engine.sock'), 0o600);
     chmodSync(folder, 0o755);
-    const found = await command('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups');
-    expect(found.get('engine')).toMatchObject({ problem: 'forbidden' });
-    expect(found.get('daemon')).toMatchObject({ problem: 'forbidden' });
+    expect((await asNobody()).get('engine')).toMatchObject({ problem: 'forbidden' });
   });
+
+  const closed: Record<string, () => Promise<void> | void> = {
+    'the socket of the agent': async () => {
+      install(await daemonAnswering(WELL));
+      chmodSync(join(folder, 'run/api.sock'), 0o600);
+    },
+    'the data of the agent': () => {
+      install({ node: { controllerUrl: 'http://127.0.0.1:1' } });
+      chmodSync(join(folder, 'data'), 0o700);
+    },
+  };
+  for (const [what, arrange] of Object.entries(closed))
+    test(`says to run it as root and nothing else, where the user may not read ${what}`, async () => {
+      await arrange();
+      chmodSync(folder, 0o755);
+      const found = await asNobody();
+      expect([...found.values()]).toEqual([
+        expect.objectContaining({ check: 'user', problem: 'forbidden', todo: expect.stringContaining('usually root') }),
+      ]);
+    });
 });
 
 test('doctor finds no problem with an agent and a controller that work', async () => {

@@ -8,9 +8,15 @@ import { NETWORK_CHECKS } from './network-checks.ts';
 /** All checks of `skerry-agent doctor`, in their order. */
 export const CHECKS: readonly Check<DoctorContext>[] = [...MACHINE_CHECKS, ...CONTENT_CHECKS, ...NETWORK_CHECKS];
 
-/** Checks this machine, with or without a running agent. Changes nothing. */
-export function examine(configFile: string): Promise<Diagnosis[]> {
-  return diagnose(CHECKS, createDoctorContext(configFile));
+/**
+ * Checks this machine, with or without a running agent. Changes nothing. For a user that may not read what the agent has it says that
+ * alone: the other checks would take what they may not read for what is not there, or is damaged.
+ */
+export async function examine(configFile: string): Promise<Diagnosis[]> {
+  const context = createDoctorContext(configFile);
+  const [user, ...others] = CHECKS;
+  const may = await diagnose(user ? [user] : [], context);
+  return isHealthy(may) ? [...may, ...(await diagnose(others, context))] : may;
 }
 
 export const isHealthy = (found: readonly Diagnosis[]) => found.every(({ status }) => status !== 'failed');

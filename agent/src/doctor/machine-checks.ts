@@ -29,6 +29,21 @@ const LEAST_SPACE = 64 * MIB;
 /** Checks of this machine, which need no network. */
 export const MACHINE_CHECKS = [
   check({
+    name: 'user',
+    about: 'whether the doctor may read what the agent has; without that it checks nothing else',
+    problems: {
+      forbidden: { severity: 'failed', todo: 'Run this as the user that the agent runs as, usually root.' },
+    },
+    run: async ({ identity, daemon }: DoctorContext) => {
+      if (identity().damaged === 'EACCES')
+        return { problem: 'forbidden', what: 'the identity of the agent cannot be read' };
+      const view = await daemon();
+      return view.state === 'forbidden'
+        ? { problem: 'forbidden', what: view.message }
+        : { ok: 'its files and its socket' };
+    },
+  }),
+  check({
     name: 'settings',
     about: 'the file of settings',
     problems: {
@@ -293,7 +308,6 @@ export const MACHINE_CHECKS = [
     about: 'the agent itself',
     problems: {
       absent: { severity: 'failed', todo: 'Start it: skerry-agent start, or systemctl start skerry-agent.' },
-      forbidden: { severity: 'failed', todo: 'Run this as the user that the agent runs as, usually root.' },
       broken: { severity: 'failed', todo: 'Restart the agent; containers run on. skerry-agent logs may say why.' },
       troubled: { severity: 'warning', todo: 'See the other checks; the agent tries again by itself.' },
       update: {
@@ -304,7 +318,7 @@ export const MACHINE_CHECKS = [
     run: async ({ config, daemon }: DoctorContext) => {
       const view = await daemon();
       if (view.state === 'absent') return { problem: 'absent', what: `no agent answers at ${config.socket}` };
-      if (view.state !== 'running') return { problem: view.state, what: view.message };
+      if (view.state !== 'running') return { problem: 'broken', what: view.message };
       const { warnings } = view.status;
       const isUpdate = warnings.every((warning) => /^update: \S+ failed, \S+ runs: /.test(warning));
       return warnings.length > 0

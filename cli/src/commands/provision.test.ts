@@ -1,9 +1,29 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { installLine } from './provision.ts';
+import { installLine, mayHavePackages } from './provision.ts';
+
+test.each<[said: string, may: boolean, status: number, headers: Record<string, string>]>([
+  ['has packages', true, 200, {}],
+  ['has no packages', false, 200, { 'skerry-packages': 'none' }],
+  ['of the release before has no packages', false, 404, {}],
+  ['cannot list its packages now', true, 503, {}],
+])('the line that installs the agent is printed unless the controller has no packages: one that %s', async (...row) => {
+  const [, may, status, headers] = row;
+  const server = createServer((_request, response) => response.writeHead(status, headers).end());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  expect(await mayHavePackages(`http://127.0.0.1:${port}/install.sh`)).toBe(may);
+});
+
+test('the line that installs the agent is printed where the controller cannot be reached from here', async () => {
+  expect(await mayHavePackages('http://127.0.0.1:1/install.sh')).toBe(true);
+});
 
 /** Types the line on a machine whose curl is this program. */
 function typed(curl: string, ca?: string, prefix = 'skerry-line-') {

@@ -1,7 +1,9 @@
 import { createHash, randomUUID, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
 import { basename } from 'node:path';
-import { API_VERSION, LABELS } from '../../../src/api/names.ts';
+import { API_VERSION, HEADERS, LABELS } from '../../../src/api/names.ts';
 import { CORE_RESOURCES } from '../../../src/api/resources.ts';
 import type { EdgeNode } from '../../../src/api/v3/index.ts';
 import { objectName, v3Name } from '../../../src/domain/names.ts';
@@ -27,6 +29,35 @@ export function installLine(from: string, join: string, ca: string | undefined):
   const trusted = ca === undefined ? '' : `export CURL_CA_BUNDLE="$PWD"/${quoted(ca)}; `;
   // Not a pipe: its exit code is that of its end, and a download that fails has to end the line.
   return `${trusted}script=$(curl -fsSL ${from}) && SKERRY_JOIN="${join}" sh -c "$script"`;
+}
+
+/** What to do on a machine without an agent where the controller has no packages. */
+const BY_ARCHIVE = `The controller has no packages of the agent (releasesVolume or releasesUrl of its chart). Without an agent on the machine, first,
+as root, with the archive of a release:
+
+  tar -xzf skerry-agent-<version>-linux-<architecture>.tar.gz -C /
+  systemctl daemon-reload && systemctl enable --now skerry-agent
+`;
+
+/** How long, ms, the controller has to say whether it has packages. */
+const PACKAGES_MS = 3_000;
+
+/**
+ * Whether the install line may work. Only a controller that says that it has no packages has none: the address is that of machines,
+ * and need not lead there from here. Nothing is believed but that, so the certificate does not matter.
+ */
+export function mayHavePackages(from: string): Promise<boolean> {
+  const { request } = from.startsWith('https:') ? https : http;
+  return new Promise((resolve) => {
+    const asked = request(from, { method: 'HEAD', rejectUnauthorized: false, timeout: PACKAGES_MS }, (answer) => {
+      answer.resume();
+      // A controller of the release before answers 404.
+      resolve(answer.headers[HEADERS.packages] !== 'none' && answer.statusCode !== 404);
+      asked.destroy();
+    });
+    asked.once('timeout', () => asked.destroy(new Error('no answer'))).once('error', () => resolve(true));
+    asked.end();
+  });
 }
 
 export const provision: Command = {
@@ -88,7 +119,9 @@ export const provision: Command = {
     const host = address ? controller.host : controller.host.toUpperCase();
     const from = `${controller.protocol}//${host}/install.sh`;
     out(`Run on the machine, within 20 minutes:\n\n  SKERRY_JOIN="${join}" skerry-agent provision\n`);
-    out(`\nWithout an agent on it, as root:\n\n  ${installLine(from, join, ca && basename(String(flags.ca)))}\n`);
+    const line = installLine(from, join, ca && basename(String(flags.ca)));
+    const hasPackages = !address || (await mayHavePackages(from));
+    out(hasPackages ? `\nWithout an agent on it, as root:\n\n  ${line}\n` : `\n${BY_ARCHIVE}`);
     if (!address)
       out('\nPut the address of the controller in the place of CONTROLLER:51121, or name it with --controller.\n');
   },

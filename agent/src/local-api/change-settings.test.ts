@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { beforeEach, expect, test } from 'vitest';
+import { LocalAgent } from './_local-agent.ts';
+
+/** `skerry-agent config` with a file of settings. */
+
+let local: LocalAgent;
+
+beforeEach(async () => {
+  local = await LocalAgent.start({ writesSettings: true });
+  await local.agent.provision(local.controller.joinString);
+  return () => local[Symbol.asyncDispose]();
+});
+
+test('a new address of the controller is tried, and taken with a warning where no controller answers', async () => {
+  const { code, out, err } = await local.cli('config', 'controllerUrl=http://127.0.0.1:1');
+  expect([code, out]).toEqual([0, 'Changed.\n']);
+  expect(err).toMatch(/^Warning: the controller at http:\/\/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED/);
+  expect(err).toContain(`back to the former address: skerry-agent config controllerUrl=${local.controller.url}`);
+  expect(local.agent.identity.node?.controllerUrl).toBe('http://127.0.0.1:1');
+  expect(readFileSync(local.configFile, 'utf8')).toContain('controllerUrl: http://127.0.0.1:1');
+  expect(await local.cli('config', `controllerUrl=${local.controller.url}`)).toEqual({
+    ...{ code: 0, out: 'Changed.\n', err: '' },
+  });
+  expect(local.agent.identity.node?.controllerUrl).toBe(local.controller.url);
+});
+
+test('a new address at which a controller does not know this node has a warning', async () => {
+  await using other = await LocalAgent.start();
+  const { code, err } = await local.cli('config', `controllerUrl=${other.controller.url}`);
+  expect(code).toBe(0);
+  expect(err).toMatch(/^Warning: .*401 AGENT_NODE_NOT_FOUND/);
+});
