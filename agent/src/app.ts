@@ -308,6 +308,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     client: () => membership.client,
     policy: () => policyContext.policy,
     containerOf: (uuid) => latestOf(supervisor.containers, uuid),
+    stateOf: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
     isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
   });
   const provisioning = new Provisioning({

@@ -45,6 +45,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
     }),
     policy: () => policy.value,
     containerOf: container,
+    stateOf: () => undefined,
     isSystem: () => false,
     ...deps,
   });

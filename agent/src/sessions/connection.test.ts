@@ -89,6 +89,7 @@ test('a terminal that is refused before it is connected starts no program', asyn
     ...{ engine, clock, random: () => 0, log: silentLog() },
     dial: (_path, listener) => dial(listener),
     containerOf: () => [...engine.running().values()].flat()[0],
+    stateOf: () => undefined,
   });
   run.refuse('the policy of the machine allows no exec sessions');
   sockets[0]?.listener.frame(activation);

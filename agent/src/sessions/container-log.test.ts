@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
+import { type Container, latestOf } from '../domain/container.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
@@ -97,6 +98,44 @@ test('what was written while the engine was away is shown when it is back', asyn
   await reader.settle();
   engine.logs = logs;
   expect(await reader.settle()).toEqual(['1', '2']);
+});
+
+test('under a crash loop, also over a replacement, a log that is followed has each line once', async () => {
+  let id = await makeContainer('one');
+  let seen: readonly Container[] = await engine.containers();
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const container = () => latestOf(seen, seen[0]?.uuid ?? '');
+  const options = { tail: 1, follow: true };
+  const done = (async () => {
+    for await (const { line } of containerLog({ engine, clock, container }, options, stop.signal)) lines.push(line);
+  })();
+  const written: string[] = [];
+  for (let run = 1; run <= 12; run++) {
+    if (run > 1) await engine.start(id);
+    if (run % 3 === 0) seen = await engine.containers();
+    for (const part of ['a', 'b']) {
+      written.push(`${run}${part}`);
+      engine.logOf(id).print(`${run}${part}`, new Date(run * 1000).toISOString());
+    }
+    // The log is looked at once in a second, at another time of each run.
+    await clock.advance(370);
+    engine.exit(id, 1);
+    if (run % 2 === 0) seen = await engine.containers();
+    await clock.advance(510);
+    if (run === 6) {
+      const former = id;
+      id = await makeContainer('two');
+      seen = (await engine.containers()).filter((one) => one.id === id);
+      await clock.advance(1_000);
+      await engine.remove(former);
+    }
+  }
+  seen = await engine.containers();
+  await clock.advance(2_000);
+  stop.abort();
+  await done;
+  expect(lines).toEqual(written);
 });
 
 test('of a container that does not run any more the lines that were asked for are shown, and no more', async () => {

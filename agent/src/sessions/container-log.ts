@@ -1,6 +1,6 @@
 import { type Clock, pause } from '../domain/clock.ts';
 import { type Container, hasRun, isRunning, runKey } from '../domain/container.ts';
-import type { Engine, LogLine, LogOptions } from '../domain/engine.ts';
+import { type Engine, EngineError, type LogLine, type LogOptions } from '../domain/engine.ts';
 import { lastLines } from '../domain/last-lines.ts';
 
 const LOOK_EVERY = 1_000;
@@ -54,7 +54,14 @@ export async function* containerLog(
           position = last.position;
           yield* last.lines;
         }
-        for await (const line of linesAfter(engine, id, position, options, signal)) {
+        // What a former container wrote last, while it is still there.
+        const former = position?.id === id ? undefined : position;
+        if (former)
+          for await (const line of restOf(engine, former, options, signal)) {
+            position = moved(position, former.id, line);
+            yield line;
+          }
+        for await (const line of linesAfter(engine, id, position, { ...options, follow: true }, signal)) {
           position = moved(position, id, line);
           yield line;
         }
@@ -85,18 +92,26 @@ async function begin(engine: Source, id: string, { tail, since, until }: LogOpti
   return { lines, position };
 }
 
-/** The lines after a position, or all lines of a container in which there is none, and those that come. */
+async function* restOf(engine: Source, position: Position, options: LogOptions, signal: AbortSignal) {
+  try {
+    yield* linesAfter(engine, position.id, position, { ...options, follow: false }, signal);
+  } catch (error) {
+    if (!(error instanceof EngineError && error.code === 'NotFound')) throw error;
+  }
+}
+
+/** The lines after a position, or all lines of a container in which there is none, and with `follow` those that come. */
 async function* linesAfter(
   engine: Source,
   id: string,
   position: Position | undefined,
-  { since, until }: LogOptions,
+  { since, until, follow }: LogOptions,
   signal: AbortSignal,
 ): AsyncGenerator<LogLine> {
   const known = position?.id === id ? position : undefined;
   let again = known?.count ?? 0;
   const from = known ? Date.parse(known.ts) : since;
-  for await (const line of engine.logs(id, { tail: Infinity, since: from, until, follow: true }, signal)) {
+  for await (const line of engine.logs(id, { tail: Infinity, since: from, until, follow }, signal)) {
     const order = known ? compareTimes(line.ts, known.ts) : 1;
     if (order < 0) continue;
     if (order === 0 && again > 0) again -= 1;

@@ -5,6 +5,7 @@ import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
 import { containerLog } from './container-log.ts';
 import type { Listed } from './decide.ts';
+import { noLog } from './no-log.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 
 type LogSession = Extract<Listed, { kind: 'log' }>;
@@ -44,6 +45,11 @@ export function runLog(session: LogSession, refusal: string | undefined, context
       // Which lines an earlier process of the agent has sent is not known: only what comes from now on is certain to be new.
       if (resumed)
         await connection.send(frame(FRAME_TYPES.LOG_ERROR, 'the agent was started again, lines may be missing'));
+      const missing = missingLog();
+      if (missing !== undefined) {
+        if (!session.tail.follow) return connection.finish(lastFrames(missing));
+        await connection.send(frame(FRAME_TYPES.LOG_ERROR, missing));
+      }
       for await (const { line, ts } of linesOf(optionsOf(session, resumed ? clock.wall() : undefined))) {
         if (connection.over.aborted) return;
         await connection.send({ ...frame(FRAME_TYPES.LOG_LINE, line), ...timeOf(ts) });
@@ -54,11 +60,17 @@ export function runLog(session: LogSession, refusal: string | undefined, context
     }
   }
 
+  /** Why there is no log, of a microservice that has not started here. */
+  function missingLog(): string | undefined {
+    const { microservice } = session;
+    if (microservice === undefined || context.containerOf(microservice)) return undefined;
+    return noLog(context.stateOf(microservice));
+  }
+
   function linesOf(options: LogOptions): AsyncIterable<{ line: string; ts?: string }> {
     const { microservice } = session;
     if (microservice !== undefined) {
       const container = () => context.containerOf(microservice);
-      if (!container() && !options.follow) throw new Error('the microservice has no container');
       return containerLog({ ...context, container }, options, connection.over);
     }
     if (!context.ownLog) throw new Error('the agent of this node keeps no log');

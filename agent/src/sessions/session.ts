@@ -4,6 +4,7 @@ import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Log } from '../system/log.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
+import type { ReportedState } from './no-log.ts';
 
 /** What sessions need of the agent. */
 export interface SessionContext {
@@ -15,6 +16,8 @@ export interface SessionContext {
   dial(path: string, listener: SocketListener, attempt: Attempt): Socket;
   /** the container of a microservice: the one that runs, else the one that ran last */
   containerOf(uuid: string): Container | undefined;
+  /** what is reported of a microservice; undefined of one that this node does not know */
+  stateOf(uuid: string): ReportedState | undefined;
   /** absent: a program that outlives this process is not ended by the next one */
   programs?: StartedPrograms;
   /** the agent's own log; absent: it keeps none */

@@ -5,10 +5,12 @@ import type {} from '../../../hack/testing/provided.ts';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import type { Container } from '../domain/container.ts';
-import { cleanUp, findContainer, INSTANCE, makeSpec } from '../engines/_contract.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
+import { systemClock } from '../system/clock.ts';
 import { ownLimits } from '../system/machine.ts';
 import { startSessions } from './_agent.ts';
+import { containerLog } from './container-log.ts';
 
 /** A terminal from a user's socket through the controller's sockets to a program in a real container. */
 
@@ -16,8 +18,44 @@ const image = `${new URL(inject('registryUrl')).host}/sessions/shell:1`;
 
 beforeAll(() => pushImage(inject('registryUrl'), 'sessions/shell', '1', shellImage()));
 
+/** A container that prints the number of its run, and ends after a second. */
+const CRASHING = 'n=0; test -e /n && read n < /n; n=$((n+1)); echo $n > /n; echo $n; sleep 1; exit 1';
+const RUNS = 3;
+
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
+    test('a followed log has each line of a container that ends every second', async () => {
+      const engine = new DockerEngine({ url, instance: INSTANCE });
+      const facts = await engine.connect();
+      await engine.ensureNetwork();
+      await engine.pull({ reference: image, platform: '' });
+      const view = { imageId: image, commands: ['/bin/sh', '-c', CRASHING] };
+      const { id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view }));
+      const stop = new AbortController();
+      try {
+        let seen: Container | undefined;
+        const lines: string[] = [];
+        const deps = { engine, clock: systemClock(), container: () => seen };
+        const done = (async () => {
+          const log = containerLog(deps, { tail: 100, follow: true }, stop.signal);
+          for await (const { line } of log) lines.push(line);
+        })();
+        for (let run = 1; run <= RUNS; run++) {
+          await engine.start(id);
+          if (run % 2 === 0) seen = await findContainer(engine, id);
+          await until('the end of the run', async () => (await findContainer(engine, id)).state === 'exited');
+        }
+        seen = await findContainer(engine, id);
+        await until('the line of the last run', () => lines.includes(String(RUNS)));
+        expect(lines).toEqual(Array.from({ length: RUNS }, (_, at) => String(at + 1)));
+        stop.abort();
+        await done;
+      } finally {
+        stop.abort();
+        await cleanUp(engine);
+      }
+    }, 120_000);
+
     test('a shell takes what is typed, and its exit code comes back; a log has what the container wrote', async () => {
       await using stack = await startStack();
       const engine = new DockerEngine({ url, instance: INSTANCE });

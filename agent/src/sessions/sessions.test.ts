@@ -315,6 +315,53 @@ describe('a log session', () => {
     expect((await user.closed).code).toBe(1000);
   });
 
+  const failed = {
+    status: 'FAILED',
+    reason: 'ImagePullFailed',
+    errorMessage: 'manifest unknown',
+  } as const;
+  const NOT_STARTED =
+    'LOG_ERROR the microservice has not started, so there is no log: FAILED (ImagePullFailed): manifest unknown';
+
+  test('of a microservice that never started has the error of its start, and ends', async () => {
+    const without = { ...options(), container: () => undefined, stateOf: () => failed };
+    await using agent = await startSessions(stack, without);
+    const user = await logs('?follow=false');
+    await user.until('LOG_STOP');
+    expect(user.seen.slice(-2)).toEqual([NOT_STARTED, 'LOG_STOP']);
+    const read = () => agent.sessions.logs(stack.web, { tail: 1 }, new AbortController().signal);
+    expect(read).toThrow('manifest unknown');
+  });
+
+  test('that follows one that never started has the error of its start, and goes on with its lines', async () => {
+    let isThere = false;
+    const late = { ...options(), stateOf: () => failed };
+    await using _agent = await startSessions(stack, {
+      ...late,
+      container: (uuid) => (isThere ? late.container(uuid) : undefined),
+    });
+    const user = await logs();
+    await user.until(NOT_STARTED);
+    engine.logOf(container).print('begun');
+    isThere = true;
+    await user.until('LOG_LINE begun');
+  });
+
+  test('of a container that has ended has its lines, and a terminal is refused', async () => {
+    const [ended] = await engine.containers();
+    engine.logOf(container).print('panic');
+    engine.exit(container, 1);
+    await using _agent = await startSessions(stack, {
+      ...options(),
+      container: () => ended && { ...ended, state: 'exited' },
+    });
+    const user = await logs('?follow=false');
+    await user.until('LOG_STOP');
+    expect(linesOf(user)).toEqual(['panic']);
+    const terminal = await exec();
+    await terminal.until('CLOSE the program could not be started: the microservice does not run');
+  });
+
   test('that does not follow and is cut while its lines are on their way says that lines may be missing', async () => {
     const agent = await startSessions(stack, options());
     onTestFinished(() => agent[Symbol.asyncDispose]());

@@ -2,6 +2,7 @@ import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import { execSessionsSchema, logSessionsSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import { type Clock, pause } from '../domain/clock.ts';
 import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
@@ -9,6 +10,7 @@ import { errorText } from '../system/log.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
 import type { LocalExec } from './local-socket.ts';
+import { noLog } from './no-log.ts';
 import type { SessionContext, SessionRun } from './session.ts';
 
 const SECOND = 1000;
@@ -101,8 +103,10 @@ export class Sessions {
     this.#attend(run, { session: asked.id, kind: 'exec', isLocal: true, refusal }, () => this.#local.delete(run));
   }
 
-  /** The log of a microservice, for a user on this machine. */
+  /** The log of a microservice, for a user on this machine. Throws AgentError when there is none that could be shown at once. */
   logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {
+    const { containerOf, stateOf } = this.#deps;
+    if (!options.follow && !containerOf(uuid)) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
     return containerLog({ ...this.#deps, container: () => this.#deps.containerOf(uuid) }, options, signal);
   }
 
