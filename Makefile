@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 
 # Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
 # the signals that are meant for them.
-export ONCE SAMPLE BASE KEY URL REMOVE
+export ONCE SAMPLE BASE KEY URL REMOVE CLUSTER
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check nightly e2e bench release clean
@@ -24,7 +24,7 @@ check: $(INSTALLED) ## Run the part of the tests that needs neither engine nor c
 nightly: $(INSTALLED) ## Run what is too long for every change: more seeds, longer faults, all benchmarks.
 	@$(NODE) hack/nightly.ts
 
-e2e: $(INSTALLED) ## Run the stories of the chart on your cluster: KUBECONFIG=<file> IMAGE=<repository:tag>.
+e2e: $(INSTALLED) ## Run the stories of the chart on your cluster: KUBECONFIG=<file> IMAGE=<repository:tag>; or CLUSTER=k3s, CLUSTER=kind.
 	@$(NODE) hack/cluster/main.ts
 
 bench: $(INSTALLED) ## Run the benchmarks; writes a table and a JSON file.

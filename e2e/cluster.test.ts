@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
 import { makeCertificate } from '../hack/certificate.ts';
@@ -85,7 +87,7 @@ beforeAll(async () => {
   log('The cluster has the image');
 
   const hosts = cluster.nodes?.map(({ address }) => address) ?? [new URL(url).hostname];
-  const certificate = makeCertificate(join(dir, 'tls'), hosts);
+  const certificate = makeCertificate(join(dir, 'tls'), [...hosts, `skerry.${NAMESPACE}.svc`]);
   // Machines know the authority by its digest alone, so it comes along.
   const chain = join(dir, 'tls/chain.pem');
   writeFileSync(chain, `${readFileSync(certificate.cert, 'utf8')}${certificate.ca}`);
@@ -147,6 +149,13 @@ async function explain(error: Error): Promise<never> {
   const events = await kubectl('get', 'events');
   throw new Error(`${error.message}\n${pods}\n${events}`);
 }
+
+/** What a program that fails writes to its standard error. */
+const saidBy = (run: Promise<unknown>) =>
+  run.then(
+    () => '',
+    (error: { stderr?: string }) => error.stderr,
+  );
 
 /** An application of one microservice on the machine, of an image that its engine has. */
 const application = (greeting: string) => ({
@@ -214,6 +223,30 @@ describe('the chart on a cluster', () => {
       memory: 2 ** 30,
     });
   });
+
+  test('the plugin reaches a replica without an address, and the controller judges the user', async () => {
+    await kubectl('create', 'serviceaccount', 'ann');
+    await cluster.kube.apply(application('nobody'));
+    const plugin = (...words: string[]) =>
+      promisify(execFile)(process.execPath, [join(ROOT, 'bin/kubectl-skerry.cjs'), '-n', NAMESPACE, ...words], {
+        env: { ...process.env, KUBECONFIG: cluster.kubeconfig, SKERRY_CONTROLLER: '' },
+      });
+    const logs = ['logs', 'plant/web', '--service-account', 'ann'];
+    try {
+      // The name of the application reaches the stores of the replica a moment later.
+      await until('the microservice', async () => !/no such session/.test((await saidBy(plugin(...logs))) ?? ''));
+      expect(await saidBy(plugin(...logs))).toMatch(
+        new RegExp(`^error: .*not permitted: system:serviceaccount:${NAMESPACE}:ann may not `),
+      );
+      const rights = ['create', 'rolebinding', 'ann', '--role', 'skerry-developer'];
+      await kubectl(...rights, '--serviceaccount', `${NAMESPACE}:ann`);
+      await expect
+        .poll(async () => saidBy(plugin(...logs)), { timeout: 60_000 })
+        .toMatch(/microservice web names no node/);
+    } finally {
+      await kubectl('delete', 'application', 'plant');
+    }
+  }, 120_000);
 
   test('an eviction of the second replica is refused until the first is ready elsewhere', async () => {
     const [first, second] = (await untilBothReady()) as [Pod, Pod];

@@ -1,20 +1,19 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, realpathSync } from 'node:fs';
-import { buildImage, buildIndex, type Image, type ImageFile } from './image.ts';
+import { buildImage, buildIndex, type Image, type ImageFile, type ImageSpec } from './image.ts';
 
 /** What an image with a shell has, from this machine: /bin/sh is the first. */
 const PROGRAMS = { sh: '/bin/sh', cat: '/bin/cat', stty: '/bin/stty', sleep: '/bin/sleep', tar: '/bin/tar' };
 
-/** An image with the shell of this machine and a few programs, for tests that run commands in containers. It sleeps. */
-export function shellImage(): Image {
+/** An image with the shell of this machine and a few programs, for tests that run commands in containers. It sleeps unless `spec` says more. */
+export function shellImage(spec: Partial<ImageSpec> = {}): Image {
   const files = new Map<string, ImageFile>();
   for (const [name, path] of Object.entries(PROGRAMS)) {
     files.set(name, program(`/bin/${name}`, path));
     for (const library of librariesOf(path)) files.set(library, program(library, library));
   }
-  return buildIndex([
-    buildImage({ files: [...files.values(), { path: '/tmp' }], cmd: ['/bin/sleep', '3600'], env: { PATH: '/bin' } }),
-  ]);
+  const all = [...files.values(), { path: '/tmp' }, ...(spec.files ?? [])];
+  return buildIndex([buildImage({ cmd: ['/bin/sleep', '3600'], env: { PATH: '/bin' }, ...spec, files: all })]);
 }
 
 const program = (path: string, source: string): ImageFile => ({
