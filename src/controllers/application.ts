@@ -18,6 +18,7 @@ import {
   nodeUuid,
   placementsIn,
   readyAt,
+  refusedMoves,
   type SilenceChange,
   silenceChange,
   v3Name,
@@ -190,8 +191,10 @@ function createReconcile(
     const isDeleted = application.metadata.deletionTimestamp !== undefined;
     const { obstacle, failures = [] } = isDeleted ? {} : templateVerdicts(application);
     const identity = rival ?? obstacle;
+    const refused = refusedMoves(application, nodes, lookups);
     const inputs: ApplicationStatusInputs = {
       application,
+      staying: new Set(refused.keys()),
       ...(identity && { identity }),
       verdicts: new Map(failures),
       nodes,
@@ -203,7 +206,7 @@ function createReconcile(
     const negative = verdicts(placed, lookups);
     // Whose uuid it is does not depend on whether a template can be rendered.
     const ofTemplates = [...failures].filter(([name]) => !isIdentityTaken(negative.get(name)));
-    return { ...inputs, verdicts: new Map([...negative, ...ofTemplates]) };
+    return { ...inputs, verdicts: new Map([...negative, ...refused, ...ofTemplates]) };
   }
 
   return async (key: string, signal: AbortSignal): Promise<Outcome> => {

@@ -1,7 +1,7 @@
 import type { Artifact, EdgeNode, ObservedArtifact } from '../api/v3/index.ts';
 import { type ArtifactKind, artifactSource, boundNames } from '../domain/artifact/index.ts';
 import { isReady } from '../domain/edge-node/artifacts.ts';
-import { nodeOf, uuidOf, v3Name } from '../domain/index.ts';
+import { currentNodeOf, nodeOf, uuidOf, v3Name } from '../domain/index.ts';
 import { KINDS, type Kind, referenceKey } from '../kinds/index.ts';
 import { type Change, type Controller, keyOf, type Store, type Watch, watching } from '../kube/mod.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -92,8 +92,9 @@ function nodesOf({ stores, lookups }: ControllerDependencies, kind: ArtifactKind
   const name = v3Name(artifact);
   for (const application of stores.applications.byIndex('ref', referenceKey({ to: kind, ref: name })))
     for (const entry of application.spec.microservices ?? []) {
-      const node = entry[kind]?.items?.some((item) => item.name === name) && nodeOf(entry, lookups);
-      if (node) nodes.add(node);
+      if (!entry[kind]?.items?.some((item) => item.name === name)) continue;
+      for (const node of [nodeOf(entry, lookups), currentNodeOf(application, entry, lookups)])
+        if (node) nodes.add(node);
     }
   return nodes;
 }

@@ -19,6 +19,7 @@ import {
   registrySpecSchema,
 } from '../api/v3/index.ts';
 import { entriesOn } from './application/entries.ts';
+import { nodesOfLeaving } from './application/moves.ts';
 import type { Find, KeyedText, Linked, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
 import { entryUuid, nodeUuid, v3Name } from './names.ts';
 
@@ -221,6 +222,7 @@ export function makeLookups({
       applications.filter(
         (application) =>
           entriesOn(application, node).length > 0 ||
+          nodesOfLeaving(application).includes(nodeUuid(node)) ||
           node.status?.microservices?.some((item) => item.application === v3Name(application)),
       ),
     applicationByName: (name) => applications.find((application) => v3Name(application) === name),

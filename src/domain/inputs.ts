@@ -63,7 +63,7 @@ export type LinkableKind = {
  */
 export interface NodeInputs {
   node: EdgeNode;
-  /** applications with at least one entry that names this node, and those whose containers it still reports */
+  /** applications with at least one entry that names this node or is kept by it, and those whose containers it still reports */
   applications: readonly Application[];
   find: Find;
   linked: Linked;
@@ -102,7 +102,7 @@ export interface Lookups {
   nodeByName: (name: string) => EdgeNode | undefined;
   /** the oldest EdgeNode with this uuid */
   nodeByUuid: (uuid: string) => EdgeNode | undefined;
-  /** Applications with an entry that names this node, by name or uuid, and those whose containers it still reports */
+  /** Applications with an entry that names this node, by name or uuid, or is kept by it, and those whose containers it still reports */
   applicationsOn: (node: EdgeNode) => readonly Application[];
   /** the oldest Application with this v3 name */
   applicationByName: (name: string) => Application | undefined;

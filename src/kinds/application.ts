@@ -1,5 +1,6 @@
 import { type Application, applicationResource } from '../api/v3/application.ts';
 import type { MicroserviceEntry } from '../api/v3/index.ts';
+import { nodesOfLeaving } from '../domain/application/moves.ts';
 import { catalogItemRefsOf } from '../domain/catalog-item/index.ts';
 import { entryUuid, v3Name } from '../domain/names.ts';
 import { registryRefsOf } from '../domain/registry/index.ts';
@@ -64,9 +65,11 @@ function referencesOf(application: Application): readonly Reference[] {
   return [...found.values()];
 }
 
-/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name or left. */
+/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name, are to leave, or left. */
 export function nodeRefsOf(application: Application): Iterable<string> {
-  const refs = new Set(formerNodeUuidsOf(application).map((uuid) => `uuid:${uuid}`));
+  const refs = new Set(
+    [...formerNodeUuidsOf(application), ...nodesOfLeaving(application)].map((uuid) => `uuid:${uuid}`),
+  );
   for (const { agent } of application.spec.microservices ?? []) {
     if (agent?.uuid) refs.add(`uuid:${agent.uuid}`);
     else if (agent?.name) refs.add(`name:${agent.name}`);

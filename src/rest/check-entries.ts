@@ -56,7 +56,7 @@ export async function checkEntries(
     await requireMayBind(caller, role, `microservice ${entry}: serviceAccount.roleRef`);
   const looked = new Set<string>();
   for (;;) {
-    const lookups = lookupsWith(await presentLookups(deps, changed, signal), after);
+    const lookups = lookupsWith(await presentLookups(deps, after, changed, signal), after);
     const negative = firstNegative(after, changed, lookups);
     if (!negative) return;
     const { entry, verdict } = negative;

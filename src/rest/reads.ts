@@ -1,6 +1,6 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
 import { requestRebuild } from '../domain/actions.ts';
-import { nodeOf } from '../domain/application/entries.ts';
+import { currentNodeOf, nodeOf } from '../domain/application/entries.ts';
 import type { ReadContext } from '../domain/application/read.ts';
 import { presentNode } from '../domain/edge-node/observed.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
@@ -9,6 +9,7 @@ import { agentInHost } from '../domain/microservice/extra-hosts.ts';
 import { entryUuid, nodeUuid, registryId } from '../domain/names.ts';
 import { holder } from '../domain/precedence.ts';
 import { type MountOnNode, mountsOn } from '../domain/volume-mount/on-node.ts';
+import { nodeRefsOf } from '../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
 import type { RestDependencies } from './dependencies.ts';
@@ -49,15 +50,17 @@ export async function presentNodes(
   return memo((node) => presentNode(node, live(node)));
 }
 
-/** Lookups in which the nodes that an application names, by its entries or their extra hosts, are as reads show them. */
+/** Lookups in which the nodes of entries, and those that they or their extra hosts name, are as reads show them. */
 export async function presentLookups(
   deps: LiveSources & Pick<RestDependencies, 'lookups'>,
+  application: Application,
   entries: readonly MicroserviceEntry[],
   signal: AbortSignal,
 ): Promise<Lookups> {
   const { lookups } = deps;
   const named = entries.flatMap((entry) => [
     nodeOf(entry, lookups),
+    currentNodeOf(application, entry, lookups),
     ...(entry.container?.extraHosts ?? []).map(({ address }) => lookups.nodeByName(agentInHost(address) ?? '')),
   ]);
   const nodes = [...new Set(named)].filter((node) => node !== undefined);
@@ -80,10 +83,10 @@ export async function rebuildOrder(
 ): Promise<Record<string, string>> {
   if (names.length === 0) return {};
   const entries = (application.spec.microservices ?? []).filter(({ name }) => names.includes(name));
-  const lookups = await presentLookups(deps, entries, signal);
+  const lookups = await presentLookups(deps, application, entries, signal);
   const reported = entries.map((entry) => {
     const uuid = entryUuid(application, entry);
-    const { microservices } = nodeOf(entry, lookups)?.status ?? {};
+    const { microservices } = currentNodeOf(application, entry, lookups)?.status ?? {};
     return [entry.name, microservices?.find((one) => one.uuid === uuid)?.rebuildCount ?? 0] as const;
   });
   return requestRebuild(application, names, new Map(reported));
@@ -105,8 +108,8 @@ export function mountsOfNodes(deps: RestDependencies): (node: EdgeNode) => reado
   const mounted = new Set<string>();
   for (const mount of deps.volumeMounts.list()) {
     for (const node of mount.spec.nodes ?? []) mounted.add(node);
-    for (const { spec } of applicationsReferringTo(deps, KINDS.volumeMounts, mount))
-      for (const { agent } of spec.microservices ?? []) mounted.add(agent?.uuid ?? agent?.name ?? '');
+    for (const application of applicationsReferringTo(deps, KINDS.volumeMounts, mount))
+      for (const ref of nodeRefsOf(application)) mounted.add(ref.slice(ref.indexOf(':') + 1));
   }
   return (node) => (mounted.has(nodeUuid(node)) || mounted.has(v3Name(node)) ? mountsOn(node, deps.lookups) : []);
 }
@@ -127,8 +130,8 @@ export async function readContext(
   const nodes = new Set<EdgeNode>(of === 'all' ? deps.nodes.list() : []);
   for (const application of of === 'all' ? [] : of) {
     for (const node of nodesReporting(v3Name(application))) nodes.add(node);
-    for (const { agent } of application.spec.microservices ?? []) {
-      const node = agent?.uuid ? nodeByUuid(agent.uuid) : agent?.name ? nodeByName(agent.name) : undefined;
+    for (const entry of application.spec.microservices ?? []) {
+      const node = currentNodeOf(application, entry, { nodeByName, nodeByUuid });
       if (node) nodes.add(node);
     }
   }

@@ -75,7 +75,7 @@ function isMeantByName({ nodes }: Pick<ReadStores, 'nodes'>, node: EdgeNode): bo
   return !meant || meant.metadata.uid === node.metadata.uid;
 }
 
-/** Applications with an entry that names this node, and those whose containers it still reports. */
+/** Applications with an entry that names this node or is kept by it, and those whose containers it still reports. */
 export function applicationsOn(stores: Pick<ReadStores, 'nodes' | 'applications'>, node: EdgeNode): Application[] {
   const name = v3Name(node);
   const found = new Set(stores.applications.byIndex('node', `uuid:${nodeUuid(node)}`));

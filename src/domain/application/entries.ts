@@ -2,6 +2,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 import { holder } from '../precedence.ts';
+import { entriesKeptOn, recordedNode } from './moves.ts';
 
 /** Whether two versions are of one object; an object that is not stored yet has neither uid nor, perhaps, namespace. */
 export const isSame = ({ metadata: a }: Application, { metadata: b }: Application) =>
@@ -33,8 +34,42 @@ export function nodeOf(
   return name ? lookups.nodeByName(name) : undefined;
 }
 
-/** Finds the entries of applications that are on this node: of several nodes with one name, the name means the one that has it. */
+/**
+ * The node that has an entry: the node where it is recorded, until the leader has recorded a move from there; else the node that
+ * it names. Undefined when that does not exist.
+ */
+export function currentNodeOf(
+  application: Application,
+  entry: MicroserviceEntry,
+  lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid'>,
+): EdgeNode | undefined {
+  const recorded = shouldRun(application, entry) ? recordedNode(application, entry) : undefined;
+  const node = recorded === undefined ? undefined : lookups.nodeByUuid(recorded);
+  return node && !node.metadata.deletionTimestamp ? node : nodeOf(entry, lookups);
+}
+
+/** Finds the entries of applications that a node has: those that name it, and those that it keeps. */
 export function placedOn(
+  node: EdgeNode,
+  lookups: Pick<Lookups, 'nodeByName'>,
+): (application: Application) => readonly MicroserviceEntry[] {
+  const named = namedOn(node, lookups);
+  const kept = keptOn(node, lookups);
+  return (application) => [...named(application), ...kept(application)];
+}
+
+/** Finds the entries that run on this node and are to move, for as long as no other node may take them. */
+export function keptOn(
+  node: EdgeNode,
+  lookups: Pick<Lookups, 'nodeByName'>,
+): (application: Application) => readonly MicroserviceEntry[] {
+  const named = namedOn(node, lookups);
+  return (application) =>
+    entriesKeptOn(application, node, named(application)).filter((entry) => shouldRun(application, entry));
+}
+
+/** Finds the entries that name this node: of several nodes with one name, the name means the one that has it. */
+function namedOn(
   node: EdgeNode,
   { nodeByName }: Pick<Lookups, 'nodeByName'>,
 ): (application: Application) => readonly MicroserviceEntry[] {
@@ -57,4 +92,14 @@ export function nodeAmong<T extends { node: EdgeNode }>(
           { uuid },
         );
   return found && nodes.find(({ node }) => node === found);
+}
+
+/** `currentNodeOf` among these nodes: an entry that may not move stays where it is recorded, unless that node is being deleted. */
+export function currentNodeAmong<T extends { node: EdgeNode }>(
+  entry: MicroserviceEntry,
+  { application, nodes, staying }: { application: Application; nodes: readonly T[]; staying?: ReadonlySet<string> },
+): T | undefined {
+  const recorded = staying?.has(entry.name) ? recordedNode(application, entry) : undefined;
+  const host = nodes.find(({ node }) => nodeUuid(node) === recorded && !node.metadata.deletionTimestamp);
+  return host ?? nodeAmong(entry, nodes);
 }

@@ -14,6 +14,8 @@ export interface EntryFacts {
   now: string;
   verdict?: Verdict;
   nodeName: string;
+  /** it stays on that node, since the node that it names may not take it */
+  isToMove?: boolean;
   liveness?: Liveness;
   /** what was sent to the node to run */
   view?: MicroserviceView;
@@ -58,9 +60,9 @@ function shouldNotRun({ wanted, item, liveness, nodeName }: EntryFacts): Progres
   return { is: 'working', reason: 'Stopping', message: 'is being stopped' };
 }
 
-function isRefused({ verdict, item, liveness, nodeName, stopping }: EntryFacts): Progress | undefined {
+function isRefused({ verdict, item, liveness, nodeName, isToMove, stopping }: EntryFacts): Progress | undefined {
   if (!verdict) return undefined;
-  const rest = !item || !hasContainer(item) ? '' : `; ${whatRan(verdict, liveness, nodeName)}`;
+  const rest = !item || !hasContainer(item) ? '' : `; ${whatRan(verdict, liveness, nodeName, isToMove)}`;
   return {
     is: verdict.passes ? 'working' : 'stalled',
     reason: verdict.reason,
@@ -197,7 +199,13 @@ const unreachable = (nodeName: string): Progress => ({
 });
 
 /** What happens to the container that exists. */
-function whatRan({ reason }: Verdict, liveness: Liveness | undefined, nodeName: string): string {
+function whatRan(
+  { reason }: Verdict,
+  liveness: Liveness | undefined,
+  nodeName: string,
+  isToMove: boolean | undefined,
+): string {
   if (liveness !== 'live') return `nothing is heard of the node ${nodeName}`;
+  if (isToMove) return `what ran before keeps running on the node "${nodeName}"`;
   return reason === 'NodeDeleting' ? 'what runs there is being removed' : 'what ran before keeps running';
 }

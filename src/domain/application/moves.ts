@@ -8,7 +8,8 @@ import { entryUuid, nodeUuid, v3Name } from '../names.ts';
  * A microservice runs on one node at a time. Where it may have a container is in the status of its Application, which the
  * leader alone writes: the node of its line, and its former nodes. A node runs an entry only when the line names it, and no
  * former node is waited for; an entry without a line has not been anywhere. So every replica decides the same, from what the
- * API server has. A former node that is silent or gone is not waited for, and stays in the status until it is heard.
+ * API server has. A former node that is silent or gone is not waited for, and stays in the status until it is heard. Until
+ * the leader has recorded a move, the node of the line keeps the entry: it records a move once the other node may take the entry.
  */
 type StatusLine = NonNullable<ApplicationStatus['microservices']>[number];
 export type FormerNode = NonNullable<StatusLine['formerNodes']>[number];
@@ -53,6 +54,44 @@ export function wasOn(application: Application, entry: MicroserviceEntry, node: 
   const line = lineOf(application, entry.name, entryUuid(application, entry));
   return line !== undefined && [...nodeIn(line), ...(line.formerNodes ?? [])].some((one) => isNode(one, node));
 }
+
+/**
+ * Entries that the node of their line keeps although they name another one, or none: the leader has not recorded their move. `named`
+ * are the entries that name the node.
+ */
+export function entriesKeptOn(
+  application: Application,
+  node: EdgeNode,
+  named: readonly MicroserviceEntry[],
+): readonly MicroserviceEntry[] {
+  const here = nodeUuid(node);
+  const lines = (application.status?.microservices ?? []).filter((line) => line.nodeUuid === here);
+  if (lines.length === 0) return [];
+  const uuidsNamed = new Set(named.map((entry) => entryUuid(application, entry)));
+  const left = new Set(lines.flatMap(({ uuid }) => (uuid === undefined || uuidsNamed.has(uuid) ? [] : [uuid])));
+  if (left.size === 0) return [];
+  return (application.spec.microservices ?? []).filter((entry) => {
+    const uuid = entryUuid(application, entry);
+    return left.has(uuid) && lineOf(application, entry.name, uuid)?.nodeUuid === here;
+  });
+}
+
+/** Whether an entry names the node of its line, as far as the two say; a name may mean another node than it did. */
+const namesNodeOf = ({ agent }: MicroserviceEntry, { node, nodeUuid: uuid }: StatusLine) =>
+  agent?.uuid === undefined ? agent?.name === node : agent.uuid === uuid;
+
+/** uuids of the nodes where entries are recorded that name another node, or none. */
+export function nodesOfLeaving(application: Application): readonly string[] {
+  if (!application.status?.microservices) return [];
+  return (application.spec.microservices ?? []).flatMap((entry) => {
+    const line = lineOf(application, entry.name, entryUuid(application, entry));
+    return line?.nodeUuid === undefined || namesNodeOf(entry, line) ? [] : [line.nodeUuid];
+  });
+}
+
+/** The uuid of the node that the line of an entry names; undefined without one. */
+export const recordedNode = (application: Application, entry: MicroserviceEntry): string | undefined =>
+  lineOf(application, entry.name, entryUuid(application, entry))?.nodeUuid;
 
 /** The nodes that an entry left and that may still have its container, as the status says. */
 export const formerNodesOf = (application: Application, entry: MicroserviceEntry): readonly FormerNode[] =>
@@ -163,6 +202,10 @@ export function sightingOf(uuid: string, since: string | undefined, facts: Forme
   return 'Live';
 }
 
+/** Whether a node may have a container of a microservice that it was to run: without an agent it never started one. */
+export const mayHave = (uuid: string, facts: FormerNodeFacts): boolean =>
+  ['Live', 'Silent'].includes(sightingOf(uuid, undefined, facts, ''));
+
 /**
  * Whether the last report of a node follows a list that was made after a move was recorded. An agent that does not say which
  * list its report follows knows the move when it was last sent a list without the microservice, and reported later.
@@ -199,7 +242,7 @@ const NEXT: Readonly<Record<Sighting, Next>> = {
 
 export interface PlacementInputs {
   application: Application;
-  /** the node that an entry names, when it exists */
+  /** the node that keeps an entry, else the one that it names, when it exists */
   nodeOf: (entry: MicroserviceEntry) => EdgeNode | undefined;
   factsOf: (former: NodeId) => FormerNodeFacts;
   /** nodes that the entry left before its first line was written */
@@ -287,10 +330,11 @@ export function withPlacements(application: Application, found: ReadonlyMap<stri
 /** Names of the nodes whose desired state depends on placements that differ between two statuses with one spec. */
 export function replaced(now: Application, before: Application): ReadonlySet<string> {
   const names = new Set<string>();
+  const leaving = new Set<string | undefined>(nodesOfLeaving(now));
   for (const line of now.status?.microservices ?? []) {
     const old = lineOf(before, line.name, line.uuid ?? '');
-    // A first line without former nodes holds nothing.
-    if (!old && !line.formerNodes) continue;
+    // A first line without former nodes holds nothing, unless its node keeps an entry that names another one.
+    if (!old && !line.formerNodes && !leaving.has(line.nodeUuid)) continue;
     if (old && isOnSameNode(old, line) && formerText(old) === formerText(line)) continue;
     const places = [line, ...(old ? [old] : [])];
     for (const { node, formerNodes = [] } of places)

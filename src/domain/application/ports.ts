@@ -2,7 +2,7 @@ import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } f
 import { hasContainer } from '../deletion.ts';
 import type { Lookups } from '../inputs.ts';
 import { entryUuid, v3Name } from '../names.ts';
-import { placedOn, shouldRun } from './entries.ts';
+import { keptOn, placedOn, shouldRun } from './entries.ts';
 
 /** A claim of an external port of a node. */
 export interface PortClaim {
@@ -19,6 +19,8 @@ export interface PortClaim {
   present: boolean;
   /** the entry, if it should run; absent for a stopped or removed one, which gives up all its ports */
   runs?: { application: Application; entry: MicroserviceEntry };
+  /** the entry is to move to another node, and asks for its ports there */
+  isLeaving?: true;
   /** of the application; absent for removed microservices that are still reported */
   createdAt?: string;
   uid?: string;
@@ -36,7 +38,9 @@ export function portClaims(
   const claims: PortClaim[] = [];
   const seen = new Set<string>();
   const entriesOf = placedOn(node, lookups);
-  for (const application of applications)
+  const leavingOf = keptOn(node, lookups);
+  for (const application of applications) {
+    const leaving = leavingOf(application);
     for (const entry of entriesOf(application)) {
       const uuid = entryUuid(application, entry);
       if (seen.has(uuid)) continue;
@@ -44,22 +48,25 @@ export function portClaims(
       const { creationTimestamp, uid } = application.metadata;
       const item = observed.get(uuid);
       const runs = shouldRun(application, entry);
+      const leaves = leaving.includes(entry);
       const owner: Owner = {
         uuid,
         application: v3Name(application),
         name: entry.name,
         present: item !== undefined && hasContainer(item),
         ...(runs && { runs: { application, entry } }),
+        ...(leaves && { isLeaving: true }),
         createdAt: creationTimestamp,
         uid,
       };
       const declared = entry.container?.ports ?? [];
       const held = item ? heldPorts(item, declared) : [];
-      const asked = runs ? declared : [];
+      const asked = runs && !leaves ? declared : [];
       claims.push(...asked.map((port) => claim(owner, port, { wanted: true, reported: includes(held, port) })));
       const left = held.filter((port) => !includes(asked, port));
       claims.push(...left.map((port) => claim(owner, port, { wanted: false, reported: true })));
     }
+  }
   for (const [uuid, item] of observed) {
     if (seen.has(uuid)) continue;
     const present = hasContainer(item);
@@ -117,24 +124,27 @@ export function portHeir(claims: readonly PortClaim[], port: Port): PortClaim | 
 /**
  * The microservice because of which another one cannot give up its port: the first refused one in the chain of itself and
  * those that it waits for. A refused microservice keeps its container. Microservices that wait for each other in a ring are
- * no obstacle: the machine gets all of them in one list and determines the order.
+ * no obstacle: the machine gets all of them in one list and determines the order. `claimsThere` are those of the node to which
+ * a microservice is to move: until that may take it, it keeps its container and its ports here.
  */
 export function portKeeper(
   claims: readonly PortClaim[],
   holder: PortClaim,
   isRefused: (entry: NonNullable<PortClaim['runs']>) => boolean,
+  claimsThere: (entry: NonNullable<PortClaim['runs']>) => readonly PortClaim[],
 ): PortClaim | undefined {
-  const line = [holder];
+  const line = [{ member: holder, claims }];
   const seen = new Set([holder.uuid]);
-  for (const member of line) {
+  for (const { member, claims } of line) {
     if (!member.runs) continue;
     if (isRefused(member.runs)) return member;
-    for (const asked of claimsOf(claims, member.uuid).filter(({ wanted }) => wanted)) {
-      if (portHeir(claims, asked)?.uuid !== member.uuid) return member;
-      const next = portHolder(claims, asked.external, asked.protocol);
+    const there = member.isLeaving ? claimsThere(member.runs) : claims;
+    for (const asked of claimsOf(there, member.uuid).filter(({ wanted }) => wanted)) {
+      if (portHeir(there, asked)?.uuid !== member.uuid) return member;
+      const next = portHolder(there, asked.external, asked.protocol);
       if (!next || seen.has(next.uuid)) continue;
       seen.add(next.uuid);
-      line.push(next);
+      line.push({ member: next, claims: there });
     }
   }
   return undefined;

@@ -7,7 +7,7 @@ import { busRead, microserviceRead, removedRead } from '../microservice/read.ts'
 import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { requireUnchanged } from '../upload/document.ts';
-import { nodeOf } from './entries.ts';
+import { currentNodeOf, nodeOf } from './entries.ts';
 
 /** The inputs of an application read besides the objects. */
 export interface ReadContext {
@@ -67,7 +67,8 @@ function allRemovedReads(application: Application, context: ReadContext): Record
 }
 
 function entryRead(application: Application, entry: MicroserviceEntry, context: ReadContext): Record<string, unknown> {
-  const node = nodeOf(entry, context);
+  const node = currentNodeOf(application, entry, context);
+  const named = nodeOf(entry, context);
   const uuid = entryUuid(application, entry);
   return microserviceRead({
     application,
@@ -77,6 +78,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     hosts: context,
     ...(node && {
       node,
+      ...(node !== named && { movesTo: named ?? 'missing' }),
       liveness: context.liveness(node),
       now: context.now,
       observed: node.status?.microservices?.find((item) => item.uuid === uuid),

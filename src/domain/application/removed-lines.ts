@@ -4,22 +4,20 @@ import { cut } from '../conditions.ts';
 import { hasContainer } from '../deletion.ts';
 import { removedState } from '../microservice/state.ts';
 import { entryUuid, nodeUuid, v3Name } from '../names.ts';
-import { nodeAmong } from './entries.ts';
+import { currentNodeAmong } from './entries.ts';
 import { isNode } from './moves.ts';
 import type { ApplicationStatusInputs, StatusLine } from './status-inputs.ts';
 
 /** Microservices that a node still reports although no entry places them there any more. */
-export function removedLines(
-  { application, identity, nodes, verdicts }: ApplicationStatusInputs,
-  entries: readonly StatusLine[],
-): StatusLine[] {
+export function removedLines(inputs: ApplicationStatusInputs, entries: readonly StatusLine[]): StatusLine[] {
+  const { application, identity, nodes, verdicts } = inputs;
   // Items under the name of another application with this v3 name belong to the owner of the name.
   if ([identity, ...verdicts.values()].some((one) => one?.reason === 'NameTaken')) return [];
   const name = v3Name(application);
   const taken = new Set((application.spec.microservices ?? []).map((entry) => entry.name));
   const placed = new Map<EdgeNode | undefined, string[]>();
   for (const entry of application.spec.microservices ?? []) {
-    const node = nodeAmong(entry, nodes)?.node;
+    const node = currentNodeAmong(entry, inputs)?.node;
     placed.set(node, [...(placed.get(node) ?? []), entryUuid(application, entry)]);
   }
   return nodes.flatMap(({ node, liveness }) => {

@@ -10,6 +10,8 @@ export interface ApplicationStatusInputs {
   identity?: Verdict;
   /** negative verdicts by entry name, as `verdicts` gives them */
   verdicts: ReadonlyMap<string, Verdict>;
+  /** names of entries that stay on the nodes that they are to leave, since the nodes that they name may not take them */
+  staying?: ReadonlySet<string>;
   /** every node that an entry names or left, or that still reports one of the application's microservices */
   nodes: readonly NodeFacts[];
   /** nodes that an entry left before its first line was written, by its uuid */

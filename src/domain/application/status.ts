@@ -8,7 +8,7 @@ import { ownerOf } from '../deletion.ts';
 import type { Verdict } from '../inputs.ts';
 import { stateOf } from '../microservice/state.ts';
 import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
-import { nodeAmong, shouldRun } from './entries.ts';
+import { currentNodeAmong, nodeAmong, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
 import { type FormerNode, formerNodeText, isNode, placements } from './moves.ts';
 import { notActing } from './not-acting.ts';
@@ -62,10 +62,11 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
 const byName = (a: StatusLine, b: StatusLine) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /** Where each entry may have a container, by entry name. */
-export function placementsIn({ application, nodes, leftEarly, now }: ApplicationStatusInputs) {
+export function placementsIn(inputs: ApplicationStatusInputs) {
+  const { application, nodes, leftEarly, now } = inputs;
   return placements({
     application,
-    nodeOf: (entry) => nodeAmong(entry, nodes)?.node,
+    nodeOf: (entry) => currentNodeAmong(entry, inputs)?.node,
     factsOf(former) {
       const found = nodes.find(({ node }) => isNode(former, node));
       return {
@@ -82,12 +83,13 @@ export function placementsIn({ application, nodes, leftEarly, now }: Application
 
 function entryLine(
   entry: MicroserviceEntry,
-  { application, nodes, verdicts, now }: ApplicationStatusInputs,
+  inputs: ApplicationStatusInputs,
   places: ReturnType<typeof placementsIn>,
 ): StatusLine {
+  const { application, nodes, verdicts, now } = inputs;
   const { formerNodes = [], ...place } = places.get(entry.name) ?? {};
   const uuid = entryUuid(application, entry);
-  const at = nodeAmong(entry, nodes);
+  const at = currentNodeAmong(entry, inputs);
   const item = at && observedOf(application, uuid, at);
   const wanted = shouldRun(application, entry);
   const facts: EntryFacts = {
@@ -96,6 +98,7 @@ function entryLine(
     now,
     verdict: verdicts.get(entry.name),
     nodeName: at ? v3Name(at.node) : '',
+    isToMove: at !== nodeAmong(entry, nodes),
     liveness: at?.liveness,
     view: at?.desired.microservices.find((one): one is MicroserviceView => one.uuid === uuid && !isHold(one)),
     item,
@@ -150,9 +153,10 @@ function warningOf({ node: { status }, liveness }: NodeFacts): string {
 }
 
 /** When (Unix ms) the next microservice has run for long enough, so that the status changes without a report. */
-export function readyAt({ application, nodes, now }: ApplicationStatusInputs): number | undefined {
+export function readyAt(inputs: ApplicationStatusInputs): number | undefined {
+  const { application, now } = inputs;
   const times = (application.spec.microservices ?? []).flatMap((entry) => {
-    const at = nodeAmong(entry, nodes);
+    const at = currentNodeAmong(entry, inputs);
     const item = at && observedOf(application, entryUuid(application, entry), at);
     const least = item?.state === 'RUNNING' ? minReadyMs(item, entry) : 0;
     return item?.startTime && least > 0 ? [item.startTime + least] : [];

@@ -2,11 +2,13 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/inde
 import { artifactsOn } from '../artifact/on-node.ts';
 import type { Lookups, Verdict } from '../inputs.ts';
 import { type NormalEntry, normalEntry } from '../microservice/normal-form.ts';
-import { entryUuid } from '../names.ts';
+import { entryUuid, nodeUuid } from '../names.ts';
 import { mountsOn } from '../volume-mount/on-node.ts';
 import { crowdOn } from './crowd.ts';
-import { nodeOf } from './entries.ts';
+import { nodeOf, shouldRun } from './entries.ts';
+import { mayHave, recordedNode } from './moves.ts';
 import { portClaims } from './ports.ts';
+import type { NodeFacts } from './status-inputs.ts';
 import { catalogsAreValid, catalogsFit, catalogsResolve } from './verdicts/catalogs.ts';
 import {
   annotationsAreAllowed,
@@ -18,7 +20,7 @@ import {
 import { applicationUuidIsFree, nameIsFree, uuidIsFree } from './verdicts/identity.ts';
 import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './verdicts/image.ts';
 import { mountsAreApart } from './verdicts/mounts.ts';
-import { formerNodesHaveStopped, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
+import { formerNodesHaveStopped, isToMove, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './verdicts/node.ts';
 import { portsAreAllowed, portsAreFree } from './verdicts/ports.ts';
 import { busAccessIsGranted, envResolves, extraHostsResolve, roleIsFound } from './verdicts/references.ts';
 import type { VerdictInput, VerdictRule } from './verdicts/rule.ts';
@@ -62,10 +64,22 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   portsAreFree,
 ];
 
+/** The rules of a node that keeps an entry which is to move: whether the other node may take it is for the leader to say. */
+export const KEEPING_RULES: readonly VerdictRule[] = [
+  nameIsFree,
+  applicationUuidIsFree,
+  uuidIsFree,
+  nodeIsSet,
+  isToMove,
+];
+
+/** Whether a node may take an entry does not depend on the nodes that have it now. */
+const TAKING = VERDICT_RULES.filter((rule) => rule !== formerNodesHaveStopped);
+
 /** Verdicts on several entries by the same lookups; what the entries share is computed once. */
 export function createJudge(
   lookups: Lookups,
-  { writing = false }: { writing?: boolean } = {},
+  { writing = false, rules = VERDICT_RULES }: { writing?: boolean; rules?: readonly VerdictRule[] } = {},
 ): (application: Application, entry: MicroserviceEntry, normal?: NormalEntry) => Verdict | undefined {
   const once = <V>(make: (node: EdgeNode, applications: readonly Application[], lookups: Lookups) => V) => {
     const known = new Map<EdgeNode, V>();
@@ -105,11 +119,10 @@ export function createJudge(
     refused.set(entry, known);
     return known;
   };
-  return (application, stored, entry = normalEntry(stored)) =>
-    firstOf(VERDICT_RULES, inputOf(application, stored, entry));
+  return (application, stored, entry = normalEntry(stored)) => firstOf(rules, inputOf(application, stored, entry));
 }
 
-const WITHOUT_PORTS = VERDICT_RULES.filter((policy) => policy !== portsAreFree);
+const WITHOUT_PORTS = TAKING.filter((rule) => rule !== portsAreFree);
 
 function firstOf(policies: readonly VerdictRule[], input: VerdictInput): Verdict | undefined {
   for (const policy of policies) {
@@ -127,6 +140,30 @@ export function verdict(
   options?: { writing?: boolean },
 ): Verdict | undefined {
   return createJudge(lookups, options)(application, entry);
+}
+
+/**
+ * Why entries stay on the nodes that they are to leave, by entry name: the nodes that they name do not exist or may not take them,
+ * as far as the controller knows. A node that never had an agent keeps nothing. A port that its holder is giving up is no reason: two
+ * entries may exchange their nodes.
+ */
+export function refusedMoves(
+  application: Application,
+  nodes: readonly Pick<NodeFacts, 'node' | 'liveness'>[],
+  lookups: Lookups,
+): ReadonlyMap<string, Verdict> {
+  const judge = createJudge(lookups, { rules: TAKING });
+  const found = new Map<string, Verdict>();
+  for (const entry of application.spec.microservices ?? []) {
+    const from = shouldRun(application, entry) ? recordedNode(application, entry) : undefined;
+    const to = from === undefined ? undefined : nodeOf(entry, lookups);
+    if (from === undefined || (to && nodeUuid(to) === from)) continue;
+    const at = nodes.find(({ node }) => nodeUuid(node) === from);
+    if (!at || !mayHave(entryUuid(application, entry), at)) continue;
+    const refused = judge(application, entry);
+    if (refused && !(refused.reason === 'PortTaken' && refused.passes)) found.set(entry.name, refused);
+  }
+  return found;
 }
 
 /** Why a whole application is refused: its name or its uuid belongs to an older one. */

@@ -3,10 +3,10 @@ import type { Application, EdgeNode, EdgeNodeSpec, MicroserviceEntry, Registry }
 import type { AgentConfig, Digests, MicroserviceHold, MicroserviceView, RegistryView } from '../../wire/index.ts';
 import { isDue, isWithdrawn, requestedAction } from '../actions.ts';
 import { entryHolder } from '../application/claims.ts';
-import { isSame, placedOn, shouldRun } from '../application/entries.ts';
+import { isSame, keptOn, placedOn, shouldRun } from '../application/entries.ts';
 import { lookupsOf } from '../application/lookups.ts';
 import { digestWithMoves, wasOn } from '../application/moves.ts';
-import { createJudge } from '../application/verdict.ts';
+import { createJudge, KEEPING_RULES } from '../application/verdict.ts';
 import type { ArtifactKind } from '../artifact/index.ts';
 import { artifactsOn } from '../artifact/on-node.ts';
 import { imageSourceOf } from '../catalog-item/images.ts';
@@ -24,7 +24,9 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const { node, applications } = inputs;
   const lookups = lookupsOf(inputs);
   const judge = createJudge(lookups);
+  const judgeKept = createJudge(lookups, { rules: KEEPING_RULES });
   const entriesOf = placedOn(node, lookups);
+  const keptOf = keptOn(node, lookups);
   // The machine first removes its containers, as for removed entries; then its agent gives up its identity.
   const deleting = node.metadata.deletionTimestamp !== undefined;
   const deleteNode = deleting && !(node.status?.microservices ?? []).some(hasContainer);
@@ -45,12 +47,13 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     return entriesOf(owner.application).includes(owner.entry) || wasOn(owner.application, owner.entry, node);
   };
 
-  for (const application of applications)
+  for (const application of applications) {
+    const kept = keptOf(application);
     for (const stored of entriesOf(application)) {
       const uuid = entryUuid(application, stored);
       const entry = normalEntry(stored);
       const runs = shouldRun(application, stored);
-      const negative = judge(application, stored, entry);
+      const negative = (kept.includes(stored) ? judgeKept : judge)(application, stored, entry);
       // What runs here under a uuid of an entry that is or was here is not held for another entry that claims the uuid.
       if (isIdentityTaken(negative) && isAnothersHere(application, stored, uuid)) continue;
       entries.set(uuid, {
@@ -73,6 +76,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         holds.push({ uuid, hold: true, reason, message, application: view.application, name: view.name });
       }
     }
+  }
 
   const artifacts = (kind: ArtifactKind) => (deleting ? [] : artifactsOn(kind, node, lookups));
   const [allModels, allKnowledge] = [artifacts('models'), artifacts('knowledge')];

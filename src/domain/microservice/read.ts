@@ -16,8 +16,10 @@ import { removedState, stateOf } from './state.ts';
 export interface MicroserviceFacts {
   application: Application;
   entry: MicroserviceEntry;
-  /** the node that the entry names, when it exists */
+  /** the node that has the entry, when it exists */
   node?: EdgeNode;
+  /** the entry stays on `node` until this node, which it names, has taken it */
+  movesTo?: EdgeNode | 'missing';
   liveness?: Liveness;
   /** item of the node's status */
   observed?: ObservedMicroservice;
@@ -66,11 +68,14 @@ const DEFAULTS: Readonly<Record<string, unknown>> = {
 
 /** The full v3 read of a microservice (docs/spec/workloads.md#microservice-read). */
 export function microserviceRead(facts: MicroserviceFacts): Record<string, unknown> {
-  const { application, entry, node, observed, live, registryId, catalogItem } = facts;
+  const { application, entry, node, movesTo, observed, live, registryId, catalogItem } = facts;
   const { agentName, nodeUuid: namedUuid, ...flat } = flatFromEntry(entry, { registryId, catalogItem });
   const isCatalog = flat.catalogItemId !== undefined;
   const status = statusRead(microserviceState(facts), observed, live, facts.now);
   const former = formerNodesOf(application, entry).map(formerNodeText).join('; ');
+  const staying =
+    node && movesTo ? `stays on the node "${v3Name(node)}" until the node that it names has taken it` : '';
+  const named = movesTo === 'missing' ? undefined : (movesTo ?? node);
   return {
     ...DEFAULTS,
     ...(!isCatalog && entry.images?.registry === undefined && { registryId: 1 }),
@@ -79,7 +84,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     isActivated: entry.isActivated ?? true,
     ...identity(application),
     // A read has one of the two, so that it is accepted as a body.
-    ...(node ? { nodeUuid: nodeUuid(node) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
+    ...(named ? { nodeUuid: nodeUuid(named) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
     extraHosts: hostReads(facts),
     volumeMappings: volumeReads(entry),
     busConfig: busRead(flat.busConfig as BusConfig | undefined),
@@ -87,7 +92,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     rebuild: isRebuildDue(facts),
     delete: false,
     deleteWithCleanup: false,
-    status: { ...status, errorMessage: status.errorMessage || former },
+    status: { ...status, errorMessage: status.errorMessage || staying || former },
     execStatus: { status: 'INACTIVE', execSessionId: '' },
   };
 }

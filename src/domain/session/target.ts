@@ -1,6 +1,6 @@
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entryHolder } from '../application/claims.ts';
-import { nodeOf } from '../application/entries.ts';
+import { currentNodeOf } from '../application/entries.ts';
 import { hasContainer } from '../deletion.ts';
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
@@ -48,7 +48,7 @@ export function findTarget(named: Named, lookups: PlacedLookups): Target | NoTar
   if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
     return { refused: `there is no microservice with the uuid ${uuid}`, isGone: true };
   const { application, entry } = owner;
-  const node = nodeOf(entry, lookups);
+  const node = currentNodeOf(application, entry, lookups);
   if (!node) return { refused: `microservice ${entry.name} names no node that exists`, isGone: false };
   return {
     node,

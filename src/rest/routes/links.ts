@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
-import { nodeOf, placedOn } from '../../domain/application/entries.ts';
+import { currentNodeOf, placedOn } from '../../domain/application/entries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { nodeUuid, v3Name } from '../../domain/names.ts';
 import { holder } from '../../domain/precedence.ts';
@@ -213,7 +213,7 @@ function linkedNodes<T extends KindObject>(deps: RestDependencies, kind: Kind<T>
   for (const application of applicationsReferringTo(deps, kind, object))
     for (const entry of application.spec.microservices ?? []) {
       if (usersIn(kind, object, application, [entry]).length === 0) continue;
-      const node = nodeOf(entry, deps.lookups);
+      const node = currentNodeOf(application, entry, deps.lookups);
       if (node && isPresent(node)) uuids.add(nodeUuid(node));
     }
   return [...uuids].sort();

@@ -60,6 +60,19 @@ export function formerNodesHaveStopped({ application, entry, uuid, node, writing
   };
 }
 
+/** What the node of an entry is told that names another one, until the leader has recorded the move. */
+export function isToMove({ entry }: VerdictInput): Verdict {
+  const { name, uuid } = entry.agent ?? {};
+  return {
+    reason: 'MovingFromNode',
+    status: 409,
+    code: 'MOVING_FROM_NODE',
+    field: 'agent',
+    message: `is to move to the node ${uuid ?? `"${name}"`}, which has not taken it yet`,
+    passes: true,
+  };
+}
+
 export function nodeHasRoom({ uuid, node, crowd }: VerdictInput): Verdict | undefined {
   if (!node || !crowd(node).has(uuid)) return undefined;
   return {

@@ -1,6 +1,7 @@
 import { RESERVED_EXTERNAL_PORTS } from '../../../api/names.ts';
 import type { Verdict } from '../../inputs.ts';
 import { v3Name } from '../../names.ts';
+import { nodeOf } from '../entries.ts';
 import { claimsAt, claimsOf, type PortClaim, portHeir, portHolder, portKeeper } from '../ports.ts';
 import type { VerdictInput } from './rule.ts';
 
@@ -52,7 +53,10 @@ export function portsAreFree(input: VerdictInput): Verdict | undefined {
   for (const port of writing ? [] : ports) {
     const holder = portHolder(claims, port.external, port.protocol ?? 'tcp');
     if (!holder || holder.uuid === uuid) continue;
-    const keeper = portKeeper(claims, holder, input.isRefused);
+    const keeper = portKeeper(claims, holder, input.isRefused, (other) => {
+      const there = nodeOf(other.entry, input.lookups);
+      return there ? input.claims(there) : [];
+    });
     if (keeper)
       return taken(port, holder, `, which cannot give it up: ${keeper.application}/${keeper.name} is refused`);
     const isPresent = claimsOf(claims, uuid).some(({ present }) => present);
