@@ -26,6 +26,10 @@ const EVENTS: ResourceOf<EventObject> = {
 /** How many events are shown, the latest last. */
 const SHOWN = 15;
 
+/** Whether the note of an event of an application names a microservice: as a part of `Ready`, or as what a session is about. */
+const names = (note: string | undefined, microservice: string) =>
+  ` ${note}`.includes(` ${microservice}: `) || ` ${note} `.includes(` microservice ${microservice} `);
+
 /**
  * The latest events about an object, as a section; empty when there are none. With `microservice` those of an application that
  * name the microservice.
@@ -36,7 +40,7 @@ export async function eventsOf(
   microservice?: string,
 ): Promise<string> {
   const { items: all } = await client.list(EVENTS, { namespace, fieldSelector: `regarding.uid=${uid}`, signal });
-  const items = all.filter(({ note }) => microservice === undefined || ` ${note}`.includes(` ${microservice}: `));
+  const items = all.filter(({ note }) => microservice === undefined || names(note, microservice));
   const timeOf = ({ series, deprecatedLastTimestamp, eventTime, metadata }: EventObject) =>
     series?.lastObservedTime ?? deprecatedLastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '';
   const sorted = items.toSorted((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1)).slice(-SHOWN);

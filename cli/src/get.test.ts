@@ -32,6 +32,8 @@ const OBJECTS: Readonly<Record<string, unknown[]>> = {
     '1/2 ready; web: running, but its health check fails: exit code 2: no',
     '1/2 ready; api: pulling',
     '2/2 ready',
+    'ann opened a terminal in microservice web on node gw-1',
+    'ann opened the log of microservice web-2 on node gw-1',
   ].map((note, at) => ({ metadata: { name: `e${at}` }, type: 'Warning', reason: 'Unhealthy', note })),
 };
 const client = {
@@ -58,7 +60,10 @@ test('get ms -o wide and describe ms show the image that runs, with the one that
 test('describe ms shows what the health check says, and only the events that name the microservice', async () => {
   const { out } = await skerry('describe', 'ms', 'shop/web');
   expect(out).toMatch(/^Health: +unhealthy: exit code 2: no$/m);
-  expect(out.split('Events:')[1]?.match(/ready/g)).toEqual(['ready']);
+  expect(out.split('Events:')[1]?.match(/\d ready|opened .*/g)).toEqual([
+    '2 ready',
+    'opened a terminal in microservice web on node gw-1',
+  ]);
   expect((await skerry('describe', 'app', 'shop')).out.split('Events:')[1]?.match(/ready/g)).toHaveLength(3);
 });
 

@@ -26,7 +26,7 @@ export interface MicroserviceRecord {
   /** the last attempt that failed and has not succeeded since */
   failure?: Failure;
   restartCount: number;
-  /** current error; cleared by 30 s of running */
+  /** current error: of a failed attempt, until that succeeds, or of a crash, until it has run for 30 s again */
   error?: { message: string; at: number };
   lastError?: string;
   lastErrorAt?: number;
@@ -108,6 +108,12 @@ export function newRecord(uuid: string, container?: Container): MicroserviceReco
     restartCount: 0,
     live: {},
   };
+}
+
+/** A record once the attempt that failed has succeeded: its error is over, unless a crash has given another one since. */
+export function withoutFailure(record: MicroserviceRecord): MicroserviceRecord {
+  const { failure, error } = record;
+  return { ...record, failure: undefined, ...(error?.message === failure?.message && { error: undefined }) };
 }
 
 /** Whether the next start was asked for on the machine. */

@@ -1,5 +1,5 @@
 import { jitter, type Random } from '../domain/clock.ts';
-import type { Failure, MicroserviceRecord } from '../domain/record.ts';
+import { type Failure, type MicroserviceRecord, withoutFailure } from '../domain/record.ts';
 import type { BareStep, BareStepOf, Step, StepOf } from '../domain/step.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { isPulledAs } from './serves.ts';
@@ -23,7 +23,7 @@ export function noteResult(
 ): MicroserviceRecord {
   if (step.kind === 'network') return record;
   if (!result.ok) return noteFailure(record, step, result, now, random);
-  const next = record.failure?.step === step.kind ? { ...record, failure: undefined } : record;
+  const next = record.failure?.step === step.kind ? withoutFailure(record) : record;
   switch (step.kind) {
     case 'image':
       return { ...next, image: lookedUp(record, step, result.imageId ?? '') };

@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest';
 import type { Container } from '../domain/container.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import type { Step } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
+import { noteResult } from './step-result.ts';
 import { type UpdateInput, updateRecords } from './update-records.ts';
 
 const NOW = 10_000_000;
@@ -125,6 +127,23 @@ describe('a container that runs', () => {
     expect(look(makeRecord(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
   });
 
+  test('and serves its entry ends the error of its failed start at once, and the error of a crash stays', () => {
+    const failure = {
+      step: 'start' as const,
+      target,
+      count: 1,
+      at: 0,
+      notBefore: 0,
+      reason: 'x',
+      message: 'Bind failed',
+    };
+    const young = [makeContainer(entry, { startedAt: NOW - 100 })];
+    const errorAfter = (message: string) =>
+      look(makeRecord(entry, { failure, error: { message, at: 0 } }), young)?.error?.message;
+    expect(errorAfter('Bind failed')).toBeUndefined();
+    expect(errorAfter('exitCode=1 oomKilled=false')).toBe('exitCode=1 oomKilled=false');
+  });
+
   test('and is older does not end the failure of its successor', () => {
     const next = makeEntry({ imageId: 'example/app:2' });
     const failure = {
@@ -145,7 +164,32 @@ describe('a container that runs', () => {
   });
 });
 
+test('the error of a failed start ends when the start succeeds', () => {
+  const step = { kind: 'start', uuid: UUID, target, containerId: 'c1', reason: 'New', why: '' } as unknown as Step;
+  const refused = {
+    ok: false,
+    code: 'PortTaken',
+    reason: 'PortTaken',
+    message: 'Bind for 0.0.0.0:8080 failed',
+  } as const;
+  const random = () => 0.5;
+  const failed = noteResult(makeRecord(entry), step, refused, NOW, random);
+  expect(failed.error?.message).toBe(refused.message);
+  expect(noteResult(failed, step, { ok: true }, NOW, random)).toMatchObject({ failure: undefined, error: undefined });
+});
+
 describe('a change of the desired state', () => {
+  test('ends the error of a crash of what was wanted before', () => {
+    const row = makeRecord(entry, {
+      crash: { target: 'older/0', count: 1, at: 0, notBefore: 0 },
+      error: { message: 'exitCode=1 oomKilled=false', at: 0 },
+    });
+    expect(look(row, [makeContainer(entry, { startedAt: NOW - 100 })])).toMatchObject({
+      crash: undefined,
+      error: undefined,
+    });
+  });
+
   const changed = makeEntry({ imageId: 'example/app:2' });
   const failure = { step: 'image' as const, target, count: 5, at: 0, notBefore: NOW + 1e6, reason: 'x', message: 'x' };
   const crash = { target, count: 5, at: 0, notBefore: NOW + 1e6 };

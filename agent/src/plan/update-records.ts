@@ -1,7 +1,7 @@
 import { jitter, type Random } from '../domain/clock.ts';
 import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
-import { type ExitCause, type MicroserviceRecord, newRecord, type Records } from '../domain/record.ts';
+import { type ExitCause, type MicroserviceRecord, newRecord, type Records, withoutFailure } from '../domain/record.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
 import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';
@@ -111,10 +111,11 @@ export function withEntry(record: MicroserviceRecord, entry: Entry): Microservic
   const { application, name, isSystem, schedule } = entry.view;
   const target = targetKey(entry);
   const failed = next.failure && next.failure.target !== target;
+  const crashed = next.crash && next.crash.target !== target;
   const over: Partial<MicroserviceRecord> = {
     ...(isOver(next.stoppedLocally, entry) && { stoppedLocally: undefined }),
     ...(failed && { failure: undefined, error: undefined }),
-    ...(next.crash && next.crash.target !== target && { crash: undefined }),
+    ...(crashed && { crash: undefined, ...(next.error?.message !== next.failure?.message && { error: undefined }) }),
   };
   const renamed =
     next.application !== application || next.name !== name || next.isSystem !== isSystem || next.schedule !== schedule;
@@ -188,8 +189,7 @@ function withRunning(
   const duration = input.now - (next.live.running?.since ?? input.now);
   if (next.crash && duration >= TIMES.steady) next = { ...next, crash: undefined };
   if (entry?.kind === 'run' && servesEntry(running, entry, record, input.snapshot)) {
-    if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename')
-      next = { ...next, failure: undefined };
+    if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename') next = withoutFailure(next);
     if (!sameView(next.lastGood, entry.view)) next = { ...next, lastGood: entry.view };
   }
   if (next.error && !next.failure && duration >= TIMES.errorClears) next = { ...next, error: undefined };

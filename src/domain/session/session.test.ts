@@ -218,11 +218,11 @@ describe('an exec session', () => {
     expect(deadline(session.session)).toBe(60_000);
     expect(session.at(59_999).on({ type: 'clock' })).toEqual([]);
     expect(session.at(60_000).on({ type: 'clock' })).toEqual([
-      'user CLOSE the agent did not connect in time',
+      'user CLOSE the node is not connected: its agent did not connect in time',
       'close user 1008',
       'close agent 1000',
       'list',
-      'over: the agent did not connect in time',
+      'over: the node is not connected: its agent did not connect in time',
     ]);
     expect(deadline(session.session)).toBeUndefined();
   });
@@ -370,7 +370,7 @@ describe('a log session', () => {
   test('ends with LOG_ERROR and 1008 after two minutes without an agent', () => {
     const session = drive(LOG);
     expect(session.at(120_000).on({ type: 'clock' }).slice(0, 2)).toEqual([
-      'user LOG_ERROR the agent did not connect in time',
+      'user LOG_ERROR the node is not connected: its agent did not connect in time',
       'close user 1008',
     ]);
   });

@@ -113,7 +113,7 @@ const QUIET = `no line for ${SESSION_TIMES.quiet / 1000} s: the log counts as wh
 const MISSING = 'the connection to the node was lost meanwhile, lines may be missing';
 
 const REASONS = {
-  pending: 'the agent did not connect in time',
+  pending: 'the node is not connected: its agent did not connect in time',
   resuming: 'the connection to the node did not return',
   active: 'nothing was sent for too long',
 } as const;
