@@ -161,38 +161,34 @@ test('a rebuild comes after those that the agent has just reported as carried ou
   }
 });
 
-test.each([
-  [
-    'exec',
-    'of its node',
-    (stack: Stack) => stack.fact('RUNNING', 'RUNNING'),
-    (stack: Stack) => stack.fact('DEPROVISIONED', 'RUNNING'),
-  ],
-  [
-    'exec',
-    'of its microservice',
-    (stack: Stack) => stack.fact('RUNNING', 'RUNNING'),
-    (stack: Stack) => stack.fact('RUNNING', 'PULLING'),
-  ],
-  [
-    'logs',
-    'of its node',
-    (stack: Stack) => stack.fact('RUNNING', 'RUNNING'),
-    (stack: Stack) => stack.fact('DEPROVISIONED', 'RUNNING'),
-  ],
-] as const)('a socket for %s is judged by the state %s that was just reported', async (kind, _, good, bad) => {
+/** What a node reports of itself and of its microservice `web`. */
+interface Fact {
+  daemonStatus: 'RUNNING' | 'DEPROVISIONED';
+  state: 'RUNNING' | 'PULLING';
+  /** version of our agent; absent for one of another make */
+  agent?: string;
+}
+const RUNS: Fact = { daemonStatus: 'RUNNING', state: 'RUNNING', agent: '1.0.0' };
+const LEFT: Fact = { ...RUNS, daemonStatus: 'DEPROVISIONED' };
+const PULLS: Fact = { ...RUNS, state: 'PULLING' };
+const ofOtherMake = ({ agent: _, ...fact }: Fact): Fact => fact;
+
+test.each<[kind: 'exec' | 'logs', words: string, good: Fact, bad: Fact]>([
+  ['exec', 'of its node', RUNS, LEFT],
+  ['exec', 'of its microservice', RUNS, PULLS],
+  ['logs', 'of its node', RUNS, LEFT],
+  ['logs', 'of its microservice, with an agent of another make,', ofOtherMake(RUNS), ofOtherMake(PULLS)],
+])('a socket for %s is judged by the state %s that was just reported', async (kind, _, good, bad) => {
   await using stack = await startSessions();
   const answers: (number | 'open')[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const [now, before] = round % 2 === 0 ? [good, bad] : [bad, good];
-    stack.write(before(stack));
-    stack.report(now(stack));
+    stack.write(before);
+    stack.report(now);
     answers.push(await stack.open(kind, round));
   }
   expect(answers).toEqual(Array.from({ length: ROUNDS }, (_, round) => (round % 2 === 0 ? 'open' : 1008)));
 });
-
-type Stack = Awaited<ReturnType<typeof startSessions>>;
 
 /** A node, its microservice `web`, and the sockets of users. */
 async function startSessions() {
@@ -201,23 +197,17 @@ async function startSessions() {
   let version = 1_000_000;
   const { observations } = replica.agents;
   return {
-    fact: (daemonStatus: 'RUNNING' | 'DEPROVISIONED', state: 'RUNNING' | 'PULLING') => ({ daemonStatus, state }),
-    write({ daemonStatus, state }: { daemonStatus: string; state: string }) {
+    write({ daemonStatus, state, agent }: Fact) {
       const metadata = { ...node.metadata, resourceVersion: String(++version) };
       const microservices = [{ uuid: web, state, application: 'shop', name: 'web' }];
-      replica.stores.nodes.set({ ...node, metadata, status: { ...node.status, daemonStatus, microservices } } as never);
+      const status = { ...node.status, daemonStatus, agent, microservices };
+      replica.stores.nodes.set({ ...node, metadata, status } as never);
     },
-    report({ daemonStatus, state }: { daemonStatus: 'RUNNING' | 'DEPROVISIONED'; state: 'RUNNING' | 'PULLING' }) {
+    report({ daemonStatus, state, agent }: Fact) {
       const now = Date.now();
       const report = { daemonStatus, microserviceStatus: [{ id: web, status: state }] };
-      observations.observe({
-        uuid: nodeUuid,
-        contactAt: now,
-        reportedAt: now,
-        waitSeconds: 60,
-        agent: '1.0.0',
-        report,
-      });
+      const at = { contactAt: now, reportedAt: now, waitSeconds: 60 };
+      observations.observe({ uuid: nodeUuid, ...at, ...(agent && { agent }), report });
     },
     /** The first frame says that the session began, or why there is none. */
     async open(kind: 'exec' | 'logs', round: number): Promise<number | 'open'> {
