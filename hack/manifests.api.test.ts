@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -260,6 +260,7 @@ describe('deletion', () => {
     async (kind, name, warning) => {
       const text = await kubectlDelete(kind, name);
       expect(text).toContain('Warning: ');
+      expect(text).toContain(': only a warning, the request is carried out: this removes');
       expect(text).toMatch(warning);
       expect(text).toContain(`"${name}" deleted`);
       expect(text.length).toBeLessThan(1_200);
@@ -272,6 +273,30 @@ describe('deletion', () => {
     ['edgenode', 'said-false'],
   ])('of the %s %s, which runs nothing, prints no warning', async (kind, name) => {
     expect(await kubectlDelete(kind, name)).not.toContain('Warning');
+  });
+
+  test('an env variable whose name most programs cannot read is stored with a warning that names it', async () => {
+    const applied = async (key: string) => {
+      const container = {
+        env: [
+          { key: 'MODE', value: '1' },
+          { key, value: '1' },
+        ],
+      };
+      const spec = { microservices: [{ name: 'bare' }, { name: 'web', container }] };
+      const file = join(dir, 'variables.json');
+      await writeFile(file, JSON.stringify(object('Application', 'variables', spec)));
+      const { stdout, stderr } = await run(kubectl, [
+        ...['--kubeconfig', cluster.kubeconfig, '--namespace', 'skerry'],
+        ...['create', '--dry-run=server', '-f', file],
+      ]);
+      return stderr + stdout;
+    };
+
+    expect(await applied('A B')).toMatch(
+      /^Warning: .*: only a warning, the request is carried out: spec.microservices: web: the env variable "A B" has a name that most programs cannot read; use letters, digits and _\napplication.skerry.dev\/variables created/,
+    );
+    expect(await applied('my.option-1')).toMatch(/^application.skerry.dev\/variables created/);
   });
 
   test('of a protected node is refused to every user and to the controller', async () => {

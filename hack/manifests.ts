@@ -2,6 +2,7 @@
  * The roles and admission policies that an installation needs besides the CRDs and the program, as objects. hack/gen.ts
  * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
  */
+import { VARIABLE_NAME } from '../src/api/container/parts.ts';
 import {
   ANNOTATIONS,
   BUDGET_POLICY_NAME,
@@ -201,9 +202,17 @@ const OBSERVED = 'has(oldObject.status) && has(oldObject.status.microservices)';
 const REACHED = `has(m.node) && m.state != 'QUEUED'`;
 /** The most names that a message lists. */
 const SHOWN = 500;
+/** The API server begins every warning with "Validation failed for ValidatingAdmissionPolicy", as it begins a refusal. */
+const NOT_REFUSED = 'only a warning, the request is carried out';
 /** CEL of a message that lists the observed microservices, each by a CEL expression over `m`. */
 const listing = (before: string, each: string, after: string, of = 'true') =>
   `'${before}' + [oldObject.status.microservices.filter(m, ${of}).map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
+
+/** CEL: whether the variable `e` has a name that most programs cannot read. */
+const IS_ODD = `!e.key.matches('${VARIABLE_NAME}')`;
+/** CEL: whether a microservice has a variable with such a name. */
+const ODD_VARIABLE = (microservice: string) =>
+  `has(${microservice}.container) && has(${microservice}.container.env) && ${microservice}.container.env.exists(e, ${IS_ODD})`;
 
 /** CEL: a list of texts. */
 function listed(texts: readonly string[]): string {
@@ -399,9 +408,9 @@ function policies(namespace: string): Policy[] {
       validations: [
         {
           expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || ${controller} || ${COLLECTOR}`,
-          message: 'what the node runs is removed from its machine',
+          message: `${NOT_REFUSED}: what the node runs is removed from its machine`,
           messageExpression: listing(
-            'this removes from the machine what the node runs: ',
+            `${NOT_REFUSED}: this removes from the machine what the node runs: `,
             `(has(m.application) ? m.application + '/' : '') + (has(m.name) ? m.name : m.uuid)`,
             `; the annotation ${ANNOTATIONS.protected}=true keeps a node from being deleted`,
           ),
@@ -416,13 +425,26 @@ function policies(namespace: string): Policy[] {
       validations: [
         {
           expression: `!(${OBSERVED}) || !oldObject.status.microservices.exists(m, ${REACHED}) || ${controller} || ${COLLECTOR}`,
-          message: 'what the application runs is removed from its machines',
+          message: `${NOT_REFUSED}: what the application runs is removed from its machines`,
           messageExpression: listing(
-            'this removes from their machines: ',
+            `${NOT_REFUSED}: this removes from their machines: `,
             `m.name + ' on ' + m.node`,
             `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
             REACHED,
           ),
+        },
+      ],
+    },
+    {
+      name: 'names-of-variables',
+      operations: ['CREATE', 'UPDATE'],
+      resources: ['applications'],
+      warns: true,
+      validations: [
+        {
+          expression: `!has(object.spec.microservices) || !object.spec.microservices.exists(m, ${ODD_VARIABLE('m')})`,
+          message: `${NOT_REFUSED}: an env variable has a name that most programs cannot read`,
+          messageExpression: `'${NOT_REFUSED}: spec.microservices: ' + object.spec.microservices.filter(m, ${ODD_VARIABLE('m')}).map(m, m.name + ': the env variable "' + m.container.env.filter(e, ${IS_ODD})[0].key + '" has a name that most programs cannot read; use letters, digits and _')[0]`,
         },
       ],
     },

@@ -92,8 +92,7 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
     case 'not':
       return object[rule.field] !== rule.value;
     case 'unique': {
-      const items = (object[rule.list] ?? []) as Fields[];
-      const keys = items.map((item) => JSON.stringify(Object.entries(rule.by).map(([field, or]) => item[field] ?? or)));
+      const keys = keysOf(rule, object);
       return new Set(keys).size === keys.length;
     }
     case 'beginsWith': {
@@ -120,6 +119,24 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       );
   }
   return rule satisfies never;
+}
+
+/** The items of a list that the rule `unique` compares, as texts such as `8080/tcp`. */
+const keysOf = (rule: Unique, object: Fields) =>
+  ((object[rule.list] ?? []) as Fields[]).map((item) =>
+    Object.entries(rule.by)
+      .map(([field, or]) => String(item[field] ?? or))
+      .join('/'),
+  );
+
+/**
+ * What a broken rule says of an object. The CRD has the message alone: an expression that names the item costs more than the API server
+ * allows in a list of entries.
+ */
+export function messageOf(rule: Rule, object: Fields): string {
+  if (rule.rule !== 'unique') return rule.message;
+  const keys = keysOf(rule, object);
+  return `${rule.message}: ${keys.find((key, index) => keys.lastIndexOf(key) !== index)}`;
 }
 
 /** CEL access to a field; names that are not identifiers are escaped as the API server demands. */
@@ -149,14 +166,7 @@ export function toCel(rule: Rule): string {
     case 'not':
       return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
     case 'unique': {
-      const value =
-        (item: string) =>
-        ([field, or]: [string, string | number]) =>
-          `(${has(field, item)} ? ${at(field, item)} : ${typeof or === 'number' ? or : `'${or}'`})`;
-      const same = Object.entries(rule.by)
-        .map((one) => `${value('a')(one)} == ${value('b')(one)}`)
-        .join(' && ');
-      return `!${has(rule.list)} || ${at(rule.list)}.all(a, ${at(rule.list)}.exists_one(b, ${same}))`;
+      return `!${has(rule.list)} || ${at(rule.list)}.all(a, ${isOnce(rule)})`;
     }
     case 'beginsWith':
       return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
@@ -175,6 +185,21 @@ export function toCel(rule: Rule): string {
       return `!${has(rule.field)} || !${has(rule.field, 'oldSelf')} || ${at(rule.field)} != ${at(rule.field, 'oldSelf')} || (${STAYS_WITHIN_CEL})`;
   }
   return rule satisfies never;
+}
+
+type Unique = Rule & { rule: 'unique' };
+
+/** CEL of the values by which items are compared. */
+const valuesOf = ({ by }: Unique, item: string) =>
+  Object.entries(by).map(
+    ([field, or]) => `(${has(field, item)} ? ${at(field, item)} : ${typeof or === 'number' ? or : `'${or}'`})`,
+  );
+
+/** CEL: whether no other item of the list agrees with the item `a`. */
+function isOnce(rule: Unique): string {
+  const others = valuesOf(rule, 'b');
+  const same = valuesOf(rule, 'a').map((value, index) => `${value} == ${others[index]}`);
+  return `${at(rule.list)}.exists_one(b, ${same.join(' && ')})`;
 }
 
 const anyKey = (rule: { other: string; keys: readonly string[] }) =>
@@ -200,7 +225,7 @@ export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonl
         if (obeys(rule, value)) continue;
         const field = 'field' in rule ? rule.field : rule.rule === 'unique' ? rule.list : undefined;
         const path = field !== undefined && field in value ? [field] : [];
-        context.addIssue({ code: 'custom', message: rule.message, path });
+        context.addIssue({ code: 'custom', message: messageOf(rule, value), path });
       }
     })
     .meta({ [RULES]: rules }) as unknown as T;

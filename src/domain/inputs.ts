@@ -158,6 +158,8 @@ export interface Verdict {
   code: string;
   /** path of the field in the entry, spelled as in the YAML form */
   field?: string;
+  /** paths of the entry that the message names; a JSON body has other names for them */
+  names?: readonly string[];
   /** true when the reason passes without an edit, for example while a port is being given up */
   passes?: true;
 }

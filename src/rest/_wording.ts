@@ -51,6 +51,11 @@ const REST: Words = [
   [/^unknown field /, () => 'unknown field'],
   [/^(must have at most \d+) bytes, has \d+$/, (text = '') => `${text} characters`],
   [/^must be text; in YAML put it in quotes$/, () => 'must be text'],
+  // The CRD cannot name the item (messageOf in src/api/rules.ts).
+  [
+    /^(two ports have the same external port and protocol|a port of the container is mapped once for each protocol): \d+\/\w+$/,
+    (text = '') => text,
+  ],
   // The words of a core Secret; a v3 body has types of its own.
   [/^must be one of Opaque, tls$/, () => 'must be one of Opaque, kubernetes.io/tls'],
   [/^is required/, () => 'is required'],

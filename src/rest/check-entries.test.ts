@@ -27,3 +27,18 @@ test('a microservice that cannot run as asked can be stopped, and neither starte
   expect(await admin.patch(`${path}/start`)).toMatchObject({ status: 404, body: { code: 'INVALID_NODE_UUID' } });
   expect(await admin.patch(path, { json: { isActivated: false, schedule: 10 } })).toMatchObject({ status: 404 });
 });
+
+test.each([
+  ['JSON', { json: { name: 'shop', microservices: [{ name: 'w', images: [{ containerImage: 'w:1', archId: 1 }] }] } }],
+  [
+    'a file',
+    { yaml: 'kind: Application\nmetadata: {name: shop}\nspec: {microservices: [{name: w, images: {amd64: "w:1"}}]}\n' },
+  ],
+] as const)('a microservice in %s without a node is refused in the words of that form', async (form, body) => {
+  const path = form === 'JSON' ? '/application' : '/application/yaml';
+  const words = form === 'JSON' ? 'agentName or nodeUuid' : 'agent.name or agent.uuid';
+  expect(await admin.post(path, body)).toMatchObject({
+    status: 400,
+    body: { code: 'NODE_NOT_SET', message: `microservice w: names no node; give ${words}` },
+  });
+});

@@ -4,6 +4,7 @@ import { lookupsWith } from '../domain/application/lookups.ts';
 import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Lookups, Verdict } from '../domain/inputs.ts';
+import { flatName } from '../domain/microservice/flat.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { newlyBound } from '../domain/service-account.ts';
@@ -43,7 +44,7 @@ const LATE: Partial<
  * what cannot run as asked can be stopped all the same.
  */
 export async function checkEntries(
-  { deps, caller, signal }: Requester,
+  { deps, caller, signal, document }: Requester,
   after: Application,
   before: Application | undefined,
 ): Promise<void> {
@@ -62,7 +63,7 @@ export async function checkEntries(
     const { entry, verdict } = negative;
     const look = LATE[verdict.reason];
     const once = `${verdict.reason} ${entry.name}`;
-    if (!look || looked.has(once)) throw refusal(negative);
+    if (!look || looked.has(once)) throw refusal(negative, document === undefined ? flatName : (path) => path);
     looked.add(once);
     await look(deps, entry, signal);
   }
@@ -94,5 +95,8 @@ function firstNegative(
   return undefined;
 }
 
-const refusal = ({ entry, verdict: { message, ...rest } }: Negative) =>
-  verdictError({ ...rest, message: `microservice ${entry.name}: ${message}` });
+/** `spell` gives a path of the entry as the request has it. */
+function refusal({ entry, verdict: { message, names = [], ...rest } }: Negative, spell: (path: string) => string) {
+  const text = names.reduce((said, path) => said.replace(path, spell(path)), message);
+  return verdictError({ ...rest, message: `microservice ${entry.name}: ${text}` });
+}

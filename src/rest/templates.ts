@@ -22,7 +22,7 @@ import { catalogItemOf, liveNodes, readContext } from './reads.ts';
 import type { Call, Templated } from './route.ts';
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
-export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'>;
+export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'> & Partial<Pick<Call, 'document'>>;
 
 /** The body of a request with its expressions replaced. `place` is where a file has the members of a JSON body. */
 export async function renderBody(

@@ -31,6 +31,8 @@ export const portMappingSchema = z.object({
 });
 export type PortMapping = z.infer<typeof portMappingSchema>;
 
+/** Names of environment variables that programs can be expected to read; others are stored, with a warning. */
+export const VARIABLE_NAME = '^[A-Za-z_.-][A-Za-z0-9_.-]*$';
 const REFERENCE = text({ min: 3, max: BOUNDS.name * 2, pattern: '^[^/]+/.+$', expects: '<name>/<key>' });
 export const envSchema = withRules(
   object({

@@ -76,7 +76,7 @@ export const applicationResource = {
   kind: 'Application',
   plural: 'applications',
   singular: 'application',
-  shortNames: [],
+  shortNames: ['app'],
   description: 'A set of microservices (containers) and the edge nodes they run on.',
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),

@@ -308,7 +308,23 @@ describe('entryFromFlat', () => {
         ],
       },
       'ports',
-      /mapped once for each protocol/,
+      /mapped once for each protocol: 1\/tcp$/,
+    ],
+    'one port of the node twice': [
+      {
+        ports: [
+          { internal: 1, external: 7 },
+          { internal: 2, external: 8, protocol: 'udp' },
+          { internal: 3, external: 8, protocol: 'udp' },
+        ],
+      },
+      'ports',
+      /^ports: two ports have the same external port and protocol: 8\/udp$/,
+    ],
+    'images in the form of a file': [
+      { images: { amd64: 'a:1' } },
+      'images',
+      /^images: an object; must be a list of \{containerImage, archId\} with the archId 1 \(amd64\), 2 \(arm64\)/,
     ],
     'a schedule beyond 100': [{ schedule: 101 }, 'schedule', /101.*at most 100/],
     'an env variable with a value and a reference': [

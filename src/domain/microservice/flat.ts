@@ -12,6 +12,7 @@ import { canonicalJson } from '../../wire/index.ts';
 import { imageSourceOf, imagesOf } from '../catalog-item/images.ts';
 import { type DomainError, invalid } from '../errors.ts';
 import { idOf } from '../names.ts';
+import { quoted } from '../upload/document.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
 import { booleanOf, type Fields, fieldsOf, isEmpty, jsonOf, listOf, textOf, withoutEmpty } from './body-values.ts';
 import { catalogCode } from './catalogs.ts';
@@ -289,6 +290,9 @@ function checked(entry: Fields): MicroserviceEntry {
   throw invalid(message, field || undefined, catalogCode(violation, entry));
 }
 
+/** The member of the flat form for a path of the entry, such as `agentName` for `agent.name`. */
+export const flatName = (path: string): string => TABLE.find(({ entry }) => entry === path)?.flat ?? path;
+
 /** A path in the entry as the flat form spells it. */
 function flatPath(path: readonly (string | number)[]): string {
   for (let length = Math.min(path.length, 2); length > 0; length--) {
@@ -298,6 +302,9 @@ function flatPath(path: readonly (string | number)[]): string {
   const [first, ...rest] = path;
   return formatPath(first === 'container' ? rest : path);
 }
+
+/** The numbers of architectures, for messages. */
+const ARCHITECTURE_IDS = '1 (amd64), 2 (arm64), 3 (riscv64) or 4 (arm)';
 
 const IMAGE_KEYS = [...IMAGE_ARCHITECTURES, 'x86', 'riscv'] as const;
 
@@ -309,16 +316,17 @@ function replaceImages(entry: Fields, images: Record<string, string> | undefined
 
 function imagesFromFlat(value: unknown, field: string): Record<string, string> | undefined {
   const images: Record<string, string> = {};
-  listOf(value, field).forEach((item, index) => {
+  if (!Array.isArray(value))
+    throw invalid(
+      `${field}: ${quoted(value)}; must be a list of {containerImage, archId} with the archId ${ARCHITECTURE_IDS}`,
+      field,
+    );
+  value.forEach((item, index) => {
     const at = `${field}[${index}]`;
     const { containerImage, archId } = fieldsOf(item, at);
     const id = Number(archId);
     const architecture = Number.isInteger(id) && id > 0 ? ARCHITECTURES[id] : undefined;
-    if (!architecture)
-      throw invalid(
-        `${at}.archId: ${JSON.stringify(archId) ?? 'absent'}; must be 1 (amd64), 2 (arm64), 3 (riscv64) or 4 (arm)`,
-        `${at}.archId`,
-      );
+    if (!architecture) throw invalid(`${at}.archId: ${quoted(archId)}; must be ${ARCHITECTURE_IDS}`, `${at}.archId`);
     if (images[architecture] !== undefined)
       throw invalid(`${at}.archId: ${id} is given twice; one image per architecture`, `${at}.archId`);
     images[architecture] = textOf(containerImage, `${at}.containerImage`);

@@ -65,7 +65,7 @@ export function volumesAreValid({ application, entry }: VerdictInput): Verdict |
     if (type === 'volume' && !VOLUME_NAME.test(hostDestination))
       return refuse(`the volume name "${hostDestination}" must match ${VOLUME_NAME.source}`);
     if (type === 'bind' && !ABSOLUTE.test(hostDestination))
-      return refuse(`the bind path "${hostDestination}" must be absolute`);
+      return refuse(`the bind path "${hostDestination}" must be absolute; for a volume of that name, set type: volume`);
   }
   return undefined;
 }

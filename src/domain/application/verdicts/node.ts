@@ -12,6 +12,7 @@ export function nodeIsSet({ entry }: VerdictInput): Verdict | undefined {
     code: 'NODE_NOT_SET',
     field: 'agent',
     message: 'names no node; give agent.name or agent.uuid',
+    names: ['agent.name', 'agent.uuid'],
   };
 }
 
