@@ -133,7 +133,7 @@ const keysOf = (rule: Unique, object: Fields) =>
  * What a broken rule says of an object. The CRD has the message alone: an expression that names the item costs more than the API server
  * allows in a list of entries.
  */
-export function messageOf(rule: Rule, object: Fields): string {
+function messageOf(rule: Rule, object: Fields): string {
   if (rule.rule !== 'unique') return rule.message;
   const keys = keysOf(rule, object);
   return `${rule.message}: ${keys.find((key, index) => keys.lastIndexOf(key) !== index)}`;
