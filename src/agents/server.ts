@@ -101,8 +101,12 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     onEnd: (how) => metrics.longPollEnded?.(how),
     onSent: (ms) => metrics.sendDelay?.(ms / 1000),
   });
-  const revocations = createRevocations(stores.secrets, longPolls.revoke);
   const sent = createSentResponses(clock);
+  const revocations = createRevocations(stores.secrets, (uuid) => {
+    // What the former agent acknowledged at this replica says nothing of the next one, which another replica may provision.
+    sent.forget(uuid);
+    longPolls.revoke(uuid);
+  });
   const observe = createHear(forwarder, clock);
   const checkEpoch: CheckEpoch = options.epochs
     ? createEpochCheck(options.epochs, directory, createSealedPositions(revisionKey ?? ''), clock)

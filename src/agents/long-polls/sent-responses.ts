@@ -29,6 +29,11 @@ export interface SentResponses {
    * response at present.
    */
   acknowledge(uuid: string, stamp: string, now: { due: Digests; actions: ActionCounts }): ActionCounts | undefined;
+  /**
+   * Makes an agent read a section again that it acknowledged, `ms` after it was sent: the first time at once, then each time
+   * that `ms` has doubled.
+   */
+  repeat(uuid: string, section: Section, ms: number): void;
   /** What is due for these nodes may have changed, and may have changed back when it is next looked at. */
   noteChange(uuids: Iterable<string>): void;
   forget(uuid: string): void;
@@ -56,6 +61,8 @@ interface SentToNode {
   due: Digests;
   since: number;
   changes: number;
+  /** when a section was last repeated, ms */
+  repeatedAt: number;
 }
 
 /**
@@ -170,6 +177,13 @@ export function createSentResponses(clock: Pick<Clock, 'wall' | 'now'>): SentRes
       }
       return now.actions;
     },
+    repeat(uuid, section, ms) {
+      const node = nodeOf(uuid);
+      const now = clock.now();
+      if (now - node.repeatedAt < ms / 2) return;
+      node.repeatedAt = now;
+      node.acknowledged.delete(section);
+    },
     noteChange(uuids) {
       for (const uuid of uuids) {
         const node = nodes.get(uuid);
@@ -184,6 +198,6 @@ const FOR_GOOD = Number.POSITIVE_INFINITY;
 
 const makeNode = (): SentToNode => ({
   ...{ responses: [], acknowledged: new Map(), sent: {} },
-  ...{ due: {}, since: 0, changes: 0 },
+  ...{ due: {}, since: 0, changes: 0, repeatedAt: Number.NEGATIVE_INFINITY },
 });
 const NO_NODE = makeNode();

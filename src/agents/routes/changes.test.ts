@@ -501,6 +501,47 @@ test('a third-party agent gets an edit of a running microservice as a rebuild, o
   }
 });
 
+test('a third-party agent that acknowledged an edit and runs its former container a minute later gets it again, seldom and as long as it does', async () => {
+  const { replica, node, key, clock } = await startWithNode();
+  await using _ = replica;
+  const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
+  const poll = async () => (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
+  const acknowledge = async () => {
+    const { lastUpdated } = await poll();
+    await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+  };
+  const { uuid, revision, imageId } = await list();
+  const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() + 200_000 };
+  const report = (status: { state: string; startTime?: number }) =>
+    replica.stores.nodes.set(
+      changed(node, (copy) => {
+        const one = { uuid, containerId: 'c', revision: 'r1-former', sent, ...status };
+        copy.status = { observedGeneration: 1, microservices: [one as never] };
+      }),
+    );
+  report({ state: 'RUNNING', startTime: sent.at - 1_000 });
+  // Acknowledged after all replicas have caught up, it counts for good.
+  await poll();
+  await clock.advance(200_000, { timers: 0 });
+  await acknowledge();
+  await clock.advance(59_000, { timers: 0 });
+  expect([(await poll()).microserviceList, (await list()).rebuild]).toEqual([false, false]);
+  await clock.advance(2_000, { timers: 0 });
+  expect([(await poll()).microserviceList, (await list()).rebuild]).toEqual([true, true]);
+  await acknowledge();
+  expect([(await poll()).microserviceList, (await list()).rebuild]).toEqual([false, false]);
+  await clock.advance(40_000, { timers: 0 });
+  expect((await poll()).microserviceList).toBe(false);
+  await clock.advance(30_000, { timers: 0 });
+  expect([(await poll()).microserviceList, (await list()).rebuild]).toEqual([true, true]);
+  await acknowledge();
+  await clock.advance(600_000, { timers: 0 });
+  for (const under of [{ state: 'PULLING' }, { state: 'RUNNING', startTime: sent.at + 1_000 }, { state: 'RUNNING' }]) {
+    report(under);
+    expect((await poll()).microserviceList).toBe(false);
+  }
+});
+
 test('a third-party agent gets a rebuild that a replica which lags behind left out of the list that it acknowledged', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
   await using _ = replica;

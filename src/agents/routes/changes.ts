@@ -1,5 +1,6 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { requestedAction } from '../../domain/actions.ts';
+import { lostFor } from '../../domain/edge-node/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
 import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../../wire/index.ts';
@@ -93,7 +94,11 @@ export function createChanges(options: ChangesOptions) {
 
   return {
     poll(call: Call): Reply | Promise<Reply> {
-      if (isThirdParty(call)) desired.keepAdmitted(call.uuid);
+      if (isThirdParty(call)) {
+        desired.keepAdmitted(call.uuid);
+        const lost = (nodeOf(call).status?.microservices ?? []).flatMap((one) => lostFor(one, clock.wall()) ?? []);
+        if (lost.length > 0) sent.repeat(call.uuid, 'microserviceList', Math.min(...lost));
+      }
       return polled(call, call.epoch ?? {});
     },
     acknowledge(call: Call, body: unknown): Reply {

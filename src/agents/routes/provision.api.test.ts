@@ -306,6 +306,23 @@ test("a person's key gives the identity although a key for a version was issued 
   expect((await provision(replicas[0], stolen, thief)).status).toBe(404);
 });
 
+test('a third-party agent gets all sections flagged after its provisioning, also at a replica that another agent of the node has read them from', async () => {
+  const node = await createNode();
+  const poll = (as: TestKey) => replicas[0].as(node, as, 'GET', '/changes', { thirdParty: true });
+  const former = makeKey();
+  await provision(replicas[0], await issue(node), former);
+  const flags = { config: true, microserviceList: true, microserviceConfig: true, registries: true };
+  const first = (await poll(former)).body;
+  expect(first).toMatchObject(flags);
+  const body = { lastUpdated: first.lastUpdated };
+  await replicas[0].as(node, former, 'PATCH', '/changes', { thirdParty: true, body });
+  expect((await poll(former)).body).toMatchObject({ config: false, microserviceList: false });
+  const next = makeKey();
+  await provision(replicas[1], await issue(node), next);
+  await expect.poll(async () => (await poll(next)).status).toBe(200);
+  expect((await poll(next)).body).toMatchObject(flags);
+});
+
 test('after deprovisioning the identity is gone everywhere', async () => {
   const node = await createNode();
   const agent = makeKey();

@@ -1,6 +1,6 @@
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
 import type { SentList } from '../../domain/edge-node/sent-list.ts';
-import { isSent, thirdPartyView } from '../../domain/edge-node/third-party.ts';
+import { isSent, lostFor, thirdPartyRegistries, thirdPartyView } from '../../domain/edge-node/third-party.ts';
 import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
 import type { SessionLists } from '../../domain/session/list.ts';
 import { json, type Reply } from '../../http/reply.ts';
@@ -63,9 +63,10 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
   function isUnderWay(call: Call, { digests }: DesiredState, view: MicroserviceView): boolean {
     const { microserviceList: digest } = digests;
     if (sent.acknowledged(call.uuid).microserviceList === digest) return true;
-    const given = call.node.status?.microservices?.find(({ uuid }) => uuid === view.uuid)?.sent;
+    const known = call.node.status?.microservices?.find(({ uuid }) => uuid === view.uuid);
+    const given = known?.sent;
     // The list that was acknowledged may have come from a replica that lagged behind, and had neither rebuild nor edit.
-    if (given === undefined || !isSent(view, given)) return false;
+    if (given === undefined || !isSent(view, given) || lostFor(known, clock.wall()) !== undefined) return false;
     return sent.everAcknowledged(call.uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
   }
 
@@ -88,12 +89,12 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
   return {
     /** A handler whose response shows these sections of the desired state, with their digests as ETag. */
     sections:
-      (sections: readonly Section[], body: (state: DesiredState) => unknown) =>
+      (sections: readonly Section[], body: (state: DesiredState, call: Call) => unknown) =>
       (call: Call): Reply => {
         observe(call);
         const state = stateOf(call);
         if (isThirdParty(call)) sent.addSections(call.uuid, state.digests, sections);
-        return tagged(call, etagOf(state.digests, sections), () => body(state));
+        return tagged(call, etagOf(state.digests, sections), () => body(state, call));
       },
 
     /** A handler whose response has sessions of the node: nothing but memory, and empty without any. */
@@ -128,6 +129,11 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
     },
   };
 }
+
+/** The registries that an agent pulls from. */
+export const registriesFor = ({ registries }: DesiredState, call: Call) => ({
+  registries: isThirdParty(call) ? thirdPartyRegistries(registries) : registries,
+});
 
 export function etagOf(digests: Digests, sections: readonly Section[]): string {
   const shown: Digests = {};

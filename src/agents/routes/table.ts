@@ -1,5 +1,6 @@
 import type { AgentRoute, NodeRoute } from '../pipeline/exchange.ts';
 import type { Handlers } from './handlers.ts';
+import { registriesFor } from './reads.ts';
 import { THEFTS, type Theft } from './theft.ts';
 
 /**
@@ -80,7 +81,7 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
       handle: reads.microservice,
     },
     section('/config', THEFTS.settings, ['config'], (state) => state.config),
-    section('/registries', THEFTS.registries, ['registries'], ({ registries }) => ({ registries })),
+    section('/registries', THEFTS.registries, ['registries'], registriesFor),
     section('/runtimeClasses', THEFTS.settings, ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
     section('/models', THEFTS.settings, ['models'], ({ models }) => ({ models })),
     section('/knowledge', THEFTS.settings, ['knowledge'], ({ knowledge }) => ({ knowledge })),

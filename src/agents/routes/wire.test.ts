@@ -62,6 +62,9 @@ const jsonText: Check = (value) => {
 };
 const each = (names: readonly string[], check: Check) => Object.fromEntries(names.map((name) => [name, check]));
 
+/** To agents before version 3.8 every other type is a directory of the machine. */
+const MAPPING_TYPES: ReadonlySet<unknown> = new Set(['bind', 'volume', 'volumeMount']);
+
 const MICROSERVICE = record({
   ...each(['uuid', 'imageId', 'name', 'application'], text),
   ...each(['rebuild', 'hostNetworkMode', 'isPrivileged', 'delete', 'deleteWithCleanup', 'deleteWithCleanUp'], flag),
@@ -76,7 +79,12 @@ const MICROSERVICE = record({
       ...{ protocol: text, isUdp: flag },
     }),
   ),
-  volumeMappings: list(record(each(['hostDestination', 'containerDestination', 'accessMode', 'type'], text))),
+  volumeMappings: list(
+    record({
+      ...each(['hostDestination', 'containerDestination', 'accessMode'], text),
+      type: be('a type that all such agents know', (value) => MAPPING_TYPES.has(value)),
+    }),
+  ),
   env: list(record(each(['key', 'value'], text))),
   ...each(['cmd', 'commands', 'cdiDevices', 'capAdd', 'capDrop', 'extraHosts'], list(text)),
   healthCheck: orNull(
@@ -86,13 +94,12 @@ const MICROSERVICE = record({
     }),
   ),
   memoryLimit: optional(orNull(whole)),
-  serviceAccount: orNull(
-    record({
-      name: text,
-      roleRef: optional(record(each(['kind', 'name'], text))),
-      rules: list(record(each(['apiGroups', 'resources', 'verbs'], list(text)))),
-    }),
-  ),
+  // The agent makes the token and its mapping from it.
+  serviceAccount: record({
+    name: text,
+    roleRef: record(each(['kind', 'name'], text)),
+    rules: list(record(each(['apiGroups', 'resources', 'verbs'], list(text)))),
+  }),
 });
 
 const CHANGES = record({ ...each(SECTIONS, flag), lastUpdated: text });

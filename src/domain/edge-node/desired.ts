@@ -36,7 +36,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Map<number, RegistryView>();
   const addRegistry = (registry: Registry) => {
-    const view = registryView(registry, inputs);
+    const view = registryView(registry, inputs.registryPassword);
     if (view) registries.set(view.id, view);
   };
   const runtimes = new Set<string>();
@@ -133,11 +133,14 @@ function configOf(spec: EdgeNodeSpec): AgentConfig {
 }
 
 /** A registry as a node gets it, with credentials only when pulls need them. */
-function registryView(registry: Registry, { registryPassword }: NodeInputs): RegistryView | undefined {
+export function registryView(
+  registry: Registry,
+  passwordOf: (registry: Registry) => string | undefined,
+): RegistryView | undefined {
   const normal = normalRegistry(registry);
   if (!normal) return undefined;
   const { id, url, isPublic, username, email, type, ca, insecure } = normal;
-  const password = isPublic ? '' : (registryPassword(registry) ?? '');
+  const password = isPublic ? '' : (passwordOf(registry) ?? '');
   return {
     id,
     url,

@@ -4,7 +4,7 @@ import type { MicroserviceView } from '../../wire/index.ts';
 import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved } from '../_util.ts';
 import { entryUuid } from '../names.ts';
 import { desiredState } from './desired.ts';
-import { isRebuildDue, thirdPartyView } from './third-party.ts';
+import { isRebuildDue, thirdPartyRegistries, thirdPartyView } from './third-party.ts';
 
 const desiredOf = (entry: Partial<MicroserviceEntry> = {}) =>
   desiredState(makeInputs({ applications: [makeApplication({ entries: [makeEntry(entry)] })] }));
@@ -85,4 +85,16 @@ describe('a third-party agent is told to make a container anew', () => {
   it.each(Object.entries(CASES))('%s', (_, [facts, due, change]) => {
     expect(isRebuildDue({ ...view, ...change }, facts && { uuid, state: 'RUNNING', ...facts })).toBe(due);
   });
+});
+
+it('a third-party agent always gets the built-in registries, each once, since it gives up a container whose registry it has not read', () => {
+  const hub = { id: 1, url: 'docker.io' };
+  const own = { id: 5, url: 'registry.example' };
+  const idsOf = (used: object[]) => thirdPartyRegistries(used as never).map(({ id, url }) => [id, url]);
+  const builtIn = [
+    [1, 'docker.io'],
+    [2, 'from_cache'],
+  ];
+  expect(idsOf([])).toEqual(builtIn);
+  expect(idsOf([hub, own])).toEqual([...builtIn, [5, 'registry.example']]);
 });

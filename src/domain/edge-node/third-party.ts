@@ -1,7 +1,9 @@
 import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
-import type { MicroserviceView } from '../../wire/index.ts';
+import type { MicroserviceView, RegistryView } from '../../wire/index.ts';
 import type { DesiredState, SentRevision } from '../inputs.ts';
 import { logSizeOf } from '../microservice/normal-form.ts';
+import { BUILT_INS } from '../registry/index.ts';
+import { registryView } from './desired.ts';
 
 /** What agents of other makes get of a microservice (docs/spec/agent-channel.md#third-party-agents). */
 export type ThirdPartyView = MicroserviceView & ReturnType<typeof spellings>;
@@ -33,6 +35,20 @@ export function thirdPartyView(
 }
 
 /**
+ * The registries for third-party agents: those that the node uses, and the built-in ones always. Such an agent tries a
+ * container five times within a second, and gives it up when its registry is not in the list of registries. It reads that
+ * list before the microservices, and the first one of a registry may be created in between.
+ */
+export function thirdPartyRegistries(used: readonly RegistryView[]): RegistryView[] {
+  const ids = new Set(used.map(({ id }) => id));
+  const builtIn = BUILT_INS.flatMap(({ name, spec }) => {
+    const view = registryView({ apiVersion: '', kind: 'Registry', metadata: { name }, spec }, () => undefined);
+    return view && !ids.has(view.id) ? [view] : [];
+  });
+  return [...used, ...builtIn].sort((a, b) => a.id - b.id);
+}
+
+/**
  * Whether an agent that compares only some members of a microservice has to be told to make its container anew: a rebuild was
  * ordered, the container is known to have another revision, or another one was sent last, of which there may be a container by now,
  * or which the agent has given up. A container of which nothing is known may have run before the node was provisioned, and is
@@ -41,6 +57,22 @@ export function thirdPartyView(
 export function isRebuildDue({ rebuild, revision }: MicroserviceView, known: Known | undefined): boolean {
   const isOther = (given: string | undefined) => given !== undefined && given !== revision;
   return rebuild || isOther(known?.revision) || isOther(known?.sent?.revision);
+}
+
+/** How long a container may run on after its agent was sent something else for it: longer than agents take to look at their list. */
+const LOST_AFTER_MS = 60_000;
+
+/**
+ * For how long, ms, an agent has not done what it was sent of a microservice, although it reports that the former container
+ * runs; undefined when it may be under way. Agents before version 3.8 can lose a rebuild: they keep it in memory only, until
+ * they read the list again.
+ */
+export function lostFor(known: ObservedMicroservice | undefined, now: number): number | undefined {
+  const { state, sent, startTime, revision, rebuildCount = 0 } = known ?? {};
+  if (state !== 'RUNNING' || !sent || startTime === undefined || startTime >= sent.at) return undefined;
+  const isDone = revision === sent.revision && rebuildCount >= sent.rebuildCount;
+  const ms = now - sent.at;
+  return isDone || ms < LOST_AFTER_MS ? undefined : ms;
 }
 
 /** Whether what was last sent of a microservice has this revision, and the rebuild that is due with it. */
