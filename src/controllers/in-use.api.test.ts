@@ -153,8 +153,8 @@ const ANSWERS: Readonly<Record<string, string>> = {
   registries: 'registry # (used) is used by catalog item used',
   catalogItems: 'catalog item # (used) is used by shop/tills',
   runtimeClasses: 'runtime class used is used by shop/tills',
-  models: 'model used is used by shop/tills',
-  knowledge: 'knowledge used is used by shop/tills',
+  models: 'model used is used by shop/tills (#)',
+  knowledge: 'knowledge used is used by shop/tills (#)',
   volumeMounts: 'volume mount used is used by shop/tills',
   serviceAccounts: 'service account shop/tills is used by shop/tills',
   secrets: 'secret used is used by shop/tills',
@@ -164,7 +164,10 @@ const ANSWERS: Readonly<Record<string, string>> = {
 test.each(IN_USE)(
   'kubectl and REST refuse to delete a $noun in use with the same words, which name its users',
   async (kind) => {
-    const answer = async () => (await refused(kind, (await objectOf(kind)).metadata.name)).replace(/ \d+ \(/, ' # (');
+    const answer = async () =>
+      (await refused(kind, (await objectOf(kind)).metadata.name))
+        .replace(/ \d+ \(/, ' # (')
+        .replace(/\([0-9a-f-]{36}\)/, '(#)');
     await expect.poll(answer, { timeout: 60_000 }).toBe(ANSWERS[kind.key]);
     const object = await objectOf(kind);
     const path =

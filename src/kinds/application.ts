@@ -19,7 +19,10 @@ export const applicationKind = defineKind<Application>()({
   referrers: (application, to, refs) =>
     (application.spec.microservices ?? [])
       .filter((entry) => REFERENCES[to]?.(entry, application).some((ref) => refs.includes(ref)))
-      .map(({ name }) => `${v3Name(application)}/${name}`),
+      .map((entry) => {
+        const called = `${v3Name(application)}/${entry.name}`;
+        return NAMED_WITH_UUID.has(to) ? `${called} (${entryUuid(application, entry)})` : called;
+      }),
   indexes: {
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
@@ -29,6 +32,9 @@ export const applicationKind = defineKind<Application>()({
     left: formerNodeUuidsOf,
   },
 });
+
+/** Kinds that are bound by the uuid of a microservice over REST. */
+const NAMED_WITH_UUID: ReadonlySet<string> = new Set(['models', 'knowledge']);
 
 /** The kinds that an application and its entries refer to, by key. */
 export const referencedByApplications = (): readonly string[] => ['applicationTemplates', ...Object.keys(REFERENCES)];

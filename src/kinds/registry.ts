@@ -46,7 +46,7 @@ export const registryCrud: KindCrud<Registry, RegistryWrite> = {
     },
     change: {
       description:
-        'User name and password do not follow a registry to another host, to plain HTTP, away from verified TLS or to another CA: they are removed, unless they come in the same request.',
+        'User name and password do not follow a registry to another host, to plain HTTP, away from verified TLS or to another CA: they are removed, unless they come in the same request, and a `Warning` header says so.',
     },
   },
   fromBody: registryFromBody,

@@ -5,13 +5,16 @@ import type { ReadContext } from '../domain/application/read.ts';
 import { presentNode } from '../domain/edge-node/observed.ts';
 import { type LiveNode, liveness, resolveRegistry, v3Name } from '../domain/index.ts';
 import type { Lookups, Observation } from '../domain/inputs.ts';
+import { resolveEnv } from '../domain/microservice/env.ts';
 import { agentInHost } from '../domain/microservice/extra-hosts.ts';
+import type { ReferredValue } from '../domain/microservice/read.ts';
 import { entryUuid, nodeUuid, registryId } from '../domain/names.ts';
 import { holder } from '../domain/precedence.ts';
 import { type MountOnNode, mountsOn } from '../domain/volume-mount/on-node.ts';
 import { nodeRefsOf } from '../kinds/application.ts';
 import { KINDS, type Kind, type KindObject, referenceKey, refsTo } from '../kinds/index.ts';
 import type { MicroserviceStatus } from '../wire/index.ts';
+import type { Caller } from './access/access.ts';
 import type { RestDependencies } from './dependencies.ts';
 
 type LiveSources = Pick<RestDependencies, 'observations' | 'provisioning' | 'clock'>;
@@ -116,12 +119,13 @@ export function mountsOfNodes(deps: RestDependencies): (node: EdgeNode) => reado
 
 /**
  * The other objects that reads of these applications need. Every lookup is made once. With `of: 'all'` it requests all
- * nodes, which is less work for many applications.
+ * nodes, which is less work for many applications. Without a caller, reads have no value of a Secret or ConfigMap.
  */
 export async function readContext(
   deps: RestDependencies,
   of: readonly Application[] | 'all',
   signal: AbortSignal,
+  caller?: Caller,
 ): Promise<ReadContext> {
   const nodeByName = memo((name: string) => holder(deps.nodes.find('name', name)));
   const nodeByUuid = memo((uuid: string) => holder(deps.nodes.find('uuid', uuid), { uuid }));
@@ -144,12 +148,27 @@ export async function readContext(
     liveness: (node) => live(node).liveness,
     live: (node, uuid) => statuses(node).get(uuid),
     now: deps.clock(),
+    ...(caller && { referredValue: await referredValues(deps, caller) }),
     applicationsOn: deps.lookups.applicationsOn,
     catalogItem: memo(catalogItemOf(deps)),
     registryId: memo((ref: number | string) => {
       const registry = resolveRegistry(deps.lookups.find, ref);
       return registry && registryId(registry);
     }),
+  };
+}
+
+/** The values of Secrets and ConfigMaps in reads, of the kinds that the caller may read. */
+async function referredValues({ lookups }: RestDependencies, caller: Caller): Promise<ReferredValue> {
+  const [secrets, configMaps] = await Promise.all([
+    caller.may({ resource: 'secrets/data', verb: 'get' }),
+    caller.may({ resource: 'configmaps', verb: 'get' }),
+  ]);
+  return (item) => {
+    const isShown = item.valueFromSecret !== undefined ? secrets : item.valueFromConfigMap !== undefined && configMaps;
+    if (!isShown) return undefined;
+    const resolved = resolveEnv(item, lookups);
+    return 'env' in resolved ? resolved.env.value : undefined;
   };
 }
 

@@ -3,7 +3,7 @@ import type { MicroserviceStatus } from '../../wire/index.ts';
 import { hasContainer } from '../deletion.ts';
 import type { Liveness } from '../inputs.ts';
 import { keepLogSize } from '../microservice/normal-form.ts';
-import { busRead, microserviceRead, removedRead } from '../microservice/read.ts';
+import { busRead, microserviceRead, type ReferredValue, removedRead } from '../microservice/read.ts';
 import { applicationId, applicationUuid, entryUuid, v3Name } from '../names.ts';
 import type { ApplicationUpload } from '../upload/application.ts';
 import { requireUnchanged } from '../upload/document.ts';
@@ -21,6 +21,7 @@ export interface ReadContext {
   registryId: (ref: number | string) => number | undefined;
   catalogItem: (ref: number | string) => CatalogItem | undefined;
   applicationsOn: (node: EdgeNode) => readonly Application[];
+  referredValue?: ReferredValue;
   /** Unix ms, from which running times are computed */
   now?: number;
 }
@@ -76,6 +77,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     registryId: context.registryId,
     catalogItem: context.catalogItem,
     hosts: context,
+    ...(context.referredValue && { referredValue: context.referredValue }),
     ...(node && {
       node,
       ...(node !== named && { movesTo: named ?? 'missing' }),

@@ -37,13 +37,16 @@ function items(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
 }
 
-/** User interfaces send every member: empty text is a value unless the item has a reference. */
+/**
+ * User interfaces send every member: empty text is a value unless the item has a reference. Beside a reference a value is what
+ * a read shows, so that what was read can be written.
+ */
 function environment(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => {
     const { value: literal, ...rest } = fieldsOf(item, `${field}[${index}]`);
     const variable = withoutEmpty(rest);
     const isReference = 'valueFromSecret' in variable || 'valueFromConfigMap' in variable;
-    if (literal === undefined || literal === null || (literal === '' && isReference)) return variable;
+    if (literal === undefined || literal === null || isReference) return variable;
     return { ...variable, value: asText(literal) };
   });
 }

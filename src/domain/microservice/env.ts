@@ -2,7 +2,8 @@ import { LABELS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import type { KeyedText, Lookups, Verdict } from '../inputs.ts';
 
-type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[number];
+/** A variable of an entry. */
+export type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[number];
 
 /** A resolved variable. */
 export interface EnvValue {

@@ -241,8 +241,8 @@ describe('entryFromFlat', () => {
       { extraHosts: [{ name: 'a', address: '10.0.0.1', value: '10.0.0.1' }] },
       { container: { extraHosts: [{ name: 'a', address: '10.0.0.1' }] } },
     ],
-    'an empty value of a variable with a reference is absent': [
-      { env: [{ key: 'A', value: '', valueFromSecret: 'a/b', valueFromConfigMap: '' }] },
+    'the value of a variable with a reference is what a read shows, and dropped': [
+      { env: [{ key: 'A', value: 'as it was read', valueFromSecret: 'a/b', valueFromConfigMap: '' }] },
       { container: { env: [{ key: 'A', valueFromSecret: 'a/b' }] } },
     ],
     'items of catalogs may be plain names': [
@@ -327,11 +327,6 @@ describe('entryFromFlat', () => {
       /^images: an object; must be a list of \{containerImage, archId\} with the archId 1 \(amd64\), 2 \(arm64\)/,
     ],
     'a schedule beyond 100': [{ schedule: 101 }, 'schedule', /101.*at most 100/],
-    'an env variable with a value and a reference': [
-      { env: [{ key: 'A', value: 'top-secret', valueFromSecret: 'a/b' }] },
-      'env[0]',
-      /exactly one/,
-    ],
     'an unknown sysctl': [{ sysctls: { 'net.core.somaxconn': '1' } }, 'sysctls', /unknown field "net.core.somaxconn"/],
     'an unknown ulimit': [{ ulimits: { files: { soft: 1, hard: 1 } } }, 'ulimits', /unknown field "files"/],
     'a soft limit above the hard one': [
@@ -491,6 +486,14 @@ describe('config', () => {
         if (value !== null) expect(JSON.parse(configText(configFromBody(text)))).toEqual(JSON.parse(text));
       }),
     );
+  });
+  it.each([[[1, 2]], [5], [true]])('a config that is neither text nor an object is refused: %j', (value) => {
+    expect(failure(() => configFromBody(value))).toMatchObject({
+      status: 400,
+      field: 'config',
+      message: expect.stringMatching(/^config: .+; must be an object, or JSON text$/),
+    });
+    expect(configFromBody(JSON.stringify(value))).toEqual(value);
   });
   it('a config beyond 64 KiB is refused', () => {
     expect(failure(() => configFromBody(JSON.stringify('x'.repeat(65_536))))).toMatchObject({ field: 'config' });

@@ -192,9 +192,11 @@ export function volumeFromFlat(body: unknown): Volume {
   return normalItem('volumes', validateSpec(volumeSchema, volume, { tolerant: true }));
 }
 
-/** A config body: JSON text, or any other JSON value; undefined when it is empty. Throws for text that is no JSON. */
+/** A config body: JSON text, or an object; undefined when it is empty. Throws for text that is no JSON, and for other values. */
 export function configFromBody(body: unknown): unknown {
   if (isEmpty(body)) return undefined;
+  if (typeof body !== 'string' && (typeof body !== 'object' || Array.isArray(body)))
+    throw invalid(`config: ${quoted(body)}; must be an object, or JSON text`, 'config');
   const config = typeof body === 'string' ? jsonOf(body, 'config') : body;
   const size = Buffer.byteLength(configText(config));
   if (size > BOUNDS.configBytes)

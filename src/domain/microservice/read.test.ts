@@ -193,9 +193,20 @@ describe('microserviceRead', () => {
     },
   );
 
-  it('a read never has the value of a Secret', () => {
-    const env = [{ key: 'P', valueFromSecret: 'db/p' }];
-    expect(microserviceRead(factsOf({ entry: { container: { env } } })).env).toEqual(env);
+  it('a read has the value of a reference where its reader may see it, and is accepted as a body all the same', () => {
+    const env = [
+      { key: 'P', valueFromSecret: 'db/p' },
+      { key: 'S', valueFromConfigMap: 'site/a' },
+      { key: 'V', value: 'v' },
+    ];
+    const facts = factsOf({ entry: { container: { env } } });
+    expect(microserviceRead(facts).env).toEqual(env);
+    const seen = microserviceRead({
+      ...facts,
+      referredValue: ({ valueFromConfigMap }) => (valueFromConfigMap ? 'yard' : undefined),
+    });
+    expect(seen.env).toEqual([env[0], { ...env[1], value: 'yard' }, env[2]]);
+    expect(patchEntry(facts.entry, { env: seen.env }).entry.container?.env).toEqual(env);
   });
 
   it('a read is accepted as the body of a POST and of a PATCH', () => {

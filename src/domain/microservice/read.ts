@@ -7,6 +7,7 @@ import { shouldRun } from '../application/entries.ts';
 import { formerNodesOf, formerNodeText } from '../application/moves.ts';
 import type { Liveness } from '../inputs.ts';
 import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../names.ts';
+import type { EnvItem } from './env.ts';
 import { resolveHost } from './extra-hosts.ts';
 import { type FlatOptions, flatFromEntry } from './flat.ts';
 import { normalItem } from './normal-form.ts';
@@ -29,9 +30,13 @@ export interface MicroserviceFacts {
   catalogItem?: FlatOptions['catalogItem'];
   /** the inputs for the addresses of extra hosts */
   hosts?: Parameters<typeof resolveHost>[2];
+  referredValue?: ReferredValue;
   /** Unix ms */
   now?: number;
 }
+
+/** The value that a variable refers to; undefined when it has none, or its reader may not see it. */
+export type ReferredValue = (item: EnvItem) => string | undefined;
 
 /** The inputs of the read of a removed microservice that its node still reports. */
 export interface RemovedFacts {
@@ -85,6 +90,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     ...identity(application),
     // A read has one of the two, so that it is accepted as a body.
     ...(named ? { nodeUuid: nodeUuid(named) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
+    ...envReads(facts),
     extraHosts: hostReads(facts),
     volumeMappings: volumeReads(entry),
     busConfig: busRead(flat.busConfig as BusConfig | undefined),
@@ -120,6 +126,18 @@ export function removedRead({ application, node, liveness, observed, live }: Rem
     deleteWithCleanup: false,
     status: statusRead(state, observed, live),
     execStatus: { status: 'INACTIVE', execSessionId: '' },
+  };
+}
+
+/** Variables that refer to a Secret or ConfigMap have its value as well, where the reader may see it. */
+function envReads({ entry, referredValue }: MicroserviceFacts): { env?: Record<string, unknown>[] } {
+  const env = entry.container?.env;
+  if (!env || !referredValue) return {};
+  return {
+    env: env.map((item) => {
+      const value = referredValue(item);
+      return value === undefined ? item : { ...item, value };
+    }),
   };
 }
 

@@ -152,6 +152,13 @@ export function patchRegistry(registry: Registry, body: unknown): RegistryWrite 
   return { spec: { ...spec, username: rest.username === undefined ? undefined : spec.username }, password: null };
 }
 
+/** Whether a change has taken credentials from a registry because they were for another destination. */
+export function credentialsLost({ spec: before }: Registry, { spec: after }: Registry): boolean {
+  if (staysWithin(destinationOf(after), destinationOf(before))) return false;
+  const isLost = (field: 'username' | 'passwordSecretRef') => Boolean(before[field]) && !after[field];
+  return isLost('username') || isLost('passwordSecretRef');
+}
+
 /** Refusal to change or delete a built-in registry. */
 export function builtInError(registry: Registry): DomainError {
   return new DomainError(

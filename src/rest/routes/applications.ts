@@ -31,7 +31,7 @@ export const applicationRoutes = [
     summary: 'All applications of users',
     access: { resource: 'applications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
-    handler: ({ deps, signal }) => list(deps, false, signal),
+    handler: (call) => list(call, false),
   }),
   route({
     method: 'GET',
@@ -41,7 +41,7 @@ export const applicationRoutes = [
     summary: 'All applications of the system',
     access: { resource: 'systemapplications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
-    handler: ({ deps, signal }) => list(deps, true, signal),
+    handler: (call) => list(call, true),
   }),
   route({
     method: 'POST',
@@ -78,7 +78,7 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationRead },
     errors: [404],
-    handler: ({ deps, params, signal }) => get(deps, params.name, false, signal),
+    handler: (call) => get(call, call.params.name, false),
   }),
   route({
     method: 'GET',
@@ -90,7 +90,7 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationRead },
     errors: [404],
-    handler: ({ deps, params, signal }) => get(deps, params.name, true, signal),
+    handler: (call) => get(call, call.params.name, true),
   }),
   route({
     method: 'PUT',
@@ -181,14 +181,14 @@ export const applicationRoutes = [
   }),
 ];
 
-async function list(deps: RestDependencies, system: boolean, signal: AbortSignal) {
+async function list({ deps, signal, caller }: Requester, system: boolean) {
   const applications = deps.applications
     .list()
     .filter(
       (application) =>
         isPresent(application) && (application.spec.isSystem === true) === system && hasItsName(deps, application),
     );
-  const context = await readContext(deps, 'all', signal);
+  const context = await readContext(deps, 'all', signal, caller);
   return listReply('applications', applications, (application) => [applicationRead(application, context)]);
 }
 
@@ -196,9 +196,9 @@ async function list(deps: RestDependencies, system: boolean, signal: AbortSignal
 const hasItsName = ({ applications }: RestDependencies, application: Application) =>
   holder(applications.find('name', v3Name(application))) === application;
 
-async function get(deps: RestDependencies, name: string, system: boolean, signal: AbortSignal) {
+async function get({ deps, signal, caller }: Requester, name: string, system: boolean) {
   const application = await applicationByName(deps, name, signal, { system });
-  return applicationRead(application, await readContext(deps, [application], signal));
+  return applicationRead(application, await readContext(deps, [application], signal, caller));
 }
 
 /** Characters of a refused name in a message. */

@@ -146,14 +146,14 @@ describe.each(ARTIFACT_KINDS)('%s', (kind) => {
 
   test('that a microservice binds count as linked, and are neither unlinked there nor deleted', async () => {
     const { name } = await make(kind);
-    const { application } = await microservice(bind(name));
+    const { application, uuid } = await microservice(bind(name));
     expect((await admin.get(`/${kind}/${name}/link`)).body).toEqual({ fogUuids: [node] });
     const unlinked = await admin.delete(`/${kind}/${name}/link`, { json: { fogUuids: [node] } });
     expect([unlinked.status, unlinked.body.code]).toEqual([409, `${code}_UNLINK_IN_USE`]);
     expect((await admin.delete(`/${kind}/${name}/link`, { json: { fogUuids: ['gw-2'] } })).status).toBe(200);
     const deleted = await admin.delete(`/${kind}/${name}`);
     expect([deleted.status, deleted.body.code]).toEqual([409, `${code}_IN_USE`]);
-    expect(deleted.body.message).toContain(`${application}/web`);
+    expect(deleted.body.message).toContain(`${application}/web (${uuid})`);
     await admin.delete(`/application/${application}`);
     expect((await admin.delete(`/${kind}/${name}`)).status).toBe(202);
   });

@@ -338,3 +338,31 @@ describe('config maps over REST', () => {
       expect((await admin.post('/configmaps', { json })).status).toBe(400);
   });
 });
+
+test('variables in reads have the value that they refer to: of a config map for all who read config maps, of a secret for who may get its data', async () => {
+  await admin.post('/secrets', { json: { name: 'referred', type: 'Opaque', data: { pass: 'hidden' } } });
+  await admin.post('/configmaps', { json: { name: 'referred', data: { mode: 'fast' } } });
+  await admin.post('/node', { json: { name: 'gw-referred', archId: 1 } });
+  const env = [
+    { key: 'PASS', valueFromSecret: 'referred/pass' },
+    { key: 'MODE', valueFromConfigMap: 'referred/mode' },
+    { key: 'OWN', value: 'x' },
+  ];
+  const [pass, mode, own] = env;
+  const images = [{ containerImage: 'x:1', archId: 1 }];
+  const microservices = [{ name: 'web', agentName: 'gw-referred', images, env }];
+  await admin.post('/application', { json: { name: 'referring', microservices } });
+  const read = async (client: TestClient) => {
+    const { body } = await client.get('/application/referring');
+    const listed = (await client.get('/microservices?application=referring')).body.microservices[0];
+    const one = (await client.get(`/microservices/${listed.uuid}`)).body;
+    expect([listed.env, one.env]).toEqual([body.microservices[0].env, body.microservices[0].env]);
+    return one;
+  };
+  const all = await read(admin);
+  expect(all.env).toEqual([{ ...pass, value: 'hidden' }, { ...mode, value: 'fast' }, own]);
+  const developer = admin.as('developer');
+  expect((await read(developer)).env).toEqual([pass, { ...mode, value: 'fast' }, own]);
+  expect((await admin.patch(`/microservices/${all.uuid}`, { json: { env: all.env } })).status).toBe(204);
+  expect(deps.applications.find('name', 'referring')[0]?.spec.microservices?.[0]?.container?.env).toEqual(env);
+});

@@ -36,8 +36,10 @@ export interface CrudHooks<T, W extends Write<T>> {
   create?(deps: RestDependencies, object: T, write: W, signal: AbortSignal): Promise<T>;
   /** Resolves with the object to store, after a change of its spec; `before` is the former object. */
   change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal, caller: Caller): Promise<T>;
-  /** Runs after a change was stored. */
-  changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<void>;
+  /** Runs after a change was stored; resolves with the text of a `Warning` header when the caller has to know of something. */
+  changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<string | undefined>;
+  /** The read of a key without an object; undefined for 404. */
+  readAbsent?(deps: RestDependencies, value: string, signal: AbortSignal): Promise<Record<string, unknown> | undefined>;
   /** Refuses what the caller may not write although the route allows it; `before` is absent for a new object. */
   permit?(caller: Caller, after: T, before: T | undefined): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
@@ -45,6 +47,14 @@ export interface CrudHooks<T, W extends Write<T>> {
   users?(deps: RestDependencies, object: T): readonly string[];
   /** Runs before an object is deleted that nothing uses. */
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
+}
+
+/** What a change needs of its request; headers are of the response. */
+interface Changing {
+  deps: RestDependencies;
+  caller: Caller;
+  signal: AbortSignal;
+  headers: Record<string, string>;
 }
 
 type Params = Record<string, string | number>;
@@ -133,7 +143,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.change },
       reply: changeReply,
       errors: [400, 404, 409],
-      handler: ({ deps, params, body, caller, signal }) => operations.patch(deps, value(params), body, caller, signal),
+      handler: (call) => operations.patch(call, value(call.params), call.body),
     }),
     route({
       method: 'DELETE',
@@ -174,10 +184,10 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             body: { kind: 'file', part: upload.part, templated },
             reply: upload.update === 'PUT' ? replaceReply : changeReply,
             errors: [400, 404, 409],
-            handler({ deps, params, document, caller, signal }) {
-              const body = operations.readFile(document, value(params));
+            handler(call) {
+              const body = operations.readFile(call.document, value(call.params));
               const change = upload.update === 'PUT' ? operations.upsert : operations.patch;
-              return change(deps, value(params), body, caller, signal);
+              return change(call, value(call.params), body);
             },
           }),
         ]
@@ -195,10 +205,11 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.create },
             reply: replaceReply,
             errors: [400, 404, 409],
-            handler({ deps, params, body, caller, signal }) {
+            handler(call) {
+              const { params, body } = call;
               const name = body.name ?? value(params);
               requireName(String(name), value(params), 'name');
-              return operations.upsert(deps, value(params), { ...body, name }, caller, signal);
+              return operations.upsert(call, value(params), { ...body, name });
             },
           }),
         ]
@@ -225,8 +236,11 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   const { definition, noun, rest, identity } = kind;
   const { replies, upload } = crud;
 
-  const get = async (deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) =>
-    read(deps, await presentObject(deps, kind, value, signal), caller, signal);
+  async function get(deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) {
+    const absent = hooks.readAbsent && !(await findObject(deps, kind, value, signal));
+    const shown = absent && (await hooks.readAbsent?.(deps, value, signal));
+    return shown || read(deps, await presentObject(deps, kind, value, signal), caller, signal);
+  }
 
   async function read(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) {
     return withKeys(
@@ -303,13 +317,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       : listReply(crud.list, sorted, read);
   }
 
-  async function change(
-    deps: RestDependencies,
-    value: string,
-    writeOf: (object: T) => W,
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<T> {
+  async function change(call: Changing, value: string, writeOf: (object: T) => W): Promise<T> {
+    const { deps, caller, signal, headers } = call;
     let before: T | undefined;
     const edited = await edit(
       objectsOf(deps, kind),
@@ -329,7 +338,9 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       },
       signal,
     );
-    if (before) await hooks.changed?.(deps, before, edited, signal);
+    const warning = before && (await hooks.changed?.(deps, before, edited, signal));
+    // 299: a warning that lasts; the text has no quotes.
+    if (warning) headers.warning = `299 - "${warning}"`;
     return edited;
   }
 
@@ -338,35 +349,32 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   const replaced = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
     replies.replace ? idAndName(object) : changed(deps, object, caller, signal);
 
-  const patch = async (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
-    changed(deps, await change(deps, value, (object) => crud.patch(object, body), caller, signal), caller, signal);
+  async function patch(call: Changing, value: string, body: unknown) {
+    const after = await change(call, value, (object) => crud.patch(object, body));
+    return changed(call.deps, after, call.caller, call.signal);
+  }
 
   /** Replaces the spec by that of a body; name and identity stay, and the links that it does not name. */
-  const replace = (deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) =>
-    change(
-      deps,
-      value,
-      (object) => {
-        const write = crud.fromBody(body);
-        for (const member of ['uuid', 'id'] as const)
-          requireUnchanged(member, (body as Record<string, unknown>)[member], identity[member]?.(object));
-        const { uuid, id, name, nodes } = object.spec;
-        const kept = Object.fromEntries(
-          Object.entries({ uuid, id, name, nodes: (write.spec as typeof object.spec).nodes ?? nodes }).filter(
-            ([, one]) => one !== undefined,
-          ),
-        );
-        return { ...write, spec: { ...write.spec, ...kept } };
-      },
-      caller,
-      signal,
-    );
+  const replace = (call: Changing, value: string, body: unknown) =>
+    change(call, value, (object) => {
+      const write = crud.fromBody(body);
+      for (const member of ['uuid', 'id'] as const)
+        requireUnchanged(member, (body as Record<string, unknown>)[member], identity[member]?.(object));
+      const { uuid, id, name, nodes } = object.spec;
+      const kept = Object.fromEntries(
+        Object.entries({ uuid, id, name, nodes: (write.spec as typeof object.spec).nodes ?? nodes }).filter(
+          ([, one]) => one !== undefined,
+        ),
+      );
+      return { ...write, spec: { ...write.spec, ...kept } };
+    });
 
   /** Replaces an object, or creates it, which needs the permission to create. */
-  async function upsert(deps: RestDependencies, value: string, body: unknown, caller: Caller, signal: AbortSignal) {
+  async function upsert(call: Changing, value: string, body: unknown) {
+    const { deps, caller, signal } = call;
     const create = { resource: definition.plural, verb: 'create' } as const;
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
-      return replaced(deps, await replace(deps, value, body, caller, signal), caller, signal);
+      return replaced(deps, await replace(call, value, body), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
     return replaced(deps, await store(deps, crud.fromBody(body), caller, signal), caller, signal);
   }

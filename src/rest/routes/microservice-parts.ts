@@ -89,7 +89,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         operation: `set${variant.suffix}MicroserviceConfig`,
         tag,
         summary: `Set the config of a microservice${variant.words}`,
-        description: 'JSON text, or the value itself. The microservice is not restarted.',
+        description: 'JSON text, or an object. The microservice is not restarted.',
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: shapes.withoutExpressions, documents: z.union([z.string(), shapes.anyObject]) },

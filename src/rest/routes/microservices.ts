@@ -35,12 +35,13 @@ export const microserviceRoutes: AnyRoute[] = [
       query: ofApplication,
       reply: { status: 200, schema: shapes.microserviceList },
       errors: [400, 404],
-      async handler({ deps, query, signal }) {
+      async handler({ deps, query, caller, signal }) {
         const applications =
           query.application === undefined
             ? deps.applications.list().filter(({ spec }) => (spec.isSystem === true) === variant.system)
             : [await applicationByName(deps, query.application, signal, variant)];
-        const context = await readContext(deps, query.application === undefined ? 'all' : applications, signal);
+        const of = query.application === undefined ? 'all' : applications;
+        const context = await readContext(deps, of, signal, caller);
         return listReply('microservices', applications, (application) => microserviceReads(application, context));
       },
     }),
@@ -54,12 +55,13 @@ export const microserviceRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       reply: { status: 200, schema: shapes.microserviceRead },
       errors: [404],
-      async handler({ deps, params, signal }) {
+      async handler({ deps, params, caller, signal }) {
         const found = await findMicroservice(deps, params.uuid, signal);
         const application = found?.application ?? removedFrom(deps, params.uuid);
         if (!application || (application.spec.isSystem === true) !== variant.system)
           throw microserviceMissing(params.uuid);
-        const read = microserviceReadOf(application, params.uuid, await readContext(deps, [application], signal));
+        const context = await readContext(deps, [application], signal, caller);
+        const read = microserviceReadOf(application, params.uuid, context);
         if (!read) throw microserviceMissing(params.uuid);
         return read;
       },

@@ -1,10 +1,13 @@
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { Registry } from '../../api/v3/index.ts';
-import { PASSWORD_MASK, type RegistryWrite, registryRead } from '../../domain/registry/index.ts';
+import { credentialsLost, PASSWORD_MASK, type RegistryWrite, registryRead } from '../../domain/registry/index.ts';
 import { registryCrud, registryKind } from '../../kinds/registry.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { withChanges } from '../edit.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
+
+const CREDENTIALS_REMOVED =
+  'user name and password were removed, since they do not follow a registry to another destination; send them again to use them there';
 
 /** Passwords of registries: stored in Secrets, and returned to callers with the permission. */
 const passwords: CrudHooks<Registry, RegistryWrite> = {
@@ -25,6 +28,7 @@ const passwords: CrudHooks<Registry, RegistryWrite> = {
   async changed({ registryPasswords }, before, after, signal) {
     if (before.spec.passwordSecretRef?.name !== after.spec.passwordSecretRef?.name)
       await registryPasswords.remove(before, signal);
+    return credentialsLost(before, after) ? CREDENTIALS_REMOVED : undefined;
   },
 
   async read(deps, registry, caller, signal) {

@@ -1,7 +1,9 @@
 import type { ServiceAccount } from '../../api/v3/index.ts';
-import { BOUND_ROLES } from '../../domain/service-account.ts';
+import { BOUND_ROLES, serviceAccountOf } from '../../domain/service-account.ts';
+import { KINDS } from '../../kinds/index.ts';
 import { serviceAccountKind } from '../../kinds/service-account.ts';
 import { requireMayBind } from '../access/bind.ts';
+import { findObject } from '../lookup.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
 const { crud } = serviceAccountKind.rest;
@@ -11,6 +13,16 @@ const hooks: CrudHooks<ServiceAccount, { name?: string; spec: ServiceAccount['sp
   async permit(caller, { spec: { roleRef } }, before) {
     if (BOUND_ROLES.includes(roleRef.name) && before?.spec.roleRef.name !== roleRef.name)
       await requireMayBind(caller, roleRef.name, 'roleRef');
+  },
+
+  /** Each microservice has an account of its name, also without an object. */
+  async readAbsent(deps, value, signal) {
+    const [applicationName = '', name] = value.split('/');
+    const application = await findObject(deps, KINDS.applications, applicationName, signal);
+    const entry = application?.spec.microservices?.find((one) => one.name === name);
+    if (!application || !entry) return undefined;
+    const { roleRef } = serviceAccountOf(application, entry, deps.lookups.find);
+    return { name: entry.name, applicationName, roleRef };
   },
 };
 
