@@ -252,6 +252,7 @@ describe('another container has', () => {
       expect((await fetch(`http://127.0.0.1:${external}/`)).ok).toBe(true);
       await engine('DELETE', `/containers/${Id}?force=1`);
       await want(next);
+      expect(controller.microservice(uuid)).toMatchObject({ status: 'RUNNING', errorMessage: '' });
       expect((await fetch(`http://127.0.0.1:${port}/`)).ok).toBe(true);
     } finally {
       await engine('DELETE', `/containers/${Id}?force=1`).catch(() => {});
