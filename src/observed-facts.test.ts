@@ -167,6 +167,8 @@ interface Fact {
   state: 'RUNNING' | 'PULLING';
   /** version of our agent; absent for one of another make */
   agent?: string;
+  /** as any agent reports it */
+  version?: string;
 }
 const RUNS: Fact = { daemonStatus: 'RUNNING', state: 'RUNNING', agent: '1.0.0' };
 const LEFT: Fact = { ...RUNS, daemonStatus: 'DEPROVISIONED' };
@@ -176,6 +178,12 @@ const ofOtherMake = ({ agent: _, ...fact }: Fact): Fact => fact;
 test.each<[kind: 'exec' | 'logs', words: string, good: Fact, bad: Fact]>([
   ['exec', 'of its node', RUNS, LEFT],
   ['exec', 'of its microservice', RUNS, PULLS],
+  [
+    'exec',
+    'of its node, whose agent of another make was upgraded,',
+    { ...ofOtherMake(RUNS), version: '3.8.0' },
+    { ...ofOtherMake(RUNS), version: '3.7.0' },
+  ],
   ['logs', 'of its node', RUNS, LEFT],
   ['logs', 'of its microservice, with an agent of another make,', ofOtherMake(RUNS), ofOtherMake(PULLS)],
 ])('a socket for %s is judged by the state %s that was just reported', async (kind, _, good, bad) => {
@@ -197,15 +205,16 @@ async function startSessions() {
   let version = 1_000_000;
   const { observations } = replica.agents;
   return {
-    write({ daemonStatus, state, agent }: Fact) {
+    write({ daemonStatus, state, agent, version: reported }: Fact) {
       const metadata = { ...node.metadata, resourceVersion: String(++version) };
       const microservices = [{ uuid: web, state, application: 'shop', name: 'web' }];
-      const status = { ...node.status, daemonStatus, agent, microservices };
+      const status = { ...node.status, daemonStatus, agent, version: reported, microservices };
       replica.stores.nodes.set({ ...node, metadata, status } as never);
     },
-    report({ daemonStatus, state, agent }: Fact) {
+    report({ daemonStatus, state, agent, version: reported }: Fact) {
       const now = Date.now();
-      const report = { daemonStatus, microserviceStatus: [{ id: web, status: state }] };
+      const microserviceStatus = [{ id: web, status: state }];
+      const report = { daemonStatus, ...(reported && { version: reported }), microserviceStatus };
       const at = { contactAt: now, reportedAt: now, waitSeconds: 60 };
       observations.observe({ uuid: nodeUuid, ...at, ...(agent && { agent }), report });
     },
