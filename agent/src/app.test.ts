@@ -179,6 +179,12 @@ describe('provisioning', () => {
       says: /^another program than a controller answers at http:.*: 404; check the address/,
       fault: { status: 404, body: '<h1>no such page</h1>' },
     },
+    'another program with errors in JSON answers at the address': {
+      text: 'skerry://HOST/key-9999999999',
+      code: 'INVALID_ARGUMENT',
+      says: /^another program than a controller answers at http:.*: 404; check the address/,
+      fault: { status: 404, body: { error: 'Not Found', message: 'Route POST:/api/v3/agent/provision not found' } },
+    },
     'another program takes whatever it gets': {
       text: 'skerry://HOST/key-9999999999',
       code: 'INVALID_ARGUMENT',

@@ -23,7 +23,7 @@ import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/mounts.ts';
 import { discoverCdi } from './system/cdi.ts';
 import { systemClock } from './system/clock.ts';
-import { directoryProblem } from './system/data-directory.ts';
+import { directoryProblem, roomProblem } from './system/data-directory.ts';
 import { holdDirectory } from './system/directory-lock.ts';
 import {
   fileIdentity,
@@ -114,7 +114,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>
-      [...policyTroubles(), directoryProblem(config.diskDirectory)].filter((each) => each !== undefined),
+      [...policyTroubles(), directoryProblem(config.diskDirectory), roomProblem(config.diskDirectory)].filter(
+        (each) => each !== undefined,
+      ),
     protectedPaths: protectedPaths(config, engineUrl),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },

@@ -3,6 +3,7 @@ import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
+import { isService } from '../system/service-manager.ts';
 import { type Command, type CommandContext, FORMATS, type Format, type StandardStreams } from './command.ts';
 import { COMMANDS } from './commands.ts';
 
@@ -14,6 +15,8 @@ export interface CliDependencies {
   ask?(question: string): Promise<boolean>;
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
+  /** whether a unit of systemd starts the agent with this file of settings; absent: as the machine shows */
+  isService?(configFile: string): boolean;
   /** Runs the agent until the signal fires. */
   runAgent(configFile: string, signal: AbortSignal): Promise<void>;
 }
@@ -76,10 +79,12 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   checkWords(command, own);
   const configFile = configFileOf(flags, deps);
   const { socket, tokenFile } = command.offline ? NOWHERE : settings(configFile);
+  const service = (deps.isService ?? isService)(configFile);
   let code = 0;
   await command.run({
-    client: new LocalClient({ socket, tokenFile, configFile, signal: deps.signal }),
+    client: new LocalClient({ socket, tokenFile, configFile, isService: service, signal: deps.signal }),
     configFile,
+    isService: service,
     words: own,
     flags,
     format: formatOf(flags),

@@ -16,6 +16,8 @@ export interface StandardStreams {
 export interface CommandContext {
   client: LocalClient;
   configFile: string;
+  /** a unit of systemd starts the agent, also when it ends by itself */
+  isService: boolean;
   words: string[];
   flags: ReadonlyMap<string, string | true>;
   format: Format;

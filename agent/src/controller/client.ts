@@ -393,9 +393,10 @@ const BY_STATUS: Record<number, Connection> = {
 };
 
 function refused({ status, headers, body }: HttpResponse, what: string, url: string): ControllerError {
-  const error = agentErrorSchema.partial().safeParse(parseJson(body)).data ?? {};
-  // A controller says why it refuses. What a proxy says of a controller that is down has no such text either.
-  if (status < 500 && Object.keys(error).length === 0)
+  const json = parseJson(body);
+  const error = agentErrorSchema.partial().safeParse(json).data ?? {};
+  // A controller says why it refuses, in a form of its own: many other programs answer with a `message` or an `error` as well.
+  if (status < 500 && !agentErrorSchema.safeParse(json).success)
     return new ControllerError('NOT_FOUND', `another program than a controller answers at ${url}: ${what}: ${status}`, {
       code: FOREIGN,
       status,

@@ -4,6 +4,7 @@ import { signingKey } from '../state/token.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { type HttpRequest, type HttpResponse, TransportError } from '../system/http.ts';
 import { silentLog } from '../system/log.ts';
+import { failure } from './_fake-controller.ts';
 import { ControllerClient } from './client.ts';
 import { SyncLoop } from './sync-loop.ts';
 
@@ -232,7 +233,7 @@ const RECOVERIES: Record<string, { problem: () => Promise<HttpResponse>; asks: s
     asks: ['/agent/changes', '/agent/changes'],
   },
   "a refused token asks for the controller's time first, since a clock may have moved": {
-    problem: async () => ({ status: 401, headers: {}, body: JSON.stringify({ code: 'AGENT_JWT_EXPIRED' }) }),
+    problem: async () => ({ status: 401, headers: {}, body: JSON.stringify(failure(401, 'AGENT_JWT_EXPIRED').body) }),
     asks: ['/status', '/agent/changes'],
   },
 };

@@ -134,6 +134,12 @@ const CASES: Record<string, Case> = {
     /release\.pem: there is no public key/,
     () => ({ ...wrote(join(folder, 'release.pem'), 'hello'), settings: { releaseKeyFile: 'release.pem' } }),
   ],
+  'a file of release keys that the settings of the package name and a fresh machine does not have': [
+    'release-keys',
+    undefined,
+    /^no file .*release\.pem: the agent does not update itself$/,
+    () => ({ settings: { releaseKeyFile: 'release.pem' } }),
+  ],
   'a policy with a misspelled rule': [
     'policy',
     'unusable',

@@ -86,7 +86,8 @@ export const MACHINE_CHECKS = [
       if (!releaseKeyFile) return { ok: 'none: the agent does not update itself' };
       try {
         const text = readText(releaseKeyFile);
-        if (text === undefined) return { problem: 'unusable', what: `there is no file ${releaseKeyFile}` };
+        // The settings of the package name a file that only machines with self-update have.
+        if (text === undefined) return { ok: `no file ${releaseKeyFile}: the agent does not update itself` };
         return { ok: `${releaseKeyFile}: ${releaseKeys(text).length}` };
       } catch (error) {
         return { problem: 'unusable', what: `${releaseKeyFile}: ${errorText(error)}` };
@@ -307,7 +308,10 @@ export const MACHINE_CHECKS = [
     name: 'daemon',
     about: 'the agent itself',
     problems: {
-      absent: { severity: 'failed', todo: 'Start it: skerry-agent start, or systemctl start skerry-agent.' },
+      absent: {
+        severity: 'failed',
+        todo: 'Start it: systemctl start skerry-agent, or without systemd skerry-agent start.',
+      },
       broken: { severity: 'failed', todo: 'Restart the agent; containers run on. skerry-agent logs may say why.' },
       troubled: { severity: 'warning', todo: 'See the other checks; the agent tries again by itself.' },
       update: {

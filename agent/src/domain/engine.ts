@@ -1,3 +1,4 @@
+import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ContainerFields } from '../../../src/wire/container.ts';
 import type { Container } from './container.ts';
@@ -83,6 +84,8 @@ export interface OtherAgentContainer {
   application: string;
   microservice: string;
   running: boolean;
+  /** the ports of the machine that it has while it runs */
+  ports?: readonly Pick<PortMapping, 'external' | 'protocol'>[];
 }
 
 /** The engines that are supported; the first is the default. */

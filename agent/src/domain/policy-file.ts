@@ -54,6 +54,8 @@ export function parsePolicy(text: string | undefined, file: string): Policy {
   if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${document.errors[0]?.message}`);
   const policy = policySchema.safeParse(document.toJS() ?? {});
   if (policy.success) return policy.data;
-  const wrong = policy.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  const wrong = policy.error.issues.map(({ path, message }) =>
+    [...(path.length > 0 ? [path.join('.')] : []), message].join(': '),
+  );
   throw new Error(`${file}: ${wrong.join('; ')}`);
 }

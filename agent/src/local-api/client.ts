@@ -71,6 +71,8 @@ export interface ClientOptions {
   socket: string;
   tokenFile: string;
   configFile: string;
+  /** a unit of systemd starts the agent */
+  isService?: boolean;
   signal: AbortSignal;
 }
 
@@ -151,12 +153,12 @@ export class LocalClient {
 
   #unreachable(error: unknown): unknown {
     if (!(error instanceof TransportError)) return error;
-    const { socket, configFile } = this.#options;
+    const { socket, configFile, isService } = this.#options;
     if (error.code === 'EACCES') return new CliError('FORBIDDEN', `${socket} may not be opened`, AS_ROOT);
     return new CliError(
       'DAEMON_UNAVAILABLE',
       `no agent answers at ${socket}`,
-      `Start it with: skerry-agent start --config ${configFile}`,
+      `Start it with: ${isService ? 'systemctl start skerry-agent' : `skerry-agent start --config ${configFile}`}`,
     );
   }
 }

@@ -338,6 +338,31 @@ describe('the command line', () => {
     });
   });
 
+  test('names the unit that starts and stops the agent where a package has installed one', async () => {
+    const unit = { isService: () => true };
+    const { out } = await local.cliWith(unit, 'stop');
+    expect(out).toMatch(/containers run on; its unit starts it again .*: systemctl stop skerry-agent\n$/);
+    for (const server of local.servers) server.close();
+    local.servers[0]?.closeAllConnections();
+    await until('the socket to be gone', async () => {
+      const { code, err } = await local.cliWith(unit, 'status');
+      return code === 10 && /\nStart it with: systemctl start skerry-agent\n$/.test(err);
+    });
+  });
+
+  test('status says since when the controller does not answer', async () => {
+    await running();
+    expect((await cli('status')).out).not.toContain('Last contact');
+    const told = (lastContact: number) => {
+      const value = { state: 'NOT_CONNECTED', error: 'no answer', lastContact };
+      Object.defineProperty(agent, 'connection', { value, configurable: true });
+    };
+    told(Date.now() - 3 * 3600_000);
+    expect((await cli('status')).out).toMatch(/Last contact: +3h\S* ago \(20\d\d-\S+Z\)\n/);
+    told(0);
+    expect((await cli('status')).out).toMatch(/Last contact: +none since the agent started\n/);
+  });
+
   test('prints help and version', async () => {
     expect((await cli('--help')).out).toContain('ms logs <microservice>');
     expect((await cli('ms', 'logs', '--help')).out).toContain('--follow');

@@ -129,7 +129,7 @@ export function unknownStatus(
   problem: string,
 ): MicroserviceStatus {
   const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = record;
-  const { application, name } = entry?.kind === 'run' ? entry.view : record;
+  const { application, name } = entry ? withEntry(record, entry) : record;
   const isGone = gone && !entry;
   return {
     id: uuid,

@@ -190,3 +190,38 @@ describe('an image on the machine that was pulled with the credentials of a regi
     expect(pulls()).toBe(2);
   });
 });
+
+test('a start that fails because a container of another agent has the port names that container and how to remove it', async () => {
+  const engine = new MemoryEngine({ anyImage: true });
+  const port = { internal: 80, external: 8080, protocol: 'tcp' as const };
+  engine.faults.before = (operation) => {
+    if (operation === 'start')
+      throw new EngineError('PortTaken', 'Bind for 0.0.0.0:8080 failed: port is already allocated');
+  };
+  const names = { id: 'c', instance: 'a', nodeUuid: 'n', application: 'shop', microservice: 'web' };
+  const start = () =>
+    execute(
+      {
+        ...{ kind: 'start', uuid: 'u', target: '', containerId: 'c1', protects: false, reason: 'New', ports: [port] },
+      } as Step,
+      {
+        engine,
+        machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
+        slots: createPullSlots(),
+        pullBegins: () => () => {},
+        pulled: () => {},
+        mayUse: () => true,
+      },
+      () => {},
+      new AbortController().signal,
+    );
+  engine.containersOfOtherAgents = async () => [{ ...names, name: 'skerry-web', running: true, ports: [port] }];
+  expect(await start()).toMatchObject({
+    reason: 'PortTaken',
+    message: expect.stringMatching(
+      /^port 8080\/tcp .* the container skerry-web .*skerry-agent orphans --remove skerry-web/,
+    ),
+  });
+  engine.containersOfOtherAgents = async () => [{ ...names, name: 'skerry-web', running: false, ports: [port] }];
+  expect(await start()).toMatchObject({ message: expect.stringContaining('already allocated') });
+});

@@ -79,7 +79,7 @@ const EXECUTORS: Executors = {
   },
   start: async (step, { engine, machine }, _onProgress, signal) => {
     permit(step, machine);
-    await engine.start(step.containerId, signal);
+    await engine.start(step.containerId, signal).catch((error: unknown) => withHolder(error, step, engine, signal));
     await confirm(step, engine, machine, signal);
     return undefined;
   },
@@ -93,6 +93,27 @@ const EXECUTORS: Executors = {
   rename: (step, { engine }, _onProgress, signal) => nothing(engine.rename(step.containerId, step.name, signal)),
   remove: (step, { engine }, _onProgress, signal) => nothing(engine.remove(step.containerId, signal)),
 };
+
+/** Throws the error of a start, with the container that has the port where another agent made it: engines name only the port. */
+async function withHolder(
+  error: unknown,
+  { ports = [] }: StepOf<'start'>,
+  engine: Engine,
+  signal: AbortSignal,
+): Promise<never> {
+  if (!(error instanceof EngineError && error.code === 'PortTaken')) throw error;
+  const others = await engine.containersOfOtherAgents(signal).catch(() => []);
+  const wanted = new Set(ports.map(portName));
+  for (const { name, running, ports: held = [] } of others) {
+    const port = running ? held.map(portName).find((each) => wanted.has(each)) : undefined;
+    if (port)
+      throw new EngineError(
+        'PortTaken',
+        `port ${port} of this machine is held by the container ${name} of another agent; where that agent is no more, skerry-agent orphans --remove ${name} removes it`,
+      );
+  }
+  throw error;
+}
 
 async function nothing(done: Promise<void>): Promise<undefined> {
   await done;

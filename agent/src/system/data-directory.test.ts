@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFi
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { closeDirectory, directoryProblem } from './data-directory.ts';
+import { closeDirectory, directoryProblem, roomProblem } from './data-directory.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -61,4 +61,11 @@ test('volumes that an administrator closed further stay as they are', () => {
   mkdirSync(inIt('volumes'), { mode: 0o700 });
   closeDirectory(directory);
   expect(modeOf(inIt('volumes'))).toBe(0o700);
+});
+
+test('a disk of the data directory without room is a problem before anything has to be written', () => {
+  const size = (available: number) => ({ total: 16 * 1024 ** 2, available, files: 100, freeFiles: 50 });
+  expect(roomProblem('/data', size(0))).toMatch(/^the disk of \/data is full: .*make room/);
+  expect(roomProblem('/data', size(1024 ** 2))).toBeUndefined();
+  expect(roomProblem(inIt('absent'))).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { directoryOwner, exists, giveDirectory, listDirectory, makeDirectory } from './disk.ts';
+import { directoryOwner, exists, fileSystemSize, giveDirectory, listDirectory, makeDirectory } from './disk.ts';
 import { errorText } from './log.ts';
 
 const PRIVATE = 0o700;
@@ -40,6 +40,15 @@ export function directoryProblem(directory: string): string | undefined {
   } catch (error) {
     return `${directory} cannot be looked at: ${errorText(error)}`;
   }
+}
+
+/** With fewer bytes free a write of the agent's own state may fail. */
+const LEAST_ROOM = 1024 * 1024;
+
+/** That the disk of the agent's data is full, for people, before something has to be written; undefined where it is not. */
+export function roomProblem(directory: string, size = fileSystemSize(directory)): string | undefined {
+  if (!size || size.available >= LEAST_ROOM) return undefined;
+  return `the disk of ${directory} is full: what has to be saved here is refused; make room, skerry-agent doctor says how`;
 }
 
 function isOwn(directory: string): boolean {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from './log.ts';
-import { serviceManager } from './service-manager.ts';
+import { isService, serviceManager } from './service-manager.ts';
 
 /** A systemd-notify that notes what it is to say. */
 function makeProgram() {
@@ -44,4 +44,12 @@ test('an agent runs on where systemd-notify is missing', async () => {
   using manager = serviceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/nowhere' }, log);
   manager.ready();
   expect(await warned.promise).toBe('The service manager cannot be told');
+});
+
+test('the unit of the packages starts the agent only with the usual file of settings, where systemd runs and has the unit', () => {
+  const usual = '/etc/skerry-agent/config.yaml';
+  expect(isService(usual, () => true)).toBe(true);
+  expect(isService('/tmp/config.yaml', () => true)).toBe(false);
+  expect(isService(usual, (path) => path.startsWith('/run'))).toBe(false);
+  expect(isService(usual, (path) => path.endsWith('.service'))).toBe(false);
 });

@@ -1,5 +1,16 @@
 import { execFile } from 'node:child_process';
+import { DEFAULT_CONFIG_FILE } from '../domain/config.ts';
+import { exists } from './disk.ts';
 import { errorText, type Log } from './log.ts';
+
+/** The unit of the packages. It starts the agent again whenever the agent ends. */
+const UNIT_FILE = '/usr/lib/systemd/system/skerry-agent.service';
+/** There while systemd runs the machine: sd_booted(3). */
+const SYSTEMD = '/run/systemd/system';
+
+/** Whether the unit of the packages starts and stops the agent with this file of settings. */
+export const isService = (configFile: string, has: (path: string) => boolean = exists) =>
+  configFile === DEFAULT_CONFIG_FILE && has(SYSTEMD) && has(UNIT_FILE);
 
 /** systemd's own program: its protocol needs a datagram socket, which Node does not have. */
 const PROGRAM = 'systemd-notify';

@@ -17,6 +17,8 @@ export interface EntryFacts {
   /** it stays on that node, since the node that it names may not take it */
   isToMove?: boolean;
   liveness?: Liveness;
+  /** the agent of the node gave up its identity */
+  isDeprovisioned?: boolean;
   /** what was sent to the node to run */
   view?: MicroserviceView;
   /** what the node reports */
@@ -70,9 +72,12 @@ function isRefused({ verdict, item, liveness, nodeName, isToMove, stopping }: En
   };
 }
 
-function nodeIsNotProvisioned({ liveness, nodeName }: EntryFacts): Progress | undefined {
+function nodeIsNotProvisioned({ liveness, nodeName, isDeprovisioned }: EntryFacts): Progress | undefined {
   if (liveness !== undefined && liveness !== 'never') return undefined;
-  return { is: 'waiting', reason: 'NotProvisioned', message: `no agent has taken the identity of ${nodeName} yet` };
+  const message = isDeprovisioned
+    ? `the agent of ${nodeName} gave up its identity, and no other one has taken it yet`
+    : `no agent has taken the identity of ${nodeName} yet`;
+  return { is: 'waiting', reason: 'NotProvisioned', message };
 }
 
 function nodeIsSilent({ liveness, nodeName }: EntryFacts): Progress | undefined {

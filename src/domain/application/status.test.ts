@@ -173,6 +173,10 @@ const CASES: Record<string, [Given, Want]> = {
     { liveness: 'never' },
     ['False', 'NotProvisioned', 'False', 'False', '0/1', /no agent/],
   ],
+  'a node whose agent gave up its identity': [
+    { liveness: 'never', node: { status: { daemonStatus: 'DEPROVISIONED' } } },
+    ['False', 'NotProvisioned', 'False', 'False', '0/1', /the agent of gw-1 gave up its identity, and no other one/],
+  ],
   healthy: [
     { entry: CHECKED, observed: [{ ...RUNNING, healthStatus: 'healthy' }] },
     ['True', 'AllRunning', 'False', 'False', '1/1', /1\/1/],

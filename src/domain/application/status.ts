@@ -100,6 +100,7 @@ function entryLine(
     nodeName: at ? v3Name(at.node) : '',
     isToMove: at !== nodeAmong(entry, nodes),
     liveness: at?.liveness,
+    isDeprovisioned: at?.node.status?.daemonStatus === 'DEPROVISIONED',
     view: at?.desired.microservices.find((one): one is MicroserviceView => one.uuid === uuid && !isHold(one)),
     item,
     warning: at ? warningOf(at) : '',

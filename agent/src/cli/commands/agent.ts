@@ -38,6 +38,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
             node ? `${node.name ?? ''} ${node.uuid}`.trim() : 'not provisioned (skerry-agent provision <join string>)',
           ],
           ['Controller', node && `${data.controllerConnection} ${node.controllerUrl}`],
+          ['Last contact', node && lastContactText(data)],
           ['Controller error', data.connectionError],
           [
             'Engine',
@@ -141,6 +142,14 @@ export const AGENT_COMMANDS: readonly Command[] = [
     },
   },
 ];
+
+/** Since when the controller does not hear the agent; undefined while it does. */
+function lastContactText({ controllerConnection, lastContact }: Record<string, unknown>): string | undefined {
+  if (controllerConnection === 'OK') return undefined;
+  const at = Date.parse(String(lastContact));
+  if (Number.isNaN(at)) return 'none since the agent started';
+  return `${duration(Math.max(0, Date.now() - at) / 1000)} ago (${lastContact})`;
+}
 
 /** Asks for confirmation, since a removal cannot be undone, unless there is nothing to remove. */
 async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {

@@ -103,7 +103,9 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
     summary: 'Stop the agent; containers run on',
     run: async (context) => {
       const data = await context.client.call('POST', '/v1/system/stop');
-      show(context, data, () => 'The agent stops; containers run on\n');
+      // RestartSec= of packaging/skerry-agent.service
+      const again = '; its unit starts it again after 5 s. To keep it stopped: systemctl stop skerry-agent';
+      show(context, data, () => `The agent stops; containers run on${context.isService ? again : ''}\n`);
     },
   },
 ];

@@ -45,6 +45,8 @@ export interface ListItem {
   State: string;
   Status: string;
   NetworkSettings?: { Networks?: Record<string, Endpoint | undefined> };
+  /** a port that the machine does not have for it has no PublicPort */
+  Ports?: { PublicPort?: number; Type: string }[] | null;
 }
 
 export interface InspectAnswer {

@@ -127,7 +127,7 @@ export class DockerEngine implements Engine {
     const query = { all: '1', filters: JSON.stringify({ label: [CONTAINER_LABELS.agent] }) };
     const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query, signal });
     const others: OtherAgentContainer[] = [];
-    for (const { Id, Labels = {}, Names, ImageID, State } of items) {
+    for (const { Id, Labels = {}, Names, ImageID, State, Ports } of items) {
       const instance = Labels[CONTAINER_LABELS.agent] ?? '';
       if (instance === this.#instance || (await this.#agentOfImage(ImageID, signal)) !== undefined) continue;
       others.push({
@@ -138,6 +138,7 @@ export class DockerEngine implements Engine {
         application: Labels[CONTAINER_LABELS.application] ?? '',
         microservice: Labels[CONTAINER_LABELS.microservice] ?? '',
         running: State === 'running',
+        ports: publishedPorts(Ports),
       });
     }
     return others.sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -438,4 +439,13 @@ const HOST_GATEWAY = 'host-gateway';
 /** The machine as a container on a network finds it; without a network of ours it is where the container is. */
 function machineOn(network: EngineNetwork | undefined): string {
   return network ? (network.gateway ?? HOST_GATEWAY) : '127.0.0.1';
+}
+
+/** The ports of the machine that a container has, each once: the list has a row for each address. */
+function publishedPorts(ports: ListItem['Ports']): NonNullable<OtherAgentContainer['ports']> {
+  const found = new Map<string, { external: number; protocol: 'tcp' | 'udp' }>();
+  for (const { PublicPort, Type } of ports ?? [])
+    if (PublicPort && (Type === 'tcp' || Type === 'udp'))
+      found.set(`${PublicPort}/${Type}`, { external: PublicPort, protocol: Type });
+  return [...found.values()];
 }
