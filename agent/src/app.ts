@@ -309,6 +309,7 @@ function createParts(config: Config, deps: AgentDependencies) {
     policy: () => policyContext.policy,
     containerOf: (uuid) => latestOf(supervisor.containers, uuid),
     stateOf: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
+    runsOf: (uuid) => supervisor.record(uuid)?.runs,
     isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
   });
   const provisioning = new Provisioning({

@@ -83,3 +83,26 @@ test('a log out of which lines were left is a failure, though its last line came
   });
   expect(shown).toMatchObject({ code: 1, out: 'one\nnine\n', err: expect.stringContaining('lines are left out') });
 });
+
+test('the log of a former run is not that of the present one, of a controller that does not know it', async () => {
+  const shown = await logs(['-p'], (ws) => {
+    say(ws, 'LOG_START', '{"sessionId":"s","tailConfig":{"lines":100,"follow":false}}');
+    say(ws, 'LOG_LINE', 'of the present run', 1_000);
+    say(ws, 'LOG_STOP');
+  });
+  expect(shown).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('does not know --previous: update it'),
+  });
+});
+
+test('the log of a former run has its lines', async () => {
+  const shown = await logs(['-p'], (ws) => {
+    say(ws, 'LOG_START', '{"sessionId":"s","tailConfig":{"lines":100,"follow":false,"previous":true}}');
+    say(ws, 'LOG_LINE', 'panic', 1_000);
+    say(ws, 'LOG_STOP');
+    ws.close(1000);
+  });
+  expect(shown).toMatchObject({ code: 0, out: 'panic\n' });
+});

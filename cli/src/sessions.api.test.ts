@@ -231,7 +231,7 @@ describe('logs', () => {
     [['shop', '-l', 'a=b'], 2, /needs either names .* or --selector/],
     [['shop', '--tail', '0'], 2, /--tail "0" must be a number from 1 to 5000, or -1/],
     [['shop', '--since', 'soon'], 2, /--since "soon" must be a date and time/],
-    [['shop', '--previous'], 1, /--previous does not exist/],
+    [['shop', '--previous', '-f'], 2, /one of --follow and --previous, not both/],
     [['-l', 'a=b'], 1, /no application with the labels a=b/],
   ] as const)('%j that cannot be shown say why', async ([args, code, message]) => {
     expect(await plugin()('logs', ...args)).toMatchObject({ code, err: expect.stringMatching(message) });

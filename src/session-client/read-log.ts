@@ -14,6 +14,8 @@ export interface LogReader {
   /** lines are missing, or there are none */
   problem(text: string): void;
   notice(text: string): void;
+  /** A former run is wanted: a controller that does not know it would show the present one. */
+  isPrevious?: boolean;
 }
 
 /** How a log ended. */
@@ -35,13 +37,19 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
   signal.throwIfAborted();
   const closed = Promise.withResolvers<SocketEnd>();
   let isComplete = false;
+  let isEnded = false;
   let problem = '';
   let hasGaps = false;
   let waiting = 0;
   const socket = openSocket(request, { frame: received, closed: closed.resolve });
 
   function received({ type, data, notice, timestamp }: Frame): void {
+    if (isEnded) return;
     const text = Buffer.from(data).toString('utf8');
+    if (type === T.LOG_START && reader.isPrevious && !saysPrevious(text)) {
+      refuse();
+      return;
+    }
     if (notice) reader.notice(text);
     if (type === T.LOG_STOP) isComplete = true;
     if (type === T.LOG_ERROR) {
@@ -61,6 +69,13 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
     });
   }
 
+  function refuse(): void {
+    [isEnded, isComplete, hasGaps] = [true, true, true];
+    problem = 'this controller does not know --previous: update it, or leave --previous out';
+    reader.problem(problem);
+    stop();
+  }
+
   const keepalive = setInterval(() => {
     void socket.send({ type: T.CONTROL, data: writeControl({ keepalive: true }) });
   }, KEEPALIVE);
@@ -76,5 +91,14 @@ export async function readLog(request: SocketRequest, reader: LogReader, signal:
   } finally {
     signal.removeEventListener('abort', stop);
     clearInterval(keepalive);
+  }
+}
+
+/** Whether LOG_START says that the former run was asked for. */
+function saysPrevious(text: string): boolean {
+  try {
+    return (JSON.parse(text) as { tailConfig?: { previous?: boolean } }).tailConfig?.previous === true;
+  } catch {
+    return false;
   }
 }

@@ -120,6 +120,15 @@ export function relayContract(over?: Brokers, { brief = false } = {}) {
       expect(agent.seen.at(-1)).toBe('LOG_STOP the user left');
     });
 
+    test('a log of a former run passes, from an agent that knows former runs', async () => {
+      const user = await stack.user(`/microservices/${stack.web}/logs?previous=true`, 'admin', u);
+      const id = idOf(await user.until('LOG_START'));
+      await expect.poll(async () => (await stack.asAgent('/logs/sessions', a)).body.logSessions, waits).toHaveLength(1);
+      const agent = await stack.agent(`/logs/microservice/${stack.web}/${id}?previous=true`, a);
+      await agent.until('LOG_START');
+      await leave(user);
+    });
+
     test('of ten users who race for five places, at all replicas, five get one', async () => {
       const users = await Promise.all(
         Array.from({ length: 10 }, (_, i) => stack.user(`/node/${stack.nodeUuid}/logs`, 'admin', i % replicas)),

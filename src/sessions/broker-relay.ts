@@ -271,9 +271,13 @@ function endingSocket(socket: Socket, onEnd: () => void): Socket {
 
 function askedOf(text: string): Joining | undefined {
   try {
-    const { node, id, kind, microservice } = JSON.parse(text) as Partial<Joining>;
+    const { node, id, kind, microservice, previous, version } = JSON.parse(text) as Partial<Joining>;
     if (typeof node !== 'string' || typeof id !== 'string' || (kind !== 'exec' && kind !== 'log')) return undefined;
-    return { node, id, kind, microservice: typeof microservice === 'string' ? microservice : undefined };
+    return {
+      ...{ node, id, kind, microservice: typeof microservice === 'string' ? microservice : undefined },
+      ...(previous === 'true' && { previous }),
+      ...(typeof version === 'string' && { version }),
+    };
   } catch {
     return undefined;
   }

@@ -158,6 +158,12 @@ function askedOf({ url = '' }: IncomingMessage): Joining | undefined {
   const given = new URLSearchParams(query);
   const kind = given.get('kind');
   if (path !== PATH || (kind !== 'exec' && kind !== 'log')) return undefined;
-  const { node = '', id = '', microservice } = Object.fromEntries(given) as Record<string, string | undefined>;
-  return { node, id, kind, microservice };
+  const {
+    node = '',
+    id = '',
+    microservice,
+    previous,
+    version,
+  } = Object.fromEntries(given) as Record<string, string | undefined>;
+  return { node, id, kind, microservice, ...(previous === 'true' && { previous }), ...(version && { version }) };
 }

@@ -9,6 +9,7 @@ import {
   type Step,
   step,
 } from '../domain/session/session.ts';
+import { noFormerRuns } from '../domain/session/target.ts';
 import type { Clock, Log } from '../kube/mod.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
 
@@ -45,6 +46,10 @@ export interface Joining {
   id: string;
   kind: SessionTarget['kind'];
   microservice: string | undefined;
+  /** of an agent that knows logs of former runs */
+  previous?: 'true';
+  /** of the agent */
+  version?: string;
 }
 
 interface Entry {
@@ -169,11 +174,16 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
       carryOut(entry, begun);
       watch(entry);
     },
-    join({ node, id, kind, microservice }, agent) {
+    join({ node, id, kind, microservice, previous, version }, agent) {
       const entry = entries.get(id);
       const target = entry?.session.target;
       if (!entry || target?.node !== node || target.kind !== kind || target.microservice !== microservice)
         return { refused: 'this node has no such session' };
+      if (target.kind === 'log' && target.tail.previous && !previous) {
+        const reason = noFormerRuns('of the node', version);
+        happened(entry, { type: 'stop', code: CLOSE_CODES.refused, reason });
+        return { refused: reason };
+      }
       const former = entry.agent;
       entry.agent = agent;
       // The agent has connected again before its former connection was noticed to be dead.

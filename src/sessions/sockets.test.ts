@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { HEADERS } from '../api/names.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { type Clock, systemClock } from '../kube/clock.ts';
 import { FRAME_LIMITS, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
@@ -227,6 +228,31 @@ describe('after the upgrade, a close code says what is wrong', () => {
     show({ daemonStatus: 'UNKNOWN', lastSeenTime: '2026-01-01T00:00:00.000Z' });
     expect(await refusal()).toBe('node edge-1 is not connected: its status is UNKNOWN');
   });
+});
+
+test('an agent that does not know former runs is not asked for one, and the user gets its version', async () => {
+  const id = async () => {
+    const user = await stack.user(`/microservices/${stack.web}/logs?previous=true`);
+    return { user, id: idOf(await user.until('LOG_START')) };
+  };
+  const connect = async (path: string) => {
+    const headers = { authorization: `Bearer ${stack.token()}`, [HEADERS.agent]: '0.1.0' };
+    return socketOf(await stack.connect(`/agent${path}`, headers));
+  };
+  const old = await id();
+  const agent = await connect(`/logs/microservice/${stack.web}/${old.id}`);
+  const reason =
+    'previous: the agent of the node does not know former runs: its version is 0.1.0; update it, or leave previous out';
+  expect((await agent.closed).code).toBe(1008);
+  expect(agent.seen).toEqual([]);
+  expect((await old.user.closed).code).toBe(1008);
+  expect(old.user.seen.at(-1)).toBe(`LOG_ERROR ${reason}`);
+  const present = await id();
+  const knowing = await connect(`/logs/microservice/${stack.web}/${present.id}?previous=true`);
+  const start = { sessionId: present.id, tailConfig: { lines: 100, follow: false, previous: true } };
+  await knowing.until(`LOG_START ${JSON.stringify(start)}`);
+  knowing.ws.close();
+  present.user.ws.close();
 });
 
 test('a session ends with 1008 when its application is deleted', async () => {

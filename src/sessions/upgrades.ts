@@ -6,7 +6,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import { DomainError } from '../domain/errors.ts';
 import { readExec, readTail } from '../domain/session/request.ts';
 import type { SessionTarget } from '../domain/session/session.ts';
-import { findTarget, groundLost, placeSession } from '../domain/session/target.ts';
+import { findTarget, formerRunRefusal, groundLost, placeSession } from '../domain/session/target.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../kube/mod.ts';
@@ -19,7 +19,7 @@ import type { Places } from './places.ts';
 import { createRecords, type RecordsOptions, type Requester, type UserPath } from './records.ts';
 import type { Relay } from './relay.ts';
 import { respond, tooMany, unavailable } from './respond.ts';
-import type { Sessions } from './sessions.ts';
+import type { Joining, Sessions } from './sessions.ts';
 import { createSocket, createSocketServer, refuse } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
@@ -225,6 +225,8 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       const present = await options.present(found.node, AbortSignal.timeout(SOCKET_LIMITS.admitMs));
       const placed = placeSession(found, present, kind);
       if ('refused' in placed) return placed;
+      const refused = kind === 'log' && readTail(query).previous ? formerRunRefusal(found, present) : undefined;
+      if (refused !== undefined) return { refused };
       const common = { node: placed.node, user: digestOf(userName) };
       const of = 'microservice' in named ? { microservice: named.microservice } : {};
       const { called } = found;
@@ -260,7 +262,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
         'close',
         onRevoked(() => refuseAgent(CLOSE_CODES.refused, 'the key of the node was deleted or replaced')),
       );
-      const asked = { node, id, kind, microservice };
+      const asked = { node, id, kind, microservice, ...knownOf(request) };
       const found = places.find(id);
       if (found === 'unknown')
         return refuseAgent(CLOSE_CODES.tryAgainLater, 'this replica does not know the session yet; connect again');
@@ -311,6 +313,15 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
 
 /** A name has no bound, and other replicas need it for counting only. */
 const digestOf = (name: string) => createHash('sha256').update(name).digest('base64url').slice(0, 22);
+
+/** What an agent says of itself when it connects to a session. */
+function knownOf(request: IncomingMessage): Pick<Joining, 'previous' | 'version'> {
+  const { [HEADERS.agent]: version } = request.headers;
+  return {
+    ...(queryOf(request).get('previous') === 'true' && { previous: 'true' as const }),
+    ...(typeof version === 'string' && { version: version.slice(0, 64) }),
+  };
+}
 
 function queryOf({ url = '' }: IncomingMessage): URLSearchParams {
   const mark = url.indexOf('?');

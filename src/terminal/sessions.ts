@@ -28,7 +28,3 @@ export function programStreams({ stdin, tty, isShell, hasTerminal }: Asked): {
 
 /** The exit code of a command line for the one of a program. */
 export const passedOn = (exitCode: number): number => (exitCode < 0 ? 1 : exitCode % 256);
-
-/** Why --previous is refused. */
-export const NO_PREVIOUS =
-  'the log of a former container is gone with it: --previous does not exist. A container that was only restarted has one log, with the lines from before';

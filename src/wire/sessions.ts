@@ -74,6 +74,8 @@ const tailSchema = z.object({
   /** RFC 3339, inclusive */
   since: z.string().max(64).optional(),
   until: z.string().max(64).optional(),
+  /** ours: of the last run of the container that has ended */
+  previous: z.boolean().optional(),
 });
 export type TailConfig = z.infer<typeof tailSchema>;
 

@@ -1,5 +1,6 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Container } from './container.ts';
+import type { Runs } from './runs.ts';
 import type { Step } from './step.ts';
 
 /** Why a container was found stopped. Only Crash is counted and causes a back-off. */
@@ -19,6 +20,8 @@ export interface MicroserviceRecord {
   generation: number;
   /** the last known container, which may still exist when the engine cannot be read */
   containerId?: string;
+  /** the runs of that container, of the one that runs or ran last; absent in records of agents that did not note them */
+  runs?: Runs;
   /** the last exit seen, by container and time */
   exit?: { key: string; cause: ExitCause };
   /** crashes since the last ten steady minutes */

@@ -27,7 +27,7 @@ export interface LocalApiAgent extends Observed {
     session: { id: string; microservice: string; command?: readonly string[]; tty?: boolean },
     take: () => UpgradeRequest,
   ): Promise<void>;
-  logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
+  logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
   view(uuid: string): MicroserviceView | undefined;
   provision(text: string, signal?: AbortSignal): Promise<Node>;
   deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;

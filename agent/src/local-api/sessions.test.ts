@@ -271,9 +271,23 @@ describe('ms logs', () => {
     expect(await logs('--tail', '-1')).toBe(150);
     expect(await logs('--since-time', '2026-05-01T10:00:00Z')).toBe(150);
     expect(await logs('--since', '2026-05-01T10:00:00.140Z')).toBe(10);
-    expect(await local.cli('ms', 'logs', 'web', '-p')).toMatchObject({
+  });
+
+  test('--previous has the run before the present one, and says when none is known', async () => {
+    const former = () => local.cli('ms', 'logs', 'web', '-p');
+    const printNow = (line: string) =>
+      print(line, new Date([...local.engine.running().values()].flat()[0]?.startedAt ?? 0).toISOString());
+    expect(await former()).toMatchObject({
+      code: 5,
+      err: expect.stringMatching(/no former run: none is known of this container/),
+    });
+    printNow('former');
+    expect((await local.cli('ms', 'restart', 'web')).code).toBe(0);
+    printNow('present');
+    expect(await former()).toMatchObject({ code: 0, out: 'former\n' });
+    expect(await local.cli('ms', 'logs', 'web', '-p', '-f')).toMatchObject({
       code: 2,
-      err: expect.stringMatching(/--previous does not exist/),
+      err: expect.stringMatching(/a former run writes nothing more/),
     });
   });
 

@@ -288,6 +288,17 @@ test('a back-off that was saved under a wrong clock is cut to five and a half mi
   expect(look(makeRecord(entry, { failure: near }), [], { first: true })?.failure?.notBefore).toBe(NOW + 5_000);
 });
 
+test('a record notes the runs of the container that runs or ran last, and a look at the same changes nothing', () => {
+  const first = makeContainer(entry, { state: 'created', startedAt: 0, finishedAt: 0 });
+  const again = { ...first, state: 'running', startedAt: NOW - 1000, finishedAt: NOW - 2000 } as const;
+  const seen = [first, ended(), again].reduce<MicroserviceRecord | undefined>(
+    (row, one) => look(row, [one]),
+    undefined,
+  );
+  expect(seen?.runs).toEqual({ id: first.id, startedAt: NOW - 1000, finishedAt: 0, begins: NOW - 1000, former: 0 });
+  expect(look(seen, [again])?.runs).toBe(seen?.runs);
+});
+
 test('a container that another program ended is not started for two seconds', () => {
   const next = look(makeRecord(entry), [ended()], { endedByHand: new Set([ended().id]) });
   expect(next?.live.leftAloneUntil).toBe(NOW + 2_000);

@@ -1,7 +1,8 @@
 import { jitter, type Random } from '../domain/clock.ts';
-import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
+import { type Container, type EngineSnapshot, latestOf, runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import { type ExitCause, type MicroserviceRecord, newRecord, type Records, withoutFailure } from '../domain/record.ts';
+import { seenRun } from '../domain/runs.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
 import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';
@@ -86,6 +87,9 @@ function updateRecord(
   const running = containers.find(({ state }) => state === 'running');
   const containerId = (running ?? containers[0])?.id;
   if (containerId !== next.containerId) set({ containerId });
+  const shown = latestOf(containers, next.uuid) ?? containers[0];
+  const runs = shown && seenRun(next.runs, shown);
+  if (runs !== next.runs) set({ runs });
   if (running) next = withRunning(next, running, entry, input);
   else if (next.live.running) setLive({ running: undefined });
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
@@ -139,6 +143,7 @@ function asGone(record: MicroserviceRecord): MicroserviceRecord | undefined {
     ...record,
     gone: true,
     containerId: undefined,
+    runs: undefined,
     stoppedLocally: undefined,
     failure: undefined,
     crash: undefined,

@@ -46,6 +46,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
     policy: () => policy.value,
     containerOf: container,
     stateOf: () => undefined,
+    runsOf: () => undefined,
     isSystem: () => false,
     ...deps,
   });

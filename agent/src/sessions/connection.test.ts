@@ -90,6 +90,7 @@ test('a terminal that is refused before it is connected starts no program', asyn
     dial: (_path, listener) => dial(listener),
     containerOf: () => [...engine.running().values()].flat()[0],
     stateOf: () => undefined,
+    runsOf: () => undefined,
   });
   run.refuse('the policy of the machine allows no exec sessions');
   sockets[0]?.listener.frame(activation);

@@ -88,4 +88,13 @@ test('the last five sessions are for microservices of the system and users on th
 test('the paths of sockets name the microservice or the node', () => {
   expect(exec('a').path).toBe('/agent/exec/microservice/m/a');
   expect(logs('b').path).toBe('/agent/logs/node/n/b');
+  const view = {
+    sessionId: 'c',
+    microserviceUuid: 'm',
+    iofogUuid: null,
+    agentConnected: false,
+    status: 'PENDING',
+  } as const;
+  const former = listedLog({ ...view, tailConfig: { lines: 1, follow: false, previous: true } });
+  expect(former.path).toBe('/agent/logs/microservice/m/c?previous=true');
 });

@@ -97,7 +97,8 @@ export function listedLog(view: LogSessionView): Listed {
     microserviceUuid === null
       ? `node/${encodeURIComponent(iofogUuid ?? '')}`
       : `microservice/${encodeURIComponent(microserviceUuid)}`;
-  const path = `/agent/logs/${about}/${encodeURIComponent(id)}`;
+  // By the query, the controller knows that this agent reads the field.
+  const path = `/agent/logs/${about}/${encodeURIComponent(id)}${tail.previous ? '?previous=true' : ''}`;
   const session = { kind: 'log', id, agentConnected, path, tail } as const;
   return microserviceUuid === null
     ? { ...session, node: iofogUuid ?? '' }

@@ -1,6 +1,7 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import type { LogOptions } from '../domain/engine.ts';
+import { ofFormerRun } from '../domain/runs.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
 import { containerLog } from './container-log.ts';
@@ -71,7 +72,8 @@ export function runLog(session: LogSession, refusal: string | undefined, context
     const { microservice } = session;
     if (microservice !== undefined) {
       const container = () => context.containerOf(microservice);
-      return containerLog({ ...context, container }, options, connection.over);
+      const asked = session.tail.previous ? ofFormerRun(options, container(), context.runsOf(microservice)) : options;
+      return containerLog({ ...context, container }, asked, connection.over);
     }
     if (!context.ownLog) throw new Error('the agent of this node keeps no log');
     return context.ownLog(options, connection.over);

@@ -2,6 +2,7 @@ import type { Socket, SocketListener } from '../../../src/session-client/socket.
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
+import type { Runs } from '../domain/runs.ts';
 import type { Log } from '../system/log.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 import type { ReportedState } from './no-log.ts';
@@ -18,6 +19,8 @@ export interface SessionContext {
   containerOf(uuid: string): Container | undefined;
   /** what is reported of a microservice; undefined of one that this node does not know */
   stateOf(uuid: string): ReportedState | undefined;
+  /** the runs of its container; undefined while they are not known */
+  runsOf(uuid: string): Runs | undefined;
   /** absent: a program that outlives this process is not ended by the next one */
   programs?: StartedPrograms;
   /** the agent's own log; absent: it keeps none */

@@ -315,6 +315,35 @@ describe('a log session', () => {
     expect((await user.closed).code).toBe(1000);
   });
 
+  test('of the former run has its lines alone', async () => {
+    const [running] = await engine.containers();
+    if (!running) throw new Error('there is no container');
+    const at = running.startedAt;
+    for (const [line, ms] of [
+      ['first', 100],
+      ['former', 2_100],
+      ['present', 4_100],
+    ] as const)
+      engine.logOf(container).print(line, new Date(at + ms).toISOString());
+    const present = { ...running, startedAt: at + 4_000 };
+    const runs = { id: container, startedAt: at + 4_000, finishedAt: 0, begins: at + 3_500, former: at + 1_500 };
+    await using agent = await startSessions(stack, { ...options(), container: () => present, runsOf: () => runs });
+    const user = await logs('?previous=true');
+    await user.until('LOG_STOP');
+    expect(linesOf(user)).toEqual(['former']);
+    const local: string[] = [];
+    const asked = { tail: 10, previous: true };
+    for await (const { line } of agent.sessions.logs(stack.web, asked, new AbortController().signal)) local.push(line);
+    expect(local).toEqual(['former']);
+  });
+
+  test('of a former run that is not known is refused in words', async () => {
+    await using _agent = await startSessions(stack, options());
+    const user = await logs('?previous=true');
+    await user.until('LOG_STOP');
+    expect(user.seen.at(-2)).toMatch(/^LOG_ERROR no former run: none is known of this container;/);
+  });
+
   const failed = {
     status: 'FAILED',
     reason: 'ImagePullFailed',

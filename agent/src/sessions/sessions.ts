@@ -6,6 +6,7 @@ import { AgentError } from '../domain/agent-error.ts';
 import { type Clock, pause } from '../domain/clock.ts';
 import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
+import { ofFormerRun } from '../domain/runs.ts';
 import { errorText } from '../system/log.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
@@ -104,10 +105,16 @@ export class Sessions {
   }
 
   /** The log of a microservice, for a user on this machine. Throws AgentError when there is none that could be shown at once. */
-  logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {
-    const { containerOf, stateOf } = this.#deps;
-    if (!options.follow && !containerOf(uuid)) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
-    return containerLog({ ...this.#deps, container: () => this.#deps.containerOf(uuid) }, options, signal);
+  logs(
+    uuid: string,
+    { previous, ...options }: LogOptions & { previous?: boolean },
+    signal: AbortSignal,
+  ): AsyncIterable<LogLine> {
+    const { containerOf, stateOf, runsOf } = this.#deps;
+    const present = containerOf(uuid);
+    if (!options.follow && !present) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
+    const asked = previous ? ofFormerRun(options, present, runsOf(uuid)) : options;
+    return containerLog({ ...this.#deps, container: () => containerOf(uuid) }, asked, signal);
   }
 
   /** Serves sessions until the signal fires, and ends them all then. */

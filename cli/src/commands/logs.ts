@@ -3,11 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
 import { line as oneLine } from '../../../src/terminal/safe.ts';
-import { NO_PREVIOUS } from '../../../src/terminal/sessions.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
 import type { Command, CommandContext } from '../command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
-import { CommandError, UnreachableError, UsageError } from '../errors.ts';
+import { UnreachableError, UsageError } from '../errors.ts';
 import { createNotices } from '../notices.ts';
 import {
   CONTAINER_FLAG,
@@ -31,12 +30,14 @@ export const logs: Command = {
   details: [
     `The last ${LOG_TAIL.usual} lines, or with --since all since then, at most ${LOG_TAIL.most}. Of several, each line begins with the name of its microservice.`,
     '--follow goes on when a container starts again, and when the connection was lost. It has the lines of a container before its restart; those of one that was replaced are gone.',
+    'Logs need no container that runs: they are those of the last one; one that never started has the error of its start. --previous has the run before the present one, of a container that does not run its last run.',
     ...CONTROLLER_DETAILS,
   ],
   examples: [
     'logs -f plant-a/reader',
     'logs plant-a --since 10m',
     'logs node/gw-1 --tail 500',
+    'logs -p plant-a/reader',
     'logs -f -l site=north',
   ],
   flags: {
@@ -60,7 +61,7 @@ export const logs: Command = {
       value: 'LABELS',
       about: 'all microservices of applications with these labels',
     },
-    previous: { type: 'boolean', short: 'p', about: 'not available: see above' },
+    previous: { type: 'boolean', short: 'p', about: 'of the last run that has ended: see above' },
     ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },
@@ -71,7 +72,7 @@ export const logs: Command = {
     const selector = flags.selector as string | undefined;
     if ((words.length === 0) === (selector === undefined))
       throw new UsageError('logs needs either names (APP, APP/MS or node/NAME) or --selector LABELS');
-    if (flags.previous) throw new CommandError(NO_PREVIOUS);
+    if (flags.previous && flags.follow) throw new UsageError('logs needs one of --follow and --previous, not both');
     if (flags.since !== undefined && flags['since-time'] !== undefined)
       throw new UsageError('logs needs one of --since and --since-time, not both');
     const query = logQuery(context);
@@ -108,6 +109,7 @@ function logQuery({ flags, now }: CommandContext): URLSearchParams {
   if (lines < LOG_TAIL.least || lines > LOG_TAIL.most)
     throw new UsageError(`--tail "${tail}" must be a number from ${LOG_TAIL.least} to ${LOG_TAIL.most}, or -1`);
   const query = new URLSearchParams({ tail: String(lines), follow: String(flags.follow === true) });
+  if (flags.previous) query.set('previous', 'true');
   if (since === undefined) return query;
   const at = momentOf(String(since), now());
   if (at === undefined)
@@ -165,7 +167,7 @@ function follower(
     const problem = (text: string) => err(`${prefix}${oneLine(text)}\n`);
     const request = await controller.socket(path, asked).catch(endOf);
     if ('code' in request) return request;
-    return readLog(request, { line, problem, notice: notices.show }, signal);
+    return readLog(request, { line, problem, notice: notices.show, isPrevious: flags.previous === true }, signal);
   }
 
   const isWhole = (end: LogEnd) => end.isComplete && !(flags.follow ? end.isProblem : end.hasGaps);

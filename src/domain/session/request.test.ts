@@ -7,6 +7,8 @@ test.each<[string, object]>([
   ['tail=&follow=&since=', { lines: 100, follow: true }],
   ['since=2026-01-31T08:00:00%2B01:00', { lines: 100, follow: true, since: '2026-01-31T07:00:00.000Z' }],
   ['until=2026-01-31T08:00Z', { lines: 100, follow: true, until: '2026-01-31T08:00:00.000Z' }],
+  ['previous=true', { lines: 100, follow: false, previous: true }],
+  ['previous=false', { lines: 100, follow: true }],
 ])('the query %j asks for %j', (query, tail) => {
   expect(readTail(new URLSearchParams(query))).toEqual(tail);
 });
@@ -20,6 +22,8 @@ test.each<[string, RegExp]>([
   ['since=2026-01-31', /^since:/],
   ['since=2026-13-31T08:00:00Z', /^since:/],
   ['since=2026-01-31T08:00:00Z&until=2026-01-30T08:00:00Z', /^until: must not be before since/],
+  ['previous=yes', /^previous: "yes"; must be true or false/],
+  ['previous=true&follow=true', /^follow: a former run writes nothing more; leave it out with previous/],
 ])('the log query %j is refused with what would be right', (query, message) => {
   expect(() => readTail(new URLSearchParams(query))).toThrow(message);
 });

@@ -7,9 +7,14 @@ export function readTail(query: URLSearchParams): TailConfig {
   const until = timeOf(query, 'until');
   if (since !== undefined && until !== undefined && Date.parse(until) < Date.parse(since))
     throw invalid('until: must not be before since', 'until');
+  const previous = flagOf(query, 'previous', false);
+  const follow = flagOf(query, 'follow', !previous);
+  if (previous && follow)
+    throw invalid('follow: a former run writes nothing more; leave it out with previous', 'follow');
   return {
     lines: linesOf(query.get('tail')),
-    follow: flagOf(query, 'follow', true),
+    follow,
+    ...(previous && { previous }),
     ...(since !== undefined && { since }),
     ...(until !== undefined && { until }),
   };

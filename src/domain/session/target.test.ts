@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
-import { findTarget, groundLost, placeSession } from './target.ts';
+import { findTarget, formerRunRefusal, groundLost, placeSession } from './target.ts';
 
 const UUID = '11111111-1111-4111-8111-111111111111';
 
@@ -93,6 +93,19 @@ test.each<[sentence: string, present: object, refused: string | undefined]>([
   const isOurs = 'agent' in present && present.agent !== undefined;
   const given = { node: 'node', ...(!isOurs && { keepsLogsOpen: true }) };
   expect(placed).toEqual(refused === undefined ? given : { refused });
+});
+
+test('the former run is refused of an agent of another make, which would show the present one, with its version', () => {
+  const found = findTarget({ microservice: UUID, isSystem: true }, lookups([application('router', 1, true)]));
+  if ('refused' in found) throw new Error(found.refused);
+  const of = (status: object) => formerRunRefusal(found, { ...node, status } as EdgeNode);
+  expect(of({ agent: '0.1.0', version: '0.1.0' })).toBeUndefined();
+  expect(of({ version: '3.7.0' })).toBe(
+    'previous: the agent of node edge-1, which is no Skerry agent, does not know former runs: its version is 3.7.0; update it, or leave previous out',
+  );
+  expect(formerRunRefusal({ node, called: 'node edge-1' }, node)).toBe(
+    'previous: a former run is one of a container, and node edge-1 has one log',
+  );
 });
 
 test('a session ends when its microservice is gone or on another node, not when its node is silent or it restarts', () => {

@@ -75,6 +75,20 @@ export function placeSession({ microservice }: Target, present: EdgeNode, kind: 
   return { refused: `microservice ${name} ${lacks} on node ${v3Name(present)}: its state is ${state}` };
 }
 
+/**
+ * Why the log of a former run cannot be had: a node has none, and an agent of another make would show the present run. Ours says
+ * that it knows former runs when it connects.
+ */
+export function formerRunRefusal({ node, microservice }: Target, present: EdgeNode): string | undefined {
+  if (!microservice) return `previous: a former run is one of a container, and node ${v3Name(node)} has one log`;
+  if (present.status?.agent !== undefined) return undefined;
+  return noFormerRuns(`of node ${v3Name(node)}, which is no Skerry agent,`, present.status?.version);
+}
+
+/** The refusal of an agent that does not know former runs. */
+export const noFormerRuns = (whose: string, version = 'unknown') =>
+  `previous: the agent ${whose} does not know former runs: its version is ${version}; update it, or leave previous out`;
+
 /** Why a session must end: what it began with is gone, moved, or is another one by now. `present` as for `placeSession`. */
 export function groundLost(
   began: { node: string; called: string },

@@ -1,7 +1,5 @@
 import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
-import { NO_PREVIOUS } from '../../../../src/terminal/sessions.ts';
-import { CliError } from '../../local-api/client.ts';
 import { type Command, type CommandContext, type Item, required, show } from '../command.ts';
 import { runProgram } from '../exec.ts';
 import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
@@ -55,13 +53,13 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     flags: {
       ...LOG_FLAGS,
       timestamps: 'begin each line with its time',
-      previous: 'not available: the log of a former container is gone with it; short -p',
+      previous: 'of the last run that has ended; of a container that runs, the run before; short -p',
     },
     example: 'skerry-agent ms logs -f shop.web --since 10m',
     run: async (context) => {
       const id = required(context, 'the microservice');
-      if (context.flags.has('previous')) throw new CliError('INVALID_ARGUMENT', NO_PREVIOUS);
       const query = logQuery(context);
+      if (context.flags.has('previous')) query.set('previous', 'true');
       if (context.flags.has('timestamps')) query.set('timestamps', 'true');
       await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
     },

@@ -143,7 +143,12 @@ export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flat
       const { tail, since, until } = readLogQuery(query);
       const timestamps = readBoolean(query, 'timestamps');
       const follow = readBoolean(query, 'follow');
-      const lines = agent.logs(id, { tail, since, until, follow }, signal);
+      const previous = readBoolean(query, 'previous');
+      if (previous && follow)
+        throw new ApiError('INVALID_ARGUMENT', 'follow: a former run writes nothing more; leave it out with previous', {
+          field: 'follow',
+        });
+      const lines = agent.logs(id, { tail, since, until, follow, previous }, signal);
       const shown = mapLines(lines, (entry) => (timestamps ? { ...entry, line: `${entry.ts} ${entry.line}` } : entry));
       if (follow) return { kind: 'lines', lines: shown };
       const entries: LogLine[] = [];
