@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { CHECKERS, check } from './check.ts';
 import { ALL, generate, PROFILES } from './generate.ts';
 import type { EngineRecord, FaultRecord, History, Operation, Version } from './history.ts';
-import { type Action, type AppState, apply, stateText } from './model.ts';
+import { type Action, type AppState, apply, MISSPELT, stateText } from './model.ts';
 
 /**
  * Each checker gets a correct history, in which it must find nothing, and the same one with one false claim or one fault
@@ -240,6 +240,16 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
     /stopped v2 .* which was wanted all the time/,
   ],
   [
+    'no container is started twice or restarted without a listed reason',
+    'a container that is stopped because the name of its node is misspelt',
+    (s) =>
+      s
+        .asks({ kind: 'place', entry: 'web', node: MISSPELT })
+        .stored({ kind: 'place', entry: 'web', node: MISSPELT }, { places: { web: 'n1' } })
+        .engineDid('stop', { reason: 'NoLongerWanted' }),
+    /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
+  ],
+  [
     'the newest revision wins',
     'a container of an older revision created after one of a newer revision',
     (s) => s.does({ kind: 'remove', entry: 'web' }).engineDid('stop').engineDid('remove').makes('v1'),
@@ -384,6 +394,7 @@ describe('the model', () => {
   const cases: [Action, string][] = [
     [{ kind: 'patch', entry: 'web', value: 'v2' }, 'db=v1 blue on n1; web=v2 blue on n1'],
     [{ kind: 'stop', entry: 'db' }, 'db=v1 blue on n1 stopped; web=v1 blue on n1'],
+    [{ kind: 'place', entry: 'db', node: 'n2' }, 'db=v1 blue on n2; web=v1 blue on n1'],
     [{ kind: 'remove', entry: 'db' }, 'web=v1 blue on n1'],
     [{ kind: 'replace', entries: { web: wanted('v3', 'n2') } }, 'web=v3 blue on n2'],
     [{ kind: 'rebuild', entry: 'web' }, 'db=v1 blue on n1; web=v1 blue on n1 rebuilt 1x'],

@@ -1,6 +1,6 @@
 import { START_REASONS } from '../../agent/src/domain/step.ts';
 import type { EngineRecord, History, Operation, Version, Violation } from './history.ts';
-import { apply, sameState, stateText, wantedRuns } from './model.ts';
+import { apply, MISSPELT, sameState, stateText, wantedRuns } from './model.ts';
 
 /**
  * The guarantees, each checked by a pure function of the history. The functions trust neither the product nor each other:
@@ -260,11 +260,16 @@ function starts(history: History): Finding[] {
   return findings;
 }
 
-/** Whether a write asked for something else since the container was created. */
+/**
+ * Whether a write asked for something else since the container was created. A node that does not exist is nothing that can be
+ * asked for: while the status says that the microservice is on this one, it stays as it is.
+ */
 function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box: Box): boolean {
+  const nameIn = ({ uuids }: Version) => Object.keys(uuids).find((each) => uuids[each] === uuid) ?? '';
+  const isKept = (version: Version) =>
+    wantedRuns(version.state).get(nameIn(version))?.node === MISSPELT && version.places?.[nameIn(version)] === node;
   const isSame = (version: Version) => {
-    const name = Object.keys(version.uuids).find((each) => version.uuids[each] === uuid);
-    const wanted = name === undefined ? undefined : wantedRuns(version.state).get(name);
+    const wanted = wantedRuns(version.state).get(nameIn(version));
     return (
       wanted !== undefined &&
       wanted.node === node &&
@@ -274,7 +279,7 @@ function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box
     );
   };
   const app = versions.find((version) => Object.values(version.uuids).includes(uuid))?.app;
-  const own = versions.filter((version) => version.app === app && version.at <= at + LAG);
+  const own = versions.filter((version) => version.app === app && version.at <= at + LAG && !isKept(version));
   const first = own.findIndex(isSame);
   return first < 0 || own.slice(first).some((version) => !isSame(version));
 }

@@ -1,5 +1,5 @@
 import type { Door } from './history.ts';
-import type { Action, Wanted } from './model.ts';
+import { type Action, MISSPELT, type Wanted } from './model.ts';
 import { type Chance, chance } from './random.ts';
 
 /** The plan of a story: which user does what, what breaks, and when. A pure function of the seed. */
@@ -141,6 +141,7 @@ export function generate(seed: number): Story {
     users: [
       ...users,
       { name: 'ida', steps: sessions(chance(seed ^ SESSIONS), { seed, name: 'ida', apps, nodes, lasts }) },
+      { name: 'tom', steps: places(chance(seed ^ PLACES), { seed, name: 'tom', apps, nodes, lasts }) },
     ],
     faults: [...faults, ...troubles(chances, KINDS[profile], replicas, nodes.length)].sort((a, b) => a.at - b.at),
     lasts,
@@ -214,6 +215,21 @@ function sessions(chances: Chance, { apps, lasts }: Scene): UserStep[] {
     const leaves = chances.pick(['closed', 'cut'] as const);
     const action: Action = { kind: 'session', entry, what, forMs, leaves };
     list.push({ id: `i${list.length + 1}`, pause, door: 'rest', app: chances.pick(apps), action });
+  }
+}
+
+/** So has the user who misspells names of nodes, and sets them right. */
+const PLACES = 0x91ace5;
+
+function places(chances: Chance, { apps, nodes, lasts }: Scene): UserStep[] {
+  const list: UserStep[] = [];
+  for (let time = 0; ; ) {
+    const pause = list.length === 0 ? chances.between(2_000, 4_000) : chances.between(500, 2_500);
+    time += pause;
+    if (time > lasts) return list;
+    const node = chances.happens(0.6) ? MISSPELT : chances.pick(nodes);
+    const action: Action = { kind: 'place', entry: chances.pick(ENTRIES), node };
+    list.push({ id: `t${list.length + 1}`, pause, door: 'api', app: chances.pick(apps), action });
   }
 }
 

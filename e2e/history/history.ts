@@ -61,6 +61,8 @@ export interface Version {
   /** uuid of each entry's microservice */
   uuids: Readonly<Record<string, string>>;
   ready?: { status: string; reason: string; message: string; observedGeneration: number };
+  /** the nodes that have its microservices by the status, by entry name */
+  places?: Readonly<Record<string, string>>;
   /** entry names of the microservices that are ready in the status */
   readyEntries: readonly string[];
 }

@@ -34,6 +34,8 @@ export type Action =
   | { kind: 'replace'; entries: Readonly<Record<string, Wanted>> }
   | ({ kind: 'add'; entry: string } & Wanted)
   | { kind: 'patch'; entry: string; value: string; image?: string }
+  /** names another node, perhaps one that does not exist */
+  | { kind: 'place'; entry: string; node: string }
   | { kind: 'remove'; entry: string }
   | { kind: 'start' | 'stop' | 'rebuild'; entry: string }
   | { kind: 'activate'; active: boolean }
@@ -78,6 +80,8 @@ export function apply(action: Action, state: AppState | undefined): AppState | u
     }
     case 'patch':
       return change(state, action.entry, { value: action.value, ...(action.image && { image: action.image }) });
+    case 'place':
+      return change(state, action.entry, { node: action.node });
     case 'start':
     case 'stop':
       return change(state, action.entry, { active: action.kind === 'start' });
@@ -95,6 +99,9 @@ export function apply(action: Action, state: AppState | undefined): AppState | u
       return undefined;
   }
 }
+
+/** A name of a node that no node of a story has. */
+export const MISSPELT = 'misspelt';
 
 const EMPTY: AppState = { active: true, entries: {}, rebuilds: {}, deleting: false };
 

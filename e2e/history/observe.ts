@@ -84,6 +84,7 @@ function versionOf(
         observedGeneration: ready.observedGeneration ?? -1,
       },
     }),
+    places: Object.fromEntries((status?.microservices ?? []).map(({ name, node = '' }) => [name, node])),
     readyEntries: (status?.microservices ?? []).filter((one) => one.ready).map(({ name }) => name),
   };
 }

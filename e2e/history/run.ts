@@ -10,7 +10,7 @@ import { createMachine, type Machine } from './agents.ts';
 import type { Fault, Story, Writes } from './generate.ts';
 import type { EngineRecord, FaultRecord, History, Operation } from './history.ts';
 import type { Lane, Replica } from './lane.ts';
-import { wantedRuns } from './model.ts';
+import { MISSPELT, wantedRuns } from './model.ts';
 import { observe, stateOf } from './observe.ts';
 import { startLink, type TcpLink } from './tcp-link.ts';
 import { type Doors, perform } from './users.ts';
@@ -366,7 +366,20 @@ async function setScene(story: Story, lane: Lane) {
       replica.thaw();
     }
     await Promise.all([...lane.replicas, ...machines].map((one) => one.start()));
+    await correctPlaces();
     faults.push({ at: now(), kind: 'all is well', target: '', text: 'no more faults from here on' });
+  }
+
+  /** What is misspelt at the end is set right: until then nothing of it settles. */
+  async function correctPlaces(): Promise<void> {
+    const [node = ''] = story.nodes;
+    for (const app of story.apps)
+      for (;;) {
+        const wrong = (await application(app))?.spec.microservices?.find(({ agent }) => agent?.name === MISSPELT);
+        if (!wrong) break;
+        const id = `place-${app}-${wrong.name}-${operations.length}`;
+        await carryOut('end', { id, pause: 0, door: 'api', app, action: { kind: 'place', entry: wrong.name, node } });
+      }
   }
 
   /** The current differences from the model. */

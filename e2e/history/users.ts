@@ -117,6 +117,8 @@ async function overApi({ app, action }: UserStep, { namespace, kube, ...doors }:
           ...(action.image && { images: { amd64: doors.image(action.image), arm64: doors.image(action.image) } }),
         },
       ]);
+    case 'place':
+      return edit(action.entry, (entry) => [{ ...entry, agent: { name: action.node } }]);
     case 'remove':
       return edit(action.entry, () => []);
     case 'activate':
