@@ -246,7 +246,9 @@ const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp
       s
         .asks({ kind: 'place', entry: 'web', node: MISSPELT })
         .stored({ kind: 'place', entry: 'web', node: MISSPELT }, { places: { web: 'n1' } })
-        .engineDid('stop', { reason: 'NoLongerWanted' }),
+        .engineDid('stop', { reason: 'NoLongerWanted' })
+        .later(1_000)
+        .does({ kind: 'patch', entry: 'web', value: 'v3' }),
     /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
   ],
   [

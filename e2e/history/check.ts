@@ -262,9 +262,10 @@ function starts(history: History): Finding[] {
 
 /**
  * Whether a write asked for something else since the container was created. A node that does not exist is nothing that can be
- * asked for: while the status says that the microservice is on this one, it stays as it is.
+ * asked for: while the status says that the microservice is on this one, it stays as it is. Then no write is a cause that began later.
  */
-function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box: Box): boolean {
+function wasChanged(history: History, { uuid, node, at }: EngineRecord, box: Box): boolean {
+  const { versions } = history;
   const nameIn = ({ uuids }: Version) => Object.keys(uuids).find((each) => uuids[each] === uuid) ?? '';
   const isKept = (version: Version) =>
     wantedRuns(version.state).get(nameIn(version))?.node === MISSPELT && version.places?.[nameIn(version)] === node;
@@ -279,9 +280,27 @@ function wasChanged({ versions }: History, { uuid, node, at }: EngineRecord, box
     );
   };
   const app = versions.find((version) => Object.values(version.uuids).includes(uuid))?.app;
-  const own = versions.filter((version) => version.app === app && version.at <= at + LAG && !isKept(version));
+  const known = versions.filter((version) => version.app === app && version.at <= at + LAG);
+  const stays = known.some((version) => version.at <= at && isKept(version));
+  const begun = app !== undefined && stays ? beginnings(history, app) : undefined;
+  const own = known.filter(
+    (version) => !isKept(version) && (version.at <= at || !begun || (begun.get(version) ?? 0) <= at),
+  );
   const first = own.findIndex(isSame);
   return first < 0 || own.slice(first).some((version) => !isSame(version));
+}
+
+/** When the write began to which each version of an application is due; versions of a status follow the write before them. */
+function beginnings(history: History, app: string): ReadonlyMap<Version, number> {
+  const versions = history.versions.filter((version) => version.app === app);
+  const begun = new Map([...explain(history, app, versions).at].map(([{ invoked }, index]) => [index, invoked]));
+  let last = Number.NEGATIVE_INFINITY;
+  return new Map(
+    versions.map((version, index) => {
+      last = begun.get(index) ?? last;
+      return [version, last];
+    }),
+  );
 }
 
 /** Ready requires that the node's own agent saw a container with this value, image and rebuild run. */
