@@ -1,12 +1,16 @@
-import { execFile, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pushImage } from '../hack/image.ts';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import { recordedProcess } from '../hack/process.ts';
+import { shellImage } from '../hack/shell-image.ts';
+import type { StackFile } from '../hack/stack/files.ts';
 import { waitFor } from '../hack/wait.ts';
+import { API_VERSION } from '../src/api/names.ts';
 
 /** `make up`, with another folder and other ports than those of a stack that may run here. */
 const dir = mkdtempSync(join(tmpdir(), 'skerry-first-'));
@@ -39,13 +43,31 @@ function commandsOf(text: string): string[] {
   return lines.map((line) => line.trim());
 }
 
-/** Types a command in a shell that has sourced nothing. */
-function typed(command: string): Promise<{ code: number; output: string }> {
-  return new Promise((resolve) =>
-    execFile('/bin/sh', ['-c', command], { timeout: 60_000 }, (error, out, err) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, output: `${out}${err}` }),
-    ),
-  );
+/**
+ * Types a command in a shell that has sourced nothing. `lines`: on a terminal, where the program gets them once it has printed something.
+ * `until`: text in its output at which it is interrupted.
+ */
+function typed(
+  command: string,
+  { lines, until }: { lines?: string; until?: string } = {},
+): Promise<{ code: number; output: string }> {
+  return new Promise((resolve) => {
+    const [program, ...args] =
+      lines === undefined ? ['/bin/sh', '-c', command] : ['script', '-qefc', command, '/dev/null'];
+    // A group of its own, as a job of a terminal.
+    const child = spawn(program as string, args, { cwd: dir, detached: true, timeout: 60_000 });
+    let output = '';
+    const hear = (piece: Buffer) => {
+      if (output === '' && lines !== undefined) child.stdin.end(lines);
+      output += piece;
+      if (until !== undefined && output.includes(until)) process.kill(-(child.pid as number), 'SIGINT');
+    };
+    child.stdout.on('data', hear);
+    child.stderr.on('data', hear);
+    if (lines === undefined) child.stdin.end();
+    // As a shell counts a program that was interrupted.
+    child.once('close', (code, signal) => resolve({ code: code ?? (signal === 'SIGINT' ? 130 : 1), output }));
+  });
 }
 
 describe('make up', () => {
@@ -64,6 +86,46 @@ describe('make up', () => {
     expect({ code, output }).toMatchObject({ code: 0, output: expect.stringMatching(/\S/) });
     expect(output).not.toMatch(/^error|^\{"code":/m);
   });
+
+  test('makes the commands of docs/sessions.md work as typed', async () => {
+    const page = readFileSync(join(ROOT, 'docs/sessions.md'), 'utf8');
+    const part = page.slice(page.indexOf('## On the command line'), page.indexOf('- `exec` passes bytes on'));
+    const lines = [...part.matchAll(/^ {4}\$ (kubectl |export SKERRY_TOKEN).*/gm)].map(([line]) => line.slice(6));
+    expect(lines.length).toBeGreaterThan(10);
+
+    const { registry, node } = JSON.parse(readFileSync(join(dir, 'stack.json'), 'utf8')) as StackFile;
+    const image = shellImage({
+      cmd: ['/bin/sh', '-c', 'echo begun; while :; do sleep 3600; done'],
+      files: [{ path: '/etc/app.conf', content: 'port: 80\n' }],
+    });
+    const { reference } = await pushImage(registry, 'test/plant', '1', image);
+    const microservices = ['reader', 'second'].map((name) => ({
+      ...{ name, agent: { name: node }, images: { amd64: reference, arm64: reference } },
+    }));
+    const metadata = { name: 'plant-a', labels: { site: 'north' } };
+    const application = { apiVersion: API_VERSION, kind: 'Application', metadata, spec: { microservices } };
+    writeFileSync(join(dir, 'plant-a.json'), JSON.stringify(application));
+    for (const name of ['data', 'app.conf']) writeFileSync(join(dir, name), 'port: 80\n');
+    const begin = `. '${dir}/env' && kubectl apply -f plant-a.json && kubectl wait --for=condition=Ready application/plant-a`;
+    expect(await typed(begin)).toMatchObject({ code: 0 });
+
+    let before = `. '${dir}/env'`;
+    const wrong: unknown[] = [];
+    for (const line of lines) {
+      const command = `${before} && ${line.replace('gw-1', node)}`;
+      if (line.startsWith('export ')) before = command;
+      const isTerminal = line.includes(' -it ');
+      const { code, output } = await typed(command, {
+        ...(isTerminal && { lines: 'exit 3\n' }),
+        ...(line.includes('logs -f') && { until: 'begun\n' }),
+      });
+      // Ctrl-C ends a log with 130.
+      const expected = isTerminal ? 3 : line.includes('logs -f') ? 130 : 0;
+      const hasLog = !line.includes('logs plant') || output.includes('begun');
+      if (code !== expected || !hasLog || output.includes('error:')) wrong.push({ line, code, output });
+    }
+    expect(wrong).toEqual([]);
+  }, 120_000);
 
   test.each([
     ['agent', 'the containers run on'],
