@@ -3,11 +3,11 @@ import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Container } from '../domain/container.ts';
 import { runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
-import type { Failure, MicroserviceRecord } from '../domain/record.ts';
+import { type Failure, type MicroserviceRecord, newRecord } from '../domain/record.ts';
 import type { BareStep } from '../domain/step.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { targetKey } from './serves.ts';
-import { type StatusInput, statusOf } from './status.ts';
+import { type StatusInput, statusOf, unknownStatus } from './status.ts';
 
 const v1 = makeEntry();
 const v2 = makeEntry({ imageId: 'example/app:2' });
@@ -259,3 +259,10 @@ for (const [name, { want, row, containers = [], ...input }] of Object.entries(ca
     });
     expect(status).toMatchObject(want);
   });
+
+test('an entry on hold keeps its name while the engine cannot be read', () => {
+  const hold = { ...makeHold(), application: 'shop', name: 'db' };
+  expect(unknownStatus(newRecord(UUID), hold, 'no answer')).toMatchObject({
+    ...{ application: 'shop', name: 'db', status: 'UNKNOWN', errorMessage: 'no answer' },
+  });
+});
