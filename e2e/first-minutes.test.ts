@@ -122,7 +122,7 @@ describe('make up', () => {
       // Ctrl-C ends a log with 130.
       const expected = isTerminal ? 3 : line.includes('logs -f') ? 130 : 0;
       const hasLog = !line.includes('logs plant') || output.includes('begun');
-      if (code !== expected || !hasLog || output.includes('error:')) wrong.push({ line, code, output });
+      if (code !== expected || !hasLog || /^error:/m.test(output)) wrong.push({ line, code, output });
     }
     expect(wrong).toEqual([]);
   }, 120_000);
