@@ -205,22 +205,22 @@ function entryAs({ agent, container, images, template, busEnabled, ...rest }: Fi
     ...rest,
     ...(isObject(agent) && isEmpty(withoutEmpty(agent)) ? {} : given('agent', agent)),
     ...given('images', images),
-    ...given('container', container, containerAs),
+    ...given('container', container, (fields) => containerAs(fields, door)),
     ...(isEmpty(template) ? {} : { template }),
     ...(busEnabled !== undefined && (door === 'yaml' || rest.busConfig === undefined) && { busEnabled }),
   };
 }
 
-function containerAs(container: Fields): Fields {
+function containerAs(container: Fields, door: Door): Fields {
   const { cmd, ...fields } = withoutEmpty(container);
-  const tidied = Object.entries(fields).map(([name, value]) => [name, valueAs(name, value)]);
+  const tidied = Object.entries(fields).map(([name, value]) => [name, valueAs(name, value, door)]);
   return { ...Object.fromEntries(tidied), ...(cmd !== undefined && fields.commands === undefined && { cmd }) };
 }
 
 const ITEMS: readonly string[] = ['ports', 'volumes', 'extraHosts', 'devices', 'tmpfs', 'env'];
 const isPlain = (value: unknown) => typeof value === 'number' || typeof value === 'boolean';
 
-function valueAs(name: string, value: unknown): unknown {
+function valueAs(name: string, value: unknown, door: Door): unknown {
   if (name === 'annotations' && isEmpty(value)) return {};
   if (name === 'annotations' && isObject(value))
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, isPlain(one) ? String(one) : one]));
@@ -229,7 +229,10 @@ function valueAs(name: string, value: unknown): unknown {
   if (!ITEMS.includes(name) || !Array.isArray(value)) return value;
   return value.map((item) => {
     if (!isObject(item)) return item;
-    const { value: literal, scope, ...fields } = item;
+    const { value, scope, ...fields } = item;
+    // A JSON body may have what a read shows beside a reference.
+    const isShown = door === 'json' && !(isUnset(fields.valueFromSecret) && isUnset(fields.valueFromConfigMap));
+    const literal = isShown ? undefined : value;
     return {
       ...withoutEmpty(fields),
       ...(!isUnset(literal) && { value: isPlain(literal) ? String(literal) : literal }),

@@ -1,5 +1,6 @@
 import type { ContainerField, ContainerSpec } from '../../api/container/index.ts';
 import { invalid } from '../errors.ts';
+import { isObject } from '../upload/document.ts';
 import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from './body-values.ts';
 
 /** Reads a value of a container field; `field` is its place in the body, for messages. Throws DomainError. */
@@ -37,18 +38,22 @@ function items(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
 }
 
-/**
- * User interfaces send every member: empty text is a value unless the item has a reference. Beside a reference a value is what
- * a read shows, so that what was read can be written.
- */
+/** User interfaces send every member: empty text is a value unless the item has a reference. */
 function environment(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => {
     const { value: literal, ...rest } = fieldsOf(item, `${field}[${index}]`);
     const variable = withoutEmpty(rest);
-    const isReference = 'valueFromSecret' in variable || 'valueFromConfigMap' in variable;
-    if (literal === undefined || literal === null || isReference) return variable;
+    if (literal === undefined || literal === null || (literal === '' && isReference(variable))) return variable;
     return { ...variable, value: asText(literal) };
   });
+}
+
+const isReference = (variable: Fields) => !isEmpty(variable.valueFromSecret) || !isEmpty(variable.valueFromConfigMap);
+
+/** Variables without the values that reads show beside references, so that what was read can be written. */
+export function withoutReferredValues(env: unknown): unknown {
+  if (!Array.isArray(env)) return env;
+  return env.map((item) => (isObject(item) && isReference(item) ? { ...item, value: undefined } : item));
 }
 
 const VOLUME_SCOPES = ['private', 'shared'];

@@ -16,7 +16,7 @@ import { quoted } from '../upload/document.ts';
 import { check, formatPath, validateSpec } from '../upload/validate.ts';
 import { booleanOf, type Fields, fieldsOf, isEmpty, jsonOf, listOf, textOf, withoutEmpty } from './body-values.ts';
 import { catalogCode } from './catalogs.ts';
-import { readContainerValue } from './container-values.ts';
+import { readContainerValue, withoutReferredValues } from './container-values.ts';
 import { IMAGE_ARCHITECTURES, keepLogSize, normalEntry, normalItem, normalReference } from './normal-form.ts';
 
 /** The flat JSON body of the REST routes (docs/spec/workloads.md#container-fields). */
@@ -78,7 +78,7 @@ function containerRow(name: ContainerField): Row {
     flat: flatName,
     entry: `container.${name}`,
     ...(alias && { replaces: [`container.${alias.name}`] }),
-    write: (value, field) => readContainerValue(name, value, field),
+    write: (value, field) => readContainerValue(name, name === 'env' ? withoutReferredValues(value) : value, field),
     ...(name === 'annotations' && { read: canonicalJson }),
   };
 }
