@@ -178,6 +178,7 @@ const OBSTACLES: Record<string, () => Promise<() => unknown>> = {
     await stack.apply(shellApplication('plant-b', 'gw-2', 'none'));
     return () => stack.remove('applications', 'plant-b');
   },
+  'The controller is not found': () => withEnv('SKERRY_CONTROLLER', ''),
   'The quota is full': async () => {
     const path = `/microservices/exec/${reader}?command=cat`;
     // Of two users: where one has all, another one gets a further place.
@@ -187,8 +188,8 @@ const OBSTACLES: Record<string, () => Promise<() => unknown>> = {
     const terminals = await Promise.all(users.map((token) => socket(follower, path, token)));
     return () => terminals.map(({ ws }) => ws.close());
   },
-  'Your role does not permit it': () => withToken(stack.tokenOf('viewer')),
-  'The token is not accepted': () => withToken('none'),
+  'Your role does not permit it': () => withEnv('SKERRY_TOKEN', stack.tokenOf('viewer')),
+  'The token is not accepted': () => withEnv('SKERRY_TOKEN', 'none'),
   'The machine does not allow it': async () => {
     const file = join(agent.dir, 'policy.yaml');
     writeFileSync(file, 'exec: false\n');
@@ -207,11 +208,13 @@ const OBSTACLES: Record<string, () => Promise<() => unknown>> = {
     return () => {};
   },
 };
-async function withToken(token: string | Promise<string>) {
-  const { SKERRY_TOKEN: before } = shell.env;
-  shell.env.SKERRY_TOKEN = await token;
+/** Obstacles that end the plugin with another code than 1. */
+const CODES: Record<string, number> = { 'The controller is not found': 2 };
+async function withEnv(name: string, value: string | Promise<string>) {
+  const before = shell.env[name];
+  shell.env[name] = await value;
   return () => {
-    shell.env.SKERRY_TOKEN = before;
+    shell.env[name] = before;
   };
 }
 const obstacle = (title: string) => shownCommands(PAGE, `### ${title}`)[0] ?? expect.unreachable(title);
@@ -225,7 +228,7 @@ test('kubectl skerry: each obstacle of the page is told as the page shows', asyn
     // What the node reports, and what a signal tells its agent, takes a moment.
     await until(title, async () => {
       const { code, out, err } = await shell.run(command);
-      if (code === 1 && isAsShown(out + err, lines)) return true;
+      if (code === (CODES[title] ?? 1) && isAsShown(out + err, lines)) return true;
       throw new Error(`${code}: ${out}${err}`);
     });
     await remove();
