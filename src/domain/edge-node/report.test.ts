@@ -458,6 +458,18 @@ describe('observedMicroservices', () => {
       expect(observe({ stored, observation, node: {} })?.[0]).toMatchObject({ revision: 'r2', imageId: 'app:2' });
     });
 
+    it('does not apply to the former container whose agent names no engine and reports the time of its machine late', () => {
+      const id = 'c0ffee'.padEnd(64, '0');
+      const stored = [{ ...old, containerId: id, startTime: SENT - SECOND }];
+      const lag = 5 * SECOND;
+      const report = {
+        microserviceStatus: [makeItem({ startTime: SENT - SECOND, containerId: id })],
+        systemTime: T0 - lag,
+      };
+      const observation = { report, reportedAt: T0, sentRevisions };
+      expect(observe({ stored, observation, node: {} })?.[0]?.revision).toBe('r1');
+    });
+
     it('is the stored one when this leader has sent nothing', () => {
       const report = { microserviceStatus: [before] };
       expect(observe({ stored: [old], observation: { report } })?.[0]?.revision).toBe('r1');

@@ -207,7 +207,12 @@ function steadiness(
 const endsOf = ({ state, reason, restartCount = 0 }: Partial<ObservedMicroservice>) =>
   restartCount + Number(state === 'RESTARTING' && reason === 'Crashed');
 
-const UNIQUE_IDS: ReadonlySet<string | undefined> = new Set(['docker', 'podman']);
+/** Engines that give each container a unique id. */
+const UNIQUE_IDS: ReadonlySet<string> = new Set(['docker', 'podman']);
+/** An id as these engines make it; agents of other makes may not name their engine. */
+const UNIQUE_ID = /^[0-9a-f]{64}$/;
+const isUnique = (containerId: string, engine: string | undefined) =>
+  engine === undefined ? UNIQUE_ID.test(containerId) : UNIQUE_IDS.has(engine);
 
 type CarriedOut = Pick<ObservedMicroservice, 'revision' | 'imageId' | 'image' | 'rebuildCount' | 'sent'>;
 
@@ -239,11 +244,11 @@ function carriedOut(
     };
   const sent = joinSent(previous?.sent, observation, item.id);
   if (!sent || !item.startTime || (observation.reportedAt ?? 0) <= sent.at) return { ...known, sent };
-  // These engines give each container a unique id: the same id means that the container was restarted.
+  // The same unique id means that the container was restarted.
   const isSame =
     item.containerId !== undefined &&
     item.containerId === previous?.containerId &&
-    UNIQUE_IDS.has(node.status?.containerEngine);
+    isUnique(item.containerId, node.status?.containerEngine);
   const startedLater = !isSame && item.startTime + exactOffset(observation) > sent.at;
   // The start of a container that ran before the first report cannot be compared.
   const wasRunning = known.revision === undefined && (previous === undefined || previous.startTime !== undefined);
