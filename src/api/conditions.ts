@@ -65,7 +65,7 @@ export const VERDICT_REASONS = {
     'The runtime that a runtime class means is not on the node of the microservice, or not on a node that the class is linked to.',
   TemplateNotFound: 'The template that the object names does not exist.',
   TemplateInvalid:
-    'The template that the object names cannot be rendered: a variable without a value, an expression that fails, or a result that is not valid.',
+    'The template that the object names cannot be rendered: a variable without a value or one that the template does not have, an expression that fails, or a result that is not valid. Of a template itself: an expression in it cannot be read.',
   TemplateConflict: 'Something else sets what the template would set, to another value.',
   TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',

@@ -1,4 +1,4 @@
-import type { KindKey } from '../kinds/index.ts';
+import { KINDS, type KindKey } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import { createApplicationController } from './application.ts';
 import { createArtifactController } from './artifact.ts';
@@ -12,6 +12,7 @@ import { createMassSilence } from './mass-silence.ts';
 import { createProvisioningKeyController } from './provisioning-key.ts';
 import { createRegistryController } from './registry.ts';
 import { createSilencePacer } from './silence-pacer.ts';
+import { createTemplateKindController } from './template-kind.ts';
 import { createTemplateController } from './templates.ts';
 import { createVolumeMountController } from './volume-mount.ts';
 
@@ -39,6 +40,8 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
     catalogItems: createCatalogItemController(deps),
     nodes,
     volumeMounts: createVolumeMountController(deps),
+    applicationTemplates: createTemplateKindController(deps, KINDS.applicationTemplates),
+    microserviceTemplates: createTemplateKindController(deps, KINDS.microserviceTemplates),
     applications,
   };
   const plain = Object.values(deps.kinds).filter(({ key }) => !Object.hasOwn(own, key));

@@ -17,7 +17,7 @@ import { lookUps } from '../domain/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering } from '../domain/templates/overlay.ts';
 import { managerOf, type PendingTemplate } from '../domain/templates/pending.ts';
 import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
-import { readTemplateRef } from '../domain/templates/variables.ts';
+import { readTemplateRef, withoutEffect } from '../domain/templates/variables.ts';
 import { readApplicationUpload } from '../domain/upload/application.ts';
 import { KINDS, type KindObject, RESOURCES } from '../kinds/index.ts';
 import { isConflict, isInvalid, refOf } from '../kube/mod.ts';
@@ -45,6 +45,8 @@ export function createTemplateApply(deps: ControllerDependencies) {
     const ref = readTemplateRef(pending.template, 'template');
     const found = templateOf(pending);
     if (!found) throw new DomainError(404, 'TEMPLATE_NOT_FOUND', `there is no template "${ref.name}"`);
+    const ignored = withoutEffect(found.spec, ref, 'template');
+    if (ignored !== undefined) throw new DomainError(400, 'TEMPLATE_INVALID', ignored);
     const managed = managedFieldsOf(application);
     const render = (rendering: Rendering) =>
       deps.templates.render(rendering, {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import type { Application } from '../api/v3/index.ts';
 import { makeApplication, makeEntry } from '../domain/_util.ts';
+import { invalid } from '../domain/errors.ts';
 import { type Renderer, RenderTimeout } from '../domain/templates/renderer.ts';
 import { KINDS } from '../kinds/index.ts';
 import { silentLog } from '../kube/mod.ts';
@@ -19,7 +20,8 @@ function createSlowRenderer() {
   let last: Promise<unknown> = Promise.resolve();
   let failures = 0;
   const renderer: Renderer = {
-    render({ document }, { signal, timeMs = SLOW_MS }) {
+    render({ document, parsesOnly }, { signal, timeMs = SLOW_MS }) {
+      if (parsesOnly) return parse(document);
       const turn = last.then(async () => {
         signal.throwIfAborted();
         if (!JSON.stringify(document).includes('endless')) return document;
@@ -35,6 +37,12 @@ function createSlowRenderer() {
     },
   };
   return { renderer, failures: () => failures };
+}
+
+/** Reads expressions as the real renderer; of filters it knows none. */
+async function parse<T extends object>(document: T): Promise<T> {
+  if (JSON.stringify(document).includes('|')) throw invalid('microservice.images.amd64: undefined filter: nowhere');
+  return document;
 }
 
 /** With a role that only callers who may bind it give. */
@@ -64,6 +72,7 @@ async function start(applications: readonly Application[]) {
   stores.microserviceTemplates.swap(
     [
       template('MicroserviceTemplate', 'endless', { microservice: { images: { amd64: '{{ endless }}' } } }) as never,
+      template('MicroserviceTemplate', 'broken', { microservice: { images: { amd64: '{{ a | nowhere }}' } } }) as never,
       template('MicroserviceTemplate', 'strong', { microservice: { serviceAccount: STRONG } }) as never,
     ],
     '1',
@@ -109,6 +118,7 @@ async function start(applications: readonly Application[]) {
     add,
     failures,
     read,
+    stores,
     condition: (name: string, of: string) => read(name).status?.conditions?.find(({ type }) => type === of),
     async [Symbol.asyncDispose]() {
       stop.abort();
@@ -162,6 +172,32 @@ test('a template names no role that has to be bound, also not one that the entry
     message: expect.stringContaining('cannot give the role "agent-admin"'),
   });
   expect(fixture.condition('given', 'Ready')?.reason).toBe('TemplateInvalid');
+});
+
+test('a template whose expressions cannot be read is not Ready, and says where and why', async () => {
+  await using fixture = await start([]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  const readyOf = (name: string) =>
+    fixture.stores.microserviceTemplates.get('skerry', name)?.status?.conditions?.find(({ type }) => type === 'Ready');
+  expect(readyOf('broken')).toMatchObject({
+    status: 'False',
+    reason: 'TemplateInvalid',
+    message: 'microservice.images.amd64: undefined filter: nowhere',
+  });
+  expect(readyOf('strong')).toMatchObject({ status: 'True', reason: 'Usable' });
+});
+
+test('a variable that the template does not have is in Ready, and nothing is rendered', async () => {
+  const template = { name: 'line', variables: { prt: 1 } };
+  await using fixture = await start([
+    makeApplication({ name: 'misspelt', uid: 'uid-misspelt', entries: [], spec: { template } }),
+  ]);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(fixture.condition('misspelt', 'Ready')).toMatchObject({
+    reason: 'TemplateInvalid',
+    message: expect.stringContaining('template.variables: the template "line" has no variable "prt"'),
+  });
+  expect(fixture.read('misspelt').spec.description).toBeUndefined();
 });
 
 test('each of many failures is remembered at once and tried again after five minutes', async () => {

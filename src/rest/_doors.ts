@@ -2,7 +2,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { API_VERSION } from '../api/names.ts';
 import { structuralOf } from '../api/normal-form.ts';
-import { prune } from '../api/structural.ts';
+import { prune, type Structural } from '../api/structural.ts';
 import { type Fields, isEmpty, withoutEmpty } from '../domain/microservice/body-values.ts';
 import { isObject } from '../domain/upload/document.ts';
 import { KINDS, type Kind } from '../kinds/index.ts';
@@ -184,7 +184,10 @@ const isUnset = (value: unknown) => value === undefined || value === null || val
 export function readAs(kind: Kind, spec: unknown, door: Door): unknown {
   if (!isObject(spec)) return spec;
   const { properties = {} } = structuralOf(kind.definition.spec);
-  const known = !kind.rest.crud?.closed ? prune(spec, structuralOf(kind.definition.spec)).value : spec;
+  const schema = structuralOf(kind.definition.spec);
+  // The files that this sends are of the product's own API, which drops nothing.
+  const isStrict = kind.rest.crud?.closed || (door === 'yaml' && !hasMapForList(spec, schema));
+  const known = isStrict ? spec : prune(spec, schema).value;
   const set = Object.entries(known as object).filter(
     ([name, value]) => !isUnset(value) && !(name in properties && !isInBodies(kind, name, door)),
   );
@@ -195,6 +198,17 @@ export function readAs(kind: Kind, spec: unknown, door: Door): unknown {
   const { microservices } = read;
   if (!Array.isArray(microservices)) return read;
   return { ...read, microservices: microservices.map((entry) => (isObject(entry) ? entryAs(entry, door) : entry)) };
+}
+
+/** Of a map in the place of a list the API server says that its members are unknown, and REST that it must be a list. */
+function hasMapForList(value: unknown, { items, properties = {} }: Structural): boolean {
+  if (Array.isArray(value)) return items !== undefined && value.some((item) => hasMapForList(item, items));
+  if (!isObject(value)) return false;
+  if (items) return true;
+  return Object.entries(value).some(([key, member]) => {
+    const known = Object.hasOwn(properties, key) ? properties[key] : undefined;
+    return known !== undefined && hasMapForList(member, known);
+  });
 }
 
 /** What files of existing clients may have in an entry (docs/spec/workloads.md#uploads). */

@@ -1,4 +1,5 @@
 import type { VerdictReason } from '../api/conditions.ts';
+import { VARIABLE_NAME } from '../api/container/parts.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
 import { lookupsWith } from '../domain/application/lookups.ts';
 import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
@@ -8,6 +9,7 @@ import { flatName } from '../domain/microservice/flat.ts';
 import { normalEntry } from '../domain/microservice/normal-form.ts';
 import { objectName } from '../domain/names.ts';
 import { newlyBound } from '../domain/service-account.ts';
+import { quoted } from '../domain/upload/document.ts';
 import { canonicalJson } from '../wire/digest.ts';
 import { requireMayBind } from './access/bind.ts';
 import type { RestDependencies } from './dependencies.ts';
@@ -44,10 +46,11 @@ const LATE: Partial<
  * what cannot run as asked can be stopped all the same.
  */
 export async function checkEntries(
-  { deps, caller, signal, document }: Requester,
+  requester: Requester,
   after: Application,
   before: Application | undefined,
 ): Promise<void> {
+  const { deps, caller, signal, document, warnings } = requester;
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, entry]));
@@ -59,7 +62,10 @@ export async function checkEntries(
   for (;;) {
     const lookups = lookupsWith(await presentLookups(deps, after, changed, signal), after);
     const negative = firstNegative(after, changed, lookups);
-    if (!negative) return;
+    if (!negative) {
+      warnings?.push(...changed.flatMap(oddVariables));
+      return;
+    }
     const { entry, verdict } = negative;
     const look = LATE[verdict.reason];
     const once = `${verdict.reason} ${entry.name}`;
@@ -67,6 +73,18 @@ export async function checkEntries(
     looked.add(once);
     await look(deps, entry, signal);
   }
+}
+
+const IS_VARIABLE = new RegExp(VARIABLE_NAME);
+
+/** Warnings for env variables that most programs cannot read. */
+function oddVariables({ name, container }: MicroserviceEntry): string[] {
+  const odd = container?.env?.find(({ key }) => !IS_VARIABLE.test(key));
+  return odd
+    ? [
+        `microservice ${name}: the env variable ${quoted(odd.key)} has a name that most programs cannot read; use letters, digits and _`,
+      ]
+    : [];
 }
 
 function isToCheck(entry: MicroserviceEntry, before: MicroserviceEntry | undefined): boolean {

@@ -23,6 +23,7 @@ import { ListReply, writeList } from './list-reply.ts';
 import type { Rates } from './rates.ts';
 import { type AnyRoute, bySpecificity, spellings } from './route.ts';
 import { type Requester, renderBody } from './templates.ts';
+import { memberWarnings, warningHeader } from './unknown-members.ts';
 import { parseYaml } from './yaml.ts';
 
 /** The dependencies that the routes share. */
@@ -191,7 +192,8 @@ function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
         });
       else {
         const reply = jsonReply(route.reply.status, route.reply.schema ? result : undefined);
-        send(response, { ...reply, headers: { ...reply.headers, ...call.headers } });
+        const warning = warningHeader(call.warnings);
+        send(response, { ...reply, headers: { ...reply.headers, ...call.headers, ...(warning && { warning }) } });
       }
     } finally {
       stop();
@@ -223,17 +225,20 @@ function deadline(response: ServerResponse, ms: number): { signal: AbortSignal; 
 
 /** Reads the body of a request and replaces its expressions, with the rights of the caller. */
 async function input({ body }: AnyRoute, request: IncomingMessage, options: ReceiveOptions, requester: Requester) {
-  const nothing = { body: undefined, document: undefined };
+  const nothing = { body: undefined, document: undefined, warnings: [] as string[] };
   if (!body) return nothing;
   const raw = await readInput(request, body, options);
-  if ('file' in raw)
-    return { ...nothing, document: await renderBody(requester, parseYaml(raw.file), body.templated, ['spec']) };
+  if ('file' in raw) {
+    const document = await renderBody(requester, parseYaml(raw.file), body.templated, ['spec']);
+    return { ...nothing, document, warnings: memberWarnings(body, document) };
+  }
   if (body.kind !== 'json') return nothing;
   if (raw.json === undefined) {
     if (body.optional) return nothing;
     throw invalid('the request needs a JSON body');
   }
-  return { ...nothing, body: check(body.schema, await renderBody(requester, raw.json, body.templated), 'the body') };
+  const value = await renderBody(requester, raw.json, body.templated);
+  return { ...nothing, body: check(body.schema, value, 'the body'), warnings: memberWarnings(body, value) };
 }
 
 /** Parses by a schema. Only the first violation is reported (docs/spec/rest-v3.md#errors). */

@@ -29,11 +29,19 @@ export type Body<T extends z.ZodType = z.ZodType> =
       schema: T;
       /** the schema for the OpenAPI document, when the domain checks the body and `schema` only its outer form */
       documents?: z.ZodType;
+      /** the read of the object: a body may repeat its members without a warning */
+      shows?: z.ZodType;
       optional?: boolean;
       templated?: Templated;
     }
   /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets it parsed */
-  | { kind: 'file'; part: string; templated?: Templated };
+  | {
+      kind: 'file';
+      part: string;
+      templated?: Templated;
+      /** the schema of the spec of a document, when the domain drops the members that it does not know */
+      spec?: z.ZodType;
+    };
 
 interface Reply<T extends z.ZodType = z.ZodType> {
   status: 200 | 201 | 202 | 204;
@@ -89,6 +97,8 @@ export interface Call<
   caller: Caller;
   /** Headers of the reply, which the handler fills in. */
   headers: Record<string, string>;
+  /** What the request has that takes no effect, for people; the reply has them in the header `Warning`. */
+  warnings: string[];
 }
 
 /** Any route, without the types of its schemas. */

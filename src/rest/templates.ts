@@ -1,4 +1,4 @@
-import type { MicroserviceEntry } from '../api/v3/index.ts';
+import type { ApplicationTemplate, MicroserviceEntry, MicroserviceTemplate } from '../api/v3/index.ts';
 import { applicationRead } from '../domain/application/read.ts';
 import { nodeRead } from '../domain/edge-node/read.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -8,7 +8,7 @@ import { holder } from '../domain/precedence.ts';
 import { lookUps } from '../domain/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering, overlaid } from '../domain/templates/overlay.ts';
 import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
-import { readTemplateRef, type TemplateRef } from '../domain/templates/variables.ts';
+import { readTemplateRef, type TemplateRef, withoutEffect } from '../domain/templates/variables.ts';
 import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../domain/upload/application.ts';
 import { isObject } from '../domain/upload/document.ts';
 import { KINDS } from '../kinds/index.ts';
@@ -22,7 +22,7 @@ import { catalogItemOf, liveNodes, readContext } from './reads.ts';
 import type { Call, Templated } from './route.ts';
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
-export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'> & Partial<Pick<Call, 'document'>>;
+export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'> & Partial<Pick<Call, 'document' | 'warnings'>>;
 
 /** The body of a request with its expressions replaced. `place` is where a file has the members of a JSON body. */
 export async function renderBody(
@@ -76,6 +76,7 @@ async function withApplicationTemplate(
   await requireMay(requester, 'applicationtemplates', field, ref);
   const found = await presentObject(requester.deps, KINDS.applicationTemplates, ref.name, requester.signal);
   const rendering = applicationRendering(found, ref, fields, field);
+  warnOfVariables(requester, found, ref, field);
   return { fields: await render(requester, rendering, { field, ref }), isAnyForm: true };
 }
 
@@ -104,7 +105,19 @@ export async function withEntryTemplate(
   await requireMay(requester, 'microservicetemplates', field, ref);
   const found = await presentObject(requester.deps, KINDS.microserviceTemplates, ref.name, requester.signal);
   const rendering = entryRendering(found, ref, entry, application, field);
+  warnOfVariables(requester, found, ref, field);
   return overlaid(entry, entryPart(await render(requester, rendering, { field, ref }), entry.name, ref, field));
+}
+
+/** v3 ignores such variables; over kubectl they are refused. */
+function warnOfVariables(
+  { warnings }: Requester,
+  { spec }: ApplicationTemplate | MicroserviceTemplate,
+  ref: TemplateRef,
+  field: string,
+): void {
+  const text = withoutEffect(spec, ref, field);
+  if (text !== undefined) warnings?.push(text);
 }
 
 /** Reading a template is a permission of its own: what it has ends up in what the caller may read. */

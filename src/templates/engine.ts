@@ -41,7 +41,7 @@ type Json = Record<string, unknown>;
 
 /** The document with its expressions replaced, in place. Throws RenderError. */
 export async function renderDocument(
-  { document, variables = {}, only }: Rendering,
+  { document, variables = {}, only, parsesOnly }: Rendering,
   lookUp: (filter: LookUpName, input: unknown) => Promise<unknown>,
 ): Promise<Json> {
   const liquid = createLiquid(lookUp);
@@ -56,6 +56,7 @@ export async function renderDocument(
     try {
       const templates = parsedTexts.get(text) ?? liquid.parse(text);
       parsedTexts.set(text, templates);
+      if (parsesOnly) return text;
       return budget.copy(await liquid.render(templates, scope));
     } catch (error) {
       throw new RenderError(path, reasonOf(error));

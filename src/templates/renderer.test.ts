@@ -101,6 +101,28 @@ describe('an expression', () => {
   });
 });
 
+describe('expressions that are only read', () => {
+  const read = (text: string) =>
+    renderer.render(
+      { document: { text }, parsesOnly: true },
+      { lookUp, caller: 'ann', signal: AbortSignal.timeout(60_000) },
+    );
+
+  it('are not evaluated, and stay as they are', async () => {
+    for (const text of ['{{ missing }}', '{% if a %}{{ "none" | findAgent }}{% endif %}'])
+      expect(await read(text)).toEqual({ text });
+  });
+
+  it.each([
+    ['{{ a | nowhere }}', /^text: undefined filter: nowhere$/],
+    ['{% if a %}', /^text: tag {% if a %} not closed$/],
+    ['{{ a ', /^text: output "{{ a " not closed$/],
+    ['{% fetch a %}', /^text: tag "fetch" not found$/],
+  ])('%s is refused', async (text, message) => {
+    await expect(read(text)).rejects.toThrow(message);
+  });
+});
+
 describe('the look-ups of a document', () => {
   const loop = (times: number, name: string) =>
     `{% for i in (1..${times}) %}{% assign a = ${name} | findAgent %}{% endfor %}{{ a.name }}`;

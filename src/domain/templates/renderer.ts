@@ -11,6 +11,8 @@ export interface Rendering {
   variables?: Fields;
   /** the members that are rendered, by their paths; all when absent */
   only?: readonly (readonly string[])[];
+  /** expressions are read and not evaluated: the document stays as it is */
+  parsesOnly?: true;
 }
 
 export const LOOK_UPS = ['findAgent', 'findApplication', 'findMicroserviceAgent'] as const;

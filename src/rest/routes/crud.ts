@@ -96,6 +96,8 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;
+  // A closed kind refuses unknown members itself.
+  const fileSpec = upload && !upload.body && !crud.closed ? { spec: definition.spec } : {};
   const routes = [
     route({
       method: 'POST',
@@ -104,7 +106,13 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       tag,
       ...text('create', `Create ${a}`),
       access: { resource, verb: 'create' },
-      body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.create },
+      body: {
+        kind: 'json',
+        schema: shapes.anyObject,
+        templated,
+        documents: crud.shapes.create,
+        shows: crud.shapes.read,
+      },
       reply: { status: replies.create.status, schema: createdShape },
       errors: [400, ...missingReference, 409],
       handler: ({ deps, body, caller, signal }) => operations.create(deps, body, caller, signal),
@@ -140,7 +148,13 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ...text('change', `Change ${a}`),
       access: { resource, verb: 'patch', ...byKey },
       ...item,
-      body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.change },
+      body: {
+        kind: 'json',
+        schema: shapes.anyObject,
+        templated,
+        documents: crud.shapes.change,
+        shows: crud.shapes.read,
+      },
       reply: changeReply,
       errors: [400, 404, 409],
       handler: (call) => operations.patch(call, value(call.params), call.body),
@@ -167,7 +181,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `Create ${a} from a file`,
             description: `A document of kind ${definition.kind}.`,
             access: { resource, verb: 'create' },
-            body: { kind: 'file', part: upload.part, templated },
+            body: { kind: 'file', part: upload.part, templated, ...fileSpec },
             reply: { status: replies.create.status, schema: createdShape },
             errors: [400, ...missingReference, 409],
             handler: ({ deps, document, caller, signal }) =>
@@ -181,7 +195,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
-            body: { kind: 'file', part: upload.part, templated },
+            body: { kind: 'file', part: upload.part, templated, ...fileSpec },
             reply: upload.update === 'PUT' ? replaceReply : changeReply,
             errors: [400, 404, 409],
             handler(call) {
@@ -202,7 +216,13 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `Create or change ${a}`,
             access: { resource, verb: 'update', ...byKey },
             ...item,
-            body: { kind: 'json', schema: shapes.anyObject, templated, documents: crud.shapes.create },
+            body: {
+              kind: 'json',
+              schema: shapes.anyObject,
+              templated,
+              documents: crud.shapes.create,
+              shows: crud.shapes.read,
+            },
             reply: replaceReply,
             errors: [400, 404, 409],
             handler(call) {

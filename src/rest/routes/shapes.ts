@@ -99,14 +99,15 @@ export const nodeRead = reply(
     systemTotalCpu systemCpus systemTotalMemory systemTotalDisk diskLimit memoryLimit cpuLimit logLimit statusFrequency
     changeFrequency pruningFrequency availableDiskThreshold routerId createAt updatedAt archId messagingPort
     busServerPort busLeafPort busClusterPort busMqttPort busHttpPort activeModels modelLastUpdate activeKnowledge
-    knowledgeLastUpdate`,
+    knowledgeLastUpdate activeVolumeMounts volumeMountLastUpdate`,
       () => z.number().nullable(),
     ),
     ...all(
       `location gpsMode description daemonStatus systemOs systemOsVersion systemKernelVersion catalogItemStatus
     repositoryStatus ipAddress ipAddressExternal networkInterface containerEngineUrl containerEngine deploymentType
     diskDirectory logDirectory version tunnel logLevel runtimeClasses availableCdiDevices modelStatus knowledgeStatus
-    jsStorageSize jsMemoryStoreSize routerMode busMode`,
+    jsStorageSize jsMemoryStoreSize routerMode busMode warningMessage gpsStatus tunnelStatus securityStatus
+    securityViolationInfo microserviceStatus`,
       () => z.string().nullable(),
     ),
     ...all(
@@ -117,6 +118,7 @@ export const nodeRead = reply(
     uuid: z.string(),
     name: z.string(),
     arch: z.looseObject({}).optional(),
+    volumeMounts: z.array(z.looseObject({ name: z.string() })).optional(),
     platformStatus: platformStatusShape.optional(),
   },
   'Node',
@@ -163,6 +165,7 @@ const microserviceFields = z.object({
   isActivated: z.boolean().optional(),
   volumeMappings: z.array(volumeMapping).max(BOUNDS.volumes).optional(),
   cmd: z.array(z.string()).describe('Other spelling of commands').optional(),
+  portMappings: container.ports.describe('Other spelling of ports'),
   models: entry.models,
   knowledge: entry.knowledge,
   template: entry.template,
@@ -196,8 +199,9 @@ export const microserviceRead = reply(
     ports: z.array(portMapping),
     volumeMappings: z.array(z.looseObject({ id: z.number().int() })),
     env: z.array(z.looseObject({ key: z.string() })),
-    extraHosts: z.array(z.looseObject({ name: z.string(), address: z.string() })),
+    extraHosts: z.array(z.looseObject({ name: z.string(), address: z.string(), value: z.string().optional() })),
     busAccess: z.boolean().optional(),
+    deleteWithCleanup: z.boolean().optional(),
     delete: z.boolean().optional().describe('Removed, and still reported by its node'),
     status: z.looseObject({
       status: z.string(),
@@ -218,6 +222,13 @@ export const microserviceRead = reply(
 );
 export const microserviceList = reply({ microservices: z.array(microserviceRead) });
 
+/** The spec of a file with a microservice. */
+export const microserviceFile = z.object({
+  ...entry,
+  application: z.string().optional(),
+  rebuild: z.boolean().optional(),
+});
+
 /* ---- applications ---- */
 
 const busConfig = z.object(busConfigSchema.shape);
@@ -231,6 +242,8 @@ export const applicationBody = z.object({
 });
 export const applicationCreateBody = applicationBody.required({ name: true });
 export const applicationPatchBody = applicationBody.omit({ microservices: true, template: true });
+/** The spec of a file with an application. */
+export const applicationFile = z.object({ ...applicationSpecSchema.shape, microservices: z.array(microserviceFile) });
 export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
 export const applicationRead = reply(
   {

@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTestClient, type TestClient } from './_client.ts';
+import { createMemoryDependencies } from './_memory.ts';
+import { routes } from './routes/index.ts';
+import { createRestServer, type RestServer } from './server.ts';
+import { warningHeader } from './unknown-members.ts';
+
+let server: RestServer;
+let admin: TestClient;
+beforeAll(async () => {
+  server = createRestServer({ deps: createMemoryDependencies() });
+  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
+});
+afterAll(() => server?.[Symbol.asyncDispose]());
+
+const entry = (more: object = {}) => ({
+  ...{ name: 'w', agentName: 'gw-1', images: [{ containerImage: 'w:1', archId: 1 }] },
+  ...more,
+});
+const file = (spec: string, apiVersion = 'iofog.org/v3') =>
+  `apiVersion: ${apiVersion}\nkind: Application\nmetadata: {name: plant}\nspec: ${spec}\n`;
+const FILE_ENTRY = 'name: w, agent: {name: gw-1}, images: {amd64: "w:1"}';
+
+test.each<[string, (name: string) => Parameters<TestClient['post']>, string]>([
+  [
+    'a misspelt member of an application',
+    (name) => ['/application', { json: { name, descripton: 'hi' } }],
+    'unknown members were dropped: descripton (description?)',
+  ],
+  [
+    'the form of files in JSON',
+    (name) => ['/application', { json: { name, microservices: [entry({ container: { env: [] } })] } }],
+    'unknown members were dropped: microservices[0].container',
+  ],
+  [
+    'a misspelt member of a list item',
+    (name) => [
+      '/application',
+      { json: { name, microservices: [entry({ ports: [{ internal: 1, external: 7, proto: 'tcp' }] })] } },
+    ],
+    'unknown members were dropped: microservices[0].ports[0].proto',
+  ],
+  [
+    'many unknown members',
+    (name) => [
+      '/node',
+      { json: { name, ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`surplus-${i}`, i])) } },
+    ],
+    `unknown members were dropped: ${Array.from({ length: 8 }, (_, i) => `surplus-${i}`).join(', ')} and 12 more`,
+  ],
+  [
+    'a name with quotes and other characters',
+    (name) => ['/registries', { json: { url: `${name}.example`, '"é\r\nX: 1\\': 1 } }],
+    'unknown members were dropped: \\"???X: 1\\\\',
+  ],
+  [
+    'an env variable with a space',
+    (name) => ['/application', { json: { name, microservices: [entry({ env: [{ key: 'A B', value: '1' }] })] } }],
+    'microservice w: the env variable \\"A B\\" has a name that most programs cannot read; use letters, digits and _',
+  ],
+])('%s is stored without it, and the header Warning says so', async (title, request, warning) => {
+  const answer = await admin.post(...request(`a${title.length}`));
+  expect(answer.status).toBe(201);
+  expect(answer.headers.get('warning')).toBe(`299 - "${warning}"`);
+});
+
+test('a misspelt member of a file in the form of v3 is named in the header Warning, as are labels', async () => {
+  const yaml = file(`{microservices: [{${FILE_ENTRY}, contaner: {env: []}, container: {envs: []}}]}`).replace(
+    'name: plant',
+    'name: plant, labels: {a: b}',
+  );
+  const { status, headers } = await admin.post('/application/yaml', { yaml });
+  expect(status).toBe(201);
+  expect(headers.get('warning')).toBe(
+    '299 - "unknown members were dropped: spec.microservices[0].contaner (container?), spec.microservices[0].container.envs (env?)", 299 - "metadata.labels: has no effect over REST; set it with kubectl"',
+  );
+});
+
+test.each([
+  [
+    `{microservices: [{${FILE_ENTRY}, contaner: {}}]}`,
+    'spec.microservices[0]: unknown field "contaner"; did you mean container?',
+  ],
+  ['{unrelated: 1}', 'spec: unknown field "unrelated"'],
+])('a file of the own apiVersion with a misspelt member is refused', async (spec, message) => {
+  const yaml = file(spec, 'skerry.dev/v3').replace('plant', 'strict');
+  expect(await admin.post('/application/yaml', { yaml })).toMatchObject({
+    status: 400,
+    body: { code: 'VALIDATION_ERROR', message },
+  });
+  expect(await admin.get('/application/strict')).toMatchObject({ status: 404 });
+});
+
+test('a file of another version of the own API is refused', async () => {
+  const yaml = file('{}', 'skerry.dev/v9');
+  expect(await admin.post('/application/yaml', { yaml })).toMatchObject({
+    status: 400,
+    body: { message: 'apiVersion: "skerry.dev/v9"; must be skerry.dev/v3' },
+  });
+});
+
+test('what a read shows can be sent back without a warning', async () => {
+  const everything = entry({
+    ports: [{ internal: 1, external: 9001 }],
+    env: [{ key: 'A', value: 'b' }],
+    volumeMappings: [{ hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume' }],
+    extraHosts: [{ name: 'h', address: '10.0.0.1' }],
+    config: '{"a": {"b": 1}}',
+    annotations: '{"a": "b"}',
+    healthCheck: { test: ['CMD', 'true'], retries: 3 },
+  });
+  const created = await admin.post('/application', { json: { name: 'back', microservices: [everything] } });
+  expect(created.body).toEqual({ id: expect.any(Number), name: 'back' });
+  const { body } = await admin.get('/application/back');
+  const [microservice] = body.microservices;
+  const { body: nodes } = await admin.get('/node-list');
+  const [node] = nodes.fogs;
+  for (const [method, path, json] of [
+    ['PUT', '/application/back', body],
+    ['PATCH', `/microservices/${microservice.uuid}`, microservice],
+    ['PATCH', `/node/${node.uuid}`, (await admin.get(`/node/${node.uuid}`)).body],
+  ] as const) {
+    const answer = await admin.request(method, path, { json });
+    expect(answer).toMatchObject({ status: 204 });
+    expect(answer.headers.get('warning')).toBeNull();
+  }
+});
+
+test('entries beside a template may have either form, and variables that the template does not have are named', async () => {
+  const application = {
+    microservices: [{ name: 'm', agent: { name: '{{ node }}' }, images: { amd64: 'x:{{ tag }}' } }],
+  };
+  const variables = [{ key: 'node' }, { key: 'port', defaultValue: 1 }];
+  await admin.post('/applicationTemplate', { json: { name: 'line', variables, application } });
+  const template = { name: 'line', variables: { node: 'gw-1', tag: '1', prt: 2 } };
+  const json = { name: 'made', template, microservices: [{ name: 'm', container: {} }] };
+  const { status, headers } = await admin.post('/application', { json });
+  expect(status).toBe(201);
+  expect(headers.get('warning')).toBe(
+    '299 - "template.variables: the template \\"line\\" has no variable \\"prt\\"; did you mean port?"',
+  );
+});
+
+test('the header Warning has each text once, and a bounded length', () => {
+  expect(warningHeader([])).toBeUndefined();
+  expect(warningHeader(['a', 'a', 'b'])).toBe('299 - "a", 299 - "b"');
+  const texts = Array.from({ length: 100 }, (_, i) => `${i} ${'"'.repeat(10_000)}`);
+  expect(warningHeader(texts)?.length).toBeLessThan(10_000);
+});
