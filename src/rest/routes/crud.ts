@@ -36,7 +36,7 @@ export interface CrudHooks<T, W extends Write<T>> {
   create?(deps: RestDependencies, object: T, write: W, signal: AbortSignal): Promise<T>;
   /** Resolves with the object to store, after a change of its spec; `before` is the former object. */
   change?(deps: RestDependencies, before: T, write: W, signal: AbortSignal, caller: Caller): Promise<T>;
-  /** Runs after a change was stored; resolves with the text of a `Warning` header when the caller has to know of something. */
+  /** Runs after a change was stored; resolves with a warning when the caller has to know of something. */
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<string | undefined>;
   /** The read of a key without an object; undefined for 404. */
   readAbsent?(deps: RestDependencies, value: string, signal: AbortSignal): Promise<Record<string, unknown> | undefined>;
@@ -49,12 +49,12 @@ export interface CrudHooks<T, W extends Write<T>> {
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
 }
 
-/** What a change needs of its request; headers are of the response. */
+/** What a change needs of its request; warnings are of the response. */
 interface Changing {
   deps: RestDependencies;
   caller: Caller;
   signal: AbortSignal;
-  headers: Record<string, string>;
+  warnings: string[];
 }
 
 type Params = Record<string, string | number>;
@@ -338,7 +338,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   }
 
   async function change(call: Changing, value: string, writeOf: (object: T) => W): Promise<T> {
-    const { deps, caller, signal, headers } = call;
+    const { deps, caller, signal, warnings } = call;
     let before: T | undefined;
     const edited = await edit(
       objectsOf(deps, kind),
@@ -359,8 +359,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       signal,
     );
     const warning = before && (await hooks.changed?.(deps, before, edited, signal));
-    // 299: a warning that lasts; the text has no quotes.
-    if (warning) headers.warning = `299 - "${warning}"`;
+    if (warning) warnings.push(warning);
     return edited;
   }
 
