@@ -51,6 +51,13 @@ export const integer = (min: number, max: number) =>
     .refine(Number.isInteger, 'must be an integer')
     .meta({ type: 'integer' });
 
+/** The reason why a member has no effect (withoutEffect). */
+export const WITHOUT_EFFECT = 'x-skerry-without-effect';
+
+/** A member that requests of v3 clients may have and that nothing reads: who asks for it over REST gets a warning with the reason. */
+export const withoutEffect = <T extends z.ZodType>(schema: T, reason: string) =>
+  schema.optional().meta({ description: `Accepted without effect: ${reason}.`, [WITHOUT_EFFECT]: reason });
+
 /** One of the given words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);
 

@@ -3,7 +3,7 @@ import { BOUNDS } from '../api/bounds.ts';
 import { IDENTITIES, type ResourceDefinition } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
 import { CORE_RESOURCES, type ResourceOf } from '../api/resources.ts';
-import { text } from '../api/schema.ts';
+import { text, withoutEffect } from '../api/schema.ts';
 import {
   configMapFromBody,
   configMapPatch,
@@ -147,6 +147,8 @@ export const secretKind = coreKind<SecretForm>(
   },
 );
 
+const useVault = withoutEffect(z.boolean(), 'there is no vault, and a ConfigMap of Kubernetes has the data');
+
 export const configMapKind = coreKind<ConfigMapForm>(
   {
     key: 'configMaps',
@@ -170,10 +172,10 @@ export const configMapKind = coreKind<ConfigMapForm>(
             name: z.string(),
             ...whole,
             data,
-            useVault: z.boolean().optional().describe('Accepted without effect.'),
+            useVault,
           })
           .meta({ id: 'NewConfigMap' }),
-        change: z.strictObject(whole).meta({ id: 'ConfigMapChanges' }),
+        change: z.strictObject({ ...whole, useVault }).meta({ id: 'ConfigMapChanges' }),
         read: replyShape({ ...head, immutable: z.boolean(), useVault: z.boolean(), ...content }, 'ConfigMap'),
       },
       texts: {

@@ -13,12 +13,17 @@ import {
 import { defineKind } from './definition.ts';
 import { type KindCrud, replyShape } from './rest.ts';
 
-const fields = z.object(registrySpecSchema.shape).omit({ id: true, name: true, passwordSecretRef: true });
-const change = fields.partial().extend({ password: z.string().optional() });
+const fields = z.object(registrySpecSchema.shape).omit({ id: true, passwordSecretRef: true });
 const text = z.string().optional();
 const flag = z.boolean().optional();
+const change = fields.partial().extend({
+  password: text,
+  userEmail: text.describe('Other spelling of email'),
+  userName: text.describe('Other spelling of username'),
+});
 const listed = {
   id: z.number().int().optional(),
+  name: text,
   url: z.string(),
   username: text,
   userEmail: text,

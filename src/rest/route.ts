@@ -41,6 +41,8 @@ export type Body<T extends z.ZodType = z.ZodType> =
       templated?: Templated;
       /** the schema of the spec of a document, when the domain drops the members that it does not know */
       spec?: z.ZodType;
+      /** the JSON body with the same members, when the domain refuses members that it does not know */
+      members?: z.ZodType;
     };
 
 interface Reply<T extends z.ZodType = z.ZodType> {

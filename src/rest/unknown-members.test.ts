@@ -143,6 +143,66 @@ test('entries beside a template may have either form, and variables that the tem
   );
 });
 
+const NO_VAULT = 'has no effect: there is no vault, and a ConfigMap of Kubernetes has the data';
+
+test.each<[string, (use: boolean) => Parameters<TestClient['post']>, string]>([
+  ['JSON', (useVault) => ['/configmaps', { json: { name: `json-${useVault}`, data: {}, useVault } }], 'useVault'],
+  [
+    'the spec of a file',
+    (use) => [
+      '/configmaps/yaml',
+      { yaml: `kind: ConfigMap\nmetadata: {name: spec-${use}}\nspec: {useVault: ${use}}\ndata: {a: b}\n` },
+    ],
+    'spec.useVault',
+  ],
+  [
+    'the top of a file',
+    (use) => [
+      '/configmaps/yaml',
+      { yaml: `kind: ConfigMap\nmetadata: {name: top-${use}}\nuseVault: ${use}\ndata: {a: b}\n` },
+    ],
+    'useVault',
+  ],
+])('useVault in %s asks for a vault that is not there, and the header Warning says so', async (_, request, field) => {
+  const asked = await admin.post(...request(true));
+  expect(asked).toMatchObject({ status: 201, body: { useVault: false } });
+  expect(asked.headers.get('warning')).toBe(`299 - "${field}: ${NO_VAULT}"`);
+  expect((await admin.post(...request(false))).headers.get('warning')).toBeNull();
+});
+
+test('a change of a config map says as well that useVault has no effect', async () => {
+  await admin.post('/configmaps', { json: { name: 'vault', data: {} } });
+  const { status, headers } = await admin.patch('/configmaps/vault', { json: { useVault: true } });
+  expect(status).toBe(200);
+  expect(headers.get('warning')).toBe(`299 - "useVault: ${NO_VAULT}"`);
+});
+
+test('withCleanup removes neither image nor volumes, and the header Warning says so', async () => {
+  await admin.post('/application', { json: { name: 'clean', microservices: [entry(), entry({ name: 'v' })] } });
+  const { microservices } = (await admin.get('/application/clean')).body;
+  const [asked, not] = await Promise.all(
+    [true, false].map((withCleanup, index) =>
+      admin.delete(`/microservices/${microservices[index].uuid}`, { json: { withCleanup } }),
+    ),
+  );
+  expect([asked?.status, not?.status]).toEqual([204, 204]);
+  expect(asked?.headers.get('warning')).toBe(
+    '299 - "withCleanup: has no effect: image and volumes stay on the node; POST /node/{uuid}/prune removes images that nothing uses"',
+  );
+  expect(not?.headers.get('warning')).toBeNull();
+});
+
+test('a registry has the name and the spellings of a body, without a warning that they were dropped', async () => {
+  const json = { url: 'named.example', name: 'team', userName: 'u', userEmail: 'a@b' };
+  const made = await admin.post('/registries', { json });
+  const again = await admin.patch(`/registries/${made.body.id}`, { json: { ...json, isPublic: false } });
+  expect([made.status, again.status]).toEqual([201, 204]);
+  expect([made, again].map(({ headers }) => headers.get('warning'))).toEqual([null, null]);
+  const { body } = await admin.get(`/registries/${made.body.id}`);
+  expect(body).toMatchObject({ name: 'team', username: 'u', userEmail: 'a@b' });
+  expect(await admin.post('/registries', { json: { url: 'x.example', name: 'team' } })).toMatchObject({ status: 409 });
+});
+
 test('the header Warning has each text once, and a bounded length', () => {
   expect(warningHeader([])).toBeUndefined();
   expect(warningHeader(['a', 'a', 'b'])).toBe('299 - "a", 299 - "b"');

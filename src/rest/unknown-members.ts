@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { API_VERSION, GROUP } from '../api/names.ts';
+import { WITHOUT_EFFECT } from '../api/schema.ts';
 import { cut } from '../domain/conditions.ts';
 import { invalid } from '../domain/errors.ts';
 import { isEmpty } from '../domain/microservice/body-values.ts';
@@ -24,6 +25,8 @@ interface Found {
   /** the first `NAMED` */
   named: Unknown[];
   count: number;
+  /** members that are accepted without effect, with the reason */
+  idle: { path: string; reason: string }[];
 }
 
 /** The part of a JSON Schema that tells members apart. */
@@ -32,6 +35,7 @@ interface Shape {
   $defs?: Record<string, Shape>;
   properties?: Record<string, Shape>;
   items?: Shape;
+  [WITHOUT_EFFECT]?: string;
 }
 
 /** Most members that one warning names. */
@@ -44,12 +48,17 @@ const PATH_LENGTH = 120;
  * unknown member of a file whose `apiVersion` is the product's own.
  */
 export function memberWarnings(body: Body, value: unknown): string[] {
-  const found: Found = { named: [], count: 0 };
+  const found: Found = { named: [], count: 0, idle: [] };
   if (body.kind === 'json') {
     collect(openEntries(value), shapesOf(body.documents ?? body.schema, body.shows), '', found);
-    return dropped(found);
+    return [...dropped(found), ...withoutEffect(found)];
   }
-  if (!isObject(value) || !body.spec) return [];
+  if (!isObject(value)) return [];
+  if (!body.spec) {
+    collect(value, shapesOf(body.members), '', found);
+    collect(value.spec, shapesOf(body.members), 'spec', found);
+    return withoutEffect(found);
+  }
   const { apiVersion, metadata, spec } = value;
   const own = typeof apiVersion === 'string' && apiVersion.startsWith(`${GROUP}/`);
   if (own && apiVersion !== API_VERSION)
@@ -61,6 +70,7 @@ export function memberWarnings(body: Body, value: unknown): string[] {
   const unread = ['labels', 'annotations'].filter((member) => isObject(metadata) && !isEmpty(metadata[member]));
   return [
     ...dropped(found),
+    ...withoutEffect(found),
     ...unread.map((member) => `metadata.${member}: has no effect over REST; set it with kubectl`),
   ];
 }
@@ -89,6 +99,11 @@ function dropped({ named, count }: Found): string[] {
   return [`unknown members were dropped: ${all.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }
 
+const withoutEffect = ({ idle }: Found) => idle.map(({ path, reason }) => `${path}: has no effect: ${reason}`);
+
+/** Whether a value asks for something: what v3 clients send by default does not. */
+const asks = (value: unknown) => value !== false && !isEmpty(value);
+
 /** The first schema is that of the body; what reads alone show is known, and is not looked into. */
 function collect(value: unknown, shapes: readonly Shape[], path: string, found: Found): void {
   if (typeof value !== 'object' || value === null) return;
@@ -104,6 +119,8 @@ function collect(value: unknown, shapes: readonly Shape[], path: string, found: 
     if (member === undefined) continue;
     const below = path ? `${path}.${key}` : key;
     const known = closed.flatMap((properties) => (Object.hasOwn(properties, key) ? [properties[key] as Shape] : []));
+    const reason = known[0]?.[WITHOUT_EFFECT];
+    if (reason !== undefined && asks(member)) found.idle.push({ path: cut(below, PATH_LENGTH), reason });
     if (Object.hasOwn(closed[0] ?? {}, key)) collect(member, known, below, found);
     else if (known.length === 0 && ++found.count <= NAMED) {
       const nearest = nearestOf(key, closed.flatMap(Object.keys));
@@ -131,13 +148,14 @@ function shapeOf(schema: z.ZodType): Shape {
 }
 
 function resolved(shape: Shape, defs: Readonly<Record<string, Shape>>): Shape {
-  const { $ref, properties, items } = shape;
+  const { $ref, properties, items, [WITHOUT_EFFECT]: reason } = shape;
   if ($ref !== undefined) return resolved(defs[$ref.replace('#/$defs/', '')] ?? {}, defs);
   return {
     ...(properties && {
       properties: Object.fromEntries(Object.entries(properties).map(([key, one]) => [key, resolved(one, defs)])),
     }),
     ...(items && { items: resolved(items, defs) }),
+    ...(reason !== undefined && { [WITHOUT_EFFECT]: reason }),
   };
 }
 

@@ -97,7 +97,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;
   // A closed kind refuses unknown members itself.
-  const fileSpec = upload && !upload.body && !crud.closed ? { spec: definition.spec } : {};
+  const fileSpec = upload && !upload.body && !crud.closed ? { spec: definition.spec } : { members: crud.shapes.create };
   const routes = [
     route({
       method: 'POST',

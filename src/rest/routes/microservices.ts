@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { withoutEffect } from '../../api/schema.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../api/v3/index.ts';
 import { microserviceReadOf, microserviceReads } from '../../domain/application/read.ts';
 import { DomainError, duplicateName, invalid } from '../../domain/errors.ts';
@@ -22,6 +23,11 @@ const byUuid: Pick<Grant, 'name'> = { name: 'uuid' };
 const ofApplication = z.strictObject({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
 });
+
+const withCleanup = withoutEffect(
+  z.boolean(),
+  'image and volumes stay on the node; POST /node/{uuid}/prune removes images that nothing uses',
+);
 
 export const microserviceRoutes: AnyRoute[] = [
   ...VARIANTS.flatMap((variant) => [
@@ -166,13 +172,7 @@ export const microserviceRoutes: AnyRoute[] = [
     summary: 'Remove a microservice from its application',
     access: { resource: 'microservices', verb: 'delete', ...byUuid },
     params: shapes.uuidParam,
-    // `withCleanup` is accepted and has no effect
-    body: {
-      kind: 'json',
-      schema: z.unknown(),
-      documents: z.object({ withCleanup: z.boolean().optional() }),
-      optional: true,
-    },
+    body: { kind: 'json', schema: z.unknown(), documents: z.object({ withCleanup }), optional: true },
     reply: { status: 204 },
     errors: [400, 403, 404, 409],
     async handler({ deps, params, signal }) {
