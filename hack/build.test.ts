@@ -1,6 +1,6 @@
 import { execFile, fork } from 'node:child_process';
 import { on } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -19,6 +19,16 @@ test.each(['skerry', 'skerry-agent'] as const)('%s runs as one file, without nod
   const { stdout } = await run(process.execPath, [path, '--help'], { cwd: dir });
   expect(stdout).toContain(name);
   expect(bytes).toBeLessThan(8 * 2 ** 20);
+});
+
+test('the agent of a release says its commit and the time of that, and is the same bytes when it is built twice', async () => {
+  const origin = { version: '0.1.0', revision: 'c0ffee'.padEnd(40, '0'), created: new Date('2026-11-24T03:00:00Z') };
+  const [one, two] = await Promise.all(
+    ['one', 'two'].map(async (name) => (await bundle('skerry-agent', join(dir, name), origin)).path),
+  );
+  const { stdout } = await run(process.execPath, [one ?? '', 'version', '--output', 'json']);
+  expect(JSON.parse(stdout)).toMatchObject({ buildTime: '2026-11-24T03:00:00.000Z', gitCommit: origin.revision });
+  expect((await readFile(one ?? '')).equals(await readFile(two ?? ''))).toBe(true);
 });
 
 test('kubectl-skerry is a program that kubectl finds and runs as its plugin', async () => {

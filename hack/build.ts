@@ -38,8 +38,17 @@ export interface Bundle {
 /** The name of a deployable. */
 export type BundleName = keyof typeof BUNDLES;
 
-/** Bundles one deployable. */
-export async function bundle(name: BundleName, outdir = join(ROOT, 'dist')): Promise<Bundle> {
+/** What every part of a release says about itself. */
+export interface Origin {
+  version: string;
+  /** the commit */
+  revision: string;
+  /** when it was committed */
+  created: Date;
+}
+
+/** Bundles one deployable. The bundle says what it was built from (`agent/src/domain/build.ts`) where that is given. */
+export async function bundle(name: BundleName, outdir = join(ROOT, 'dist'), origin?: Origin): Promise<Bundle> {
   const path = join(outdir, `${name}.mjs`);
   const options: BuildOptions = {
     absWorkingDir: ROOT,
@@ -55,6 +64,9 @@ export async function bundle(name: BundleName, outdir = join(ROOT, 'dist')): Pro
     legalComments: 'linked',
     sourcemap: 'linked',
     banner: { js: `${REQUIRE}\n${QUIET}` },
+    define: origin && {
+      SKERRY_BUILD: JSON.stringify({ buildTime: origin.created.toISOString(), gitCommit: origin.revision }),
+    },
     metafile: true,
     logLevel: 'warning',
   };

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { NODE_FLAGS } from '../agent-release.ts';
-import { bundle } from '../build.ts';
+import { bundle, type Origin } from '../build.ts';
 import { hostArchitecture, saveImage } from '../image.ts';
-import { type Ground, groundImage, type Origin, productImage, products } from '../package/images.ts';
+import { type Ground, groundImage, productImage, products } from '../package/images.ts';
 import { librariesFor } from '../package/parts.ts';
 import { ROOT } from '../paths.ts';
 

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { Program } from '../../agent/src/update/program.ts';
+import type { Origin } from '../build.ts';
 import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
 import { completion, manualPage } from './command-line.ts';
-import type { Origin } from './images.ts';
 
 const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 const FAST = { compression: ['-Zgzip', '-z1'] };

@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { installProgram } from '../agent-release.ts';
+import type { Origin } from '../build.ts';
 import { ROOT } from '../paths.ts';
 import { completion, manualPage } from './command-line.ts';
-import type { Origin } from './images.ts';
 
 /** The agent for machines: one tree of files, as a package of Debian and as an archive. */
 const run = promisify(execFile);

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { NODE_FLAGS } from '../agent-release.ts';
-import { bundle } from '../build.ts';
+import { bundle, type Origin } from '../build.ts';
 import { callEngine, loadImage } from '../engine-api.ts';
 import { hostArchitecture, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
-import { type Ground, groundImage, type Origin, productImage, products } from './images.ts';
+import { type Ground, groundImage, productImage, products } from './images.ts';
 import { librariesFor } from './parts.ts';
 
 /** The images of a release, with the Node that the tests run on, in a real engine. */

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
+import type { Origin } from '../build.ts';
 import { buildImage, type Image } from '../image.ts';
 import { billOfMaterials, notice, packageParts } from './contents.ts';
-import { type Ground, groundImage, type Origin, productImage, products } from './images.ts';
+import { type Ground, groundImage, productImage, products } from './images.ts';
 import { LIBRARIES, NODES } from './pinned.ts';
 
 const origin: Origin = { version: '1.2.3', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };

@@ -1,17 +1,9 @@
 import { readFileSync } from 'node:fs';
+import type { Origin } from '../build.ts';
 import { buildImage, buildIndex, type Image, type ImageFile, type ImageSpec } from '../image.ts';
 import { billOfMaterials, libraryParts, nodePart, notice, packageParts } from './contents.ts';
 import type { NodeParts } from './parts.ts';
 import type { ImageArchitecture } from './pinned.ts';
-
-/** What every part of a release says about itself. */
-export interface Origin {
-  version: string;
-  /** the commit */
-  revision: string;
-  /** when it was committed */
-  created: Date;
-}
 
 /** One of the images of a release. */
 export interface Product {

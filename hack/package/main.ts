@@ -12,7 +12,7 @@ import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync 
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { NODE_FLAGS, writeRelease, writeSigned } from '../agent-release.ts';
-import { type Bundle, type BundleName, bundle } from '../build.ts';
+import { type Bundle, type BundleName, bundle, type Origin } from '../build.ts';
 import { readImage, saveImage } from '../image.ts';
 import { ROOT } from '../paths.ts';
 import { type Log, startClock } from '../progress.ts';
@@ -22,7 +22,7 @@ import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from
 import { armv7Node } from './armv7.ts';
 import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
 import { billOfMaterials, nodePart, notice, type Part, packageParts } from './contents.ts';
-import { type Ground, groundImage, joined, type Origin, type ProductImage, productImage, products } from './images.ts';
+import { type Ground, groundImage, joined, type ProductImage, productImage, products } from './images.ts';
 import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 
@@ -177,7 +177,7 @@ async function main(out: string): Promise<void> {
     ...(['skerry', 'skerry-templates', 'skerry-agent', 'skerry-agent-launcher', 'kubectl-skerry'] as const),
   ];
   const bundles = Object.fromEntries(
-    await Promise.all(names.map(async (name) => [name, await bundle(name, work)] as const)),
+    await Promise.all(names.map(async (name) => [name, await bundle(name, work, origin)] as const)),
   ) as Record<BundleName, Bundle>;
   const nodes = { amd64: await nodeOf('linux-amd64'), arm64: await nodeOf('linux-arm64') };
   const release: Release = { origin, env: process.env, bundles, nodes, at, log };

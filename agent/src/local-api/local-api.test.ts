@@ -130,6 +130,11 @@ describe('the local API', () => {
     expect(body.allowedEngines).toEqual(['docker', 'podman']);
   });
 
+  test('says that the build is unknown where the agent runs from its sources', async () => {
+    const { body } = await ask('GET', '/v1/system/version');
+    expect(body).toMatchObject({ buildTime: 'unknown', gitCommit: 'unknown' });
+  });
+
   test('has the position that the controller gives the node', async () => {
     const before = Date.now();
     const { status, body } = await ask('GET', '/v1/system/gps');

@@ -1,4 +1,5 @@
 import { bytes, duration, facts } from '../../../../src/terminal/output.ts';
+import { BUILD } from '../../domain/build.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
 import { type Command, type CommandContext, type Item, REMOVAL, show } from '../command.ts';
@@ -19,7 +20,8 @@ export const AGENT_COMMANDS: readonly Command[] = [
     name: 'version',
     summary: 'Show the version',
     offline: true,
-    run: async (context) => show(context, { version: AGENT_VERSION }, () => `skerry-agent ${AGENT_VERSION}\n`),
+    run: async (context) =>
+      show(context, { version: AGENT_VERSION, ...BUILD }, () => `skerry-agent ${AGENT_VERSION}\n`),
   },
   {
     name: 'status',

@@ -1,5 +1,6 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import type { AgentConfig } from '../../../../src/wire/agent.ts';
+import { BUILD } from '../../domain/build.ts';
 import { ENGINE_KINDS } from '../../domain/engine.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import type { Claims } from '../../state/token.ts';
@@ -26,8 +27,7 @@ export const SYSTEM_ROUTES: Route[] = [
     handler: (_request, { agent }) =>
       bare({
         version: AGENT_VERSION,
-        buildTime: '',
-        gitCommit: '',
+        ...BUILD,
         allowedContainerEngine: agent.config.containerEngine ?? ENGINE_KINDS[0],
         allowedEngines: ENGINE_KINDS,
       }),
