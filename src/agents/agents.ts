@@ -60,7 +60,8 @@ export function createAgents(options: AgentsOptions): Agents {
   const leader = createLeaderClient({ leadership, credentials, clock });
   const forwarder = createObservationForwarder({ leadership, leader, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
-  const routes = createAgentRoutes({ ...options, forwarder, used, clock, metrics });
+  const currentValues = createCurrentValues({ leadership, leader, observations, forwarder, clock });
+  const routes = createAgentRoutes({ ...options, forwarder, currentValues, used, clock, metrics });
   const leaderServer = createLeaderServer({
     ...{ leadership, forwarder, observations, used, credentials, clock, log },
     handlers: options.internalHandlers,
@@ -80,7 +81,7 @@ export function createAgents(options: AgentsOptions): Agents {
         return observations.entries();
       },
     },
-    currentValues: createCurrentValues({ leadership, leader, observations, forwarder, clock }),
+    currentValues,
     leaderServer,
     leader,
     run: (signal) => shareTokens({ leadership, client: leader, used, replica: identity, clock, log }, signal),

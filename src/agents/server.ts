@@ -13,6 +13,7 @@ import {
   type AgentOptions,
   type AgentRoutes,
   type AgentStores,
+  type CurrentValues,
   requiredStores,
   type VersionKeys,
 } from './dependencies.ts';
@@ -45,6 +46,7 @@ export interface AgentRoutesOptions extends AgentOptions {
   stores: AgentStores;
   versionKeys: VersionKeys;
   forwarder: ObservationForwarder;
+  currentValues: CurrentValues;
   used: UsedTokens;
   /** without it agents get no positions, and every list is complete */
   epochs?: Epochs;
@@ -118,6 +120,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     releasesUrl: options.releasesUrl,
     sessions: options.sessions,
     ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, outgoing, clock, log, metrics },
+    currentValues: options.currentValues,
     onListed: positions.onListed,
     onMistakes: (uuid, mistakes) => requests.charge(uuid, mistakes / MISTAKES_PER_REQUEST),
   });

@@ -9,6 +9,8 @@ export interface DeltaQueue {
   values(): Iterable<ObservationDelta>;
   /** True when no delta waits for the leader. */
   readonly isEmpty: boolean;
+  /** Whether a delta of the node waits for the leader. */
+  isWaiting(uuid: string): boolean;
   add(delta: ObservationDelta): void;
   /** Records a delta without queuing it for the leader. */
   record(delta: ObservationDelta): void;
@@ -52,6 +54,7 @@ export function createDeltaQueue({
     get isEmpty() {
       return waiting.size === 0 && halves.length === 0;
     },
+    isWaiting: (uuid) => waiting.has(uuid) || halves.some((half) => half.some((delta) => delta.uuid === uuid)),
     add(delta) {
       const { uuid } = delta;
       observed.set(uuid, merged(observed.get(uuid), delta));

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { silentLog, systemClock } from '../../kube/mod.ts';
 import {
+  changed,
   fill,
   keyOf,
   makeApplication,
@@ -280,4 +281,39 @@ test.concurrent('a leader that hangs delays a read for its deadline only; then t
   expect(live.get(uuid)?.report.version).toBe('1');
   hanging.closeAllConnections();
   hanging.close();
+});
+
+test.concurrent('an agent of another make that reads its list at one replica and then at another gets a rebuild once, whichever of them leads', async () => {
+  await using leader = await replicaOf();
+  await using follower = await replicaOf();
+  follow(follower, leader);
+  await settled();
+  const replicas = [leader, follower];
+  const listAt = async (replica: Replica) =>
+    (await replica.as(node, key, 'GET', '/microservices', { thirdParty: true })).body.microservices[0];
+  const { uuid: id, revision, imageId } = await listAt(leader);
+  const sent = { revision, imageId, rebuildCount: 0, at: Date.now() };
+  const running = changed(node, (copy) => {
+    const one = { uuid: id, state: 'RUNNING' as const, containerId: 'c', revision, sent };
+    copy.status = { observedGeneration: 1, microservices: [one] };
+  });
+  // The status is not written: what was sent is known in memory alone.
+  for (const { stores } of replicas) stores.nodes.set(running);
+  for (const [turn, order] of [replicas, [...replicas].reverse(), replicas].entries()) {
+    const edited = changed(application, ({ spec }) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { container: { env: [{ key: 'TURN', value: `${turn}` }] } });
+    });
+    for (const { stores } of replicas) stores.applications.set(edited);
+    const rebuilds = [];
+    for (const replica of [...order, ...order]) rebuilds.push((await listAt(replica)).rebuild);
+    expect(rebuilds).toEqual([true, false, false, false]);
+  }
+});
+
+test.concurrent('the list of an agent of another make waits a second at most for a leader that does not answer', async () => {
+  await using follower = await replicaOf();
+  follow(follower, undefined);
+  await settled();
+  const { status, body } = await follower.as(node, key, 'GET', '/microservices', { thirdParty: true });
+  expect([status, body.microservices.length]).toEqual([200, 1]);
 });

@@ -26,6 +26,8 @@ export interface ObservationForwarder extends AsyncDisposable {
   settle(): void;
   /** Resolves when the leader has everything, or after `timeoutMs`. */
   flush(timeoutMs: number): Promise<void>;
+  /** Resolves when the leader has everything that was observed of the node until now, or after `timeoutMs`. */
+  forwarded(uuid: string, timeoutMs: number): Promise<void>;
 }
 
 export interface ObservationForwarderOptions {
@@ -49,7 +51,8 @@ export function createObservationForwarder(options: ObservationForwarderOptions)
   const { leadership, leader, observations, mergeReport, clock, log, metrics = {} } = options;
   const { random = Math.random, batchMs = 200, batchSize = 500 } = options;
   const queue = createDeltaQueue({ mergeReport, batchSize });
-  const idle = new Set<() => void>();
+  /** each resolves once its condition is true, which only a message to the leader makes so */
+  const waiting = new Map<() => void, () => boolean>();
   const ended = new AbortController();
   let wasLeading = false;
   /** the leadership that has all deltas of the queue except the waiting ones */
@@ -104,8 +107,8 @@ export function createObservationForwarder(options: ObservationForwarderOptions)
     } finally {
       sending = false;
     }
-    if (queue.isEmpty) finish();
-    else schedule(failures > 0 ? backoffDelay(RETRY, failures, random) : 0);
+    resolveWaiting();
+    if (!queue.isEmpty) schedule(failures > 0 ? backoffDelay(RETRY, failures, random) : 0);
   }
 
   function refused(batch: readonly ObservationDelta[], error: LeaderError) {
@@ -115,9 +118,38 @@ export function createObservationForwarder(options: ObservationForwarderOptions)
     log.warn({ node: leftOut.uuid, reason: error.message }, 'The leader refuses the report of a node: it is left out');
   }
 
+  function resolveWaiting() {
+    for (const [resolve, isDone] of waiting) {
+      if (!isDone()) continue;
+      waiting.delete(resolve);
+      resolve();
+    }
+  }
+
   function finish() {
-    for (const resolve of idle) resolve();
-    idle.clear();
+    for (const resolve of waiting.keys()) resolve();
+    waiting.clear();
+  }
+
+  /** Resolves when `isDone` after a message to the leader, which is sent at once, or after `timeoutMs`. */
+  async function until(isDone: () => boolean, timeoutMs: number, { keepsBackoff = false } = {}): Promise<void> {
+    settle();
+    if (wasLeading || (isDone() && !sending)) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        cancelTimer();
+        resolve();
+      };
+      const cancelTimer = clock.after(timeoutMs, () => {
+        waiting.delete(done);
+        resolve();
+      });
+      waiting.set(done, isDone);
+      if (keepsBackoff && failures > 0) return;
+      cancel?.();
+      cancel = undefined;
+      if (!sending) void send();
+    });
   }
 
   return {
@@ -137,20 +169,8 @@ export function createObservationForwarder(options: ObservationForwarderOptions)
       queue.forget(uuid);
       observations.forget(uuid);
     },
-    async flush(timeoutMs) {
-      settle();
-      if (wasLeading || (queue.isEmpty && !sending)) return;
-      await new Promise<void>((resolve) => {
-        const cancelTimer = clock.after(timeoutMs, resolve);
-        idle.add(() => {
-          cancelTimer();
-          resolve();
-        });
-        cancel?.();
-        cancel = undefined;
-        if (!sending) void send();
-      });
-    },
+    flush: (timeoutMs) => until(() => queue.isEmpty, timeoutMs),
+    forwarded: (uuid, timeoutMs) => until(() => !queue.isWaiting(uuid), timeoutMs, { keepsBackoff: true }),
     async [Symbol.asyncDispose]() {
       ended.abort();
       cancel?.();

@@ -444,9 +444,10 @@ test('a third-party agent does not get a rebuild again while it may be executing
     }),
   );
   const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
-  const { uuid, revision, imageId } = await list();
-  // The answer may have been lost.
-  expect(await list()).toMatchObject({ rebuild: true, rebuildCount: 1 });
+  const { uuid, revision, imageId, ...first } = await list();
+  expect(first).toMatchObject({ rebuild: true, rebuildCount: 1 });
+  // Before the status says what was sent, and with it.
+  expect((await list()).rebuild).toBe(false);
   const sent = { revision, imageId, rebuildCount: 1, at: clock.wall() };
   replica.stores.nodes.set(
     changed(node, (copy) => {
@@ -510,7 +511,7 @@ test('a third-party agent that acknowledged an edit and runs its former containe
     const { lastUpdated } = await poll();
     await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
   };
-  const { uuid, revision, imageId } = await list();
+  const [{ uuid, revision, imageId }] = (await replica.as(node, key, 'GET', '/microservices')).body.microservices;
   const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() + 200_000 };
   const report = (status: { state: string; startTime?: number }) =>
     replica.stores.nodes.set(

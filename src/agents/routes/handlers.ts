@@ -1,6 +1,13 @@
 import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
 import type { Observe } from '../call.ts';
-import type { AgentLimits, AgentMetrics, AgentStores, NodeSessions, VersionKeys } from '../dependencies.ts';
+import type {
+  AgentLimits,
+  AgentMetrics,
+  AgentStores,
+  CurrentValues,
+  NodeSessions,
+  VersionKeys,
+} from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { LongPolls } from '../long-polls/long-polls.ts';
@@ -32,7 +39,8 @@ export interface HandlerDependencies {
   sent: SentResponses;
   checkEpoch: CheckEpoch;
   observe: Observe;
-  forwarder: Pick<ObservationForwarder, 'hasReport' | 'flush'>;
+  forwarder: Pick<ObservationForwarder, 'hasReport' | 'flush' | 'forwarded'>;
+  currentValues: CurrentValues;
   outgoing: Pick<Outgoing, 'check'>;
   onListed(uuid: string): void;
   /** called for a report with mistakes, which take time to find */

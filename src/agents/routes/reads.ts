@@ -1,6 +1,12 @@
-import type { EdgeNodeStatus } from '../../api/v3/index.ts';
+import type { EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { SentList } from '../../domain/edge-node/sent-list.ts';
-import { isSent, lostFor, thirdPartyRegistries, thirdPartyView } from '../../domain/edge-node/third-party.ts';
+import {
+  isSent,
+  knownMicroservices,
+  lostFor,
+  thirdPartyRegistries,
+  thirdPartyView,
+} from '../../domain/edge-node/third-party.ts';
 import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
 import type { SessionLists } from '../../domain/session/list.ts';
 import { json, type Reply } from '../../http/reply.ts';
@@ -14,15 +20,17 @@ import {
   type Section,
 } from '../../wire/index.ts';
 import type { Call, EpochCheck, Observe } from '../call.ts';
-import type { NodeSessions } from '../dependencies.ts';
+import type { CurrentValues, NodeSessions } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure, notReady } from '../failure.ts';
+import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import { digestsFor } from '../pipeline/epoch-check.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
 import { isThirdParty } from './changes.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
+type Observed = { microservices: ObservedMicroservice[] };
 
 export interface ReadsOptions {
   sessions?: Pick<NodeSessions, 'lists' | 'isComplete'> | undefined;
@@ -31,6 +39,8 @@ export interface ReadsOptions {
   onListed?: (uuid: string) => void;
   sent: Pick<SentResponses, 'acknowledged' | 'everAcknowledged' | 'addSections'>;
   observe: Observe;
+  currentValues: CurrentValues;
+  forwarder: Pick<ObservationForwarder, 'forwarded'>;
   outgoing: Pick<Outgoing, 'check'>;
   clock: Pick<Clock, 'wall'>;
 }
@@ -38,20 +48,29 @@ export interface ReadsOptions {
 /** A rebuild that was sent, and neither acknowledged nor executed after this time, counts as lost. */
 const LOST_MS = 5 * 60_000;
 
+/** How long the list of a third-party agent waits for the leader, to read what is known and to forward what is sent. */
+const LEADER_MS = 1_000;
+
 const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 
 /** The sections of the desired state, each response with its digests as ETag. */
-export function createReads({ desired, sessions, onListed, sent, observe, outgoing, clock }: ReadsOptions) {
+export function createReads(options: ReadsOptions) {
+  const { desired, sessions, onListed, sent, observe, currentValues, forwarder, outgoing, clock } = options;
+
   function stateOf({ uuid }: Call): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
     return state;
   }
 
-  function entriesFor(call: Call, state: DesiredState): Entries {
-    if (!isThirdParty(call)) return state.microservices;
-    const views = thirdPartyView(state, desired.admitted(call.uuid), call.node.status);
-    return views.map((view) => ({ ...view, rebuild: view.rebuild && !isUnderWay(call, state, view) }));
+  function thirdPartyEntries(uuid: string, state: DesiredState, observed: Observed): readonly MicroserviceView[] {
+    const views = thirdPartyView(state, desired.admitted(uuid), observed);
+    return views.map((view) => ({ ...view, rebuild: view.rebuild && !isUnderWay(uuid, state, view, observed) }));
+  }
+
+  async function observedNow({ uuid, node }: Call): Promise<Observed> {
+    const observation = (await currentValues.of([uuid], AbortSignal.timeout(LEADER_MS))).get(uuid);
+    return { microservices: knownMicroservices(node, observation) };
   }
 
   /**
@@ -60,30 +79,46 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
    * may have been lost: after a while it is sent again. One that was acknowledged takes as long as it takes, although the
    * acknowledgement itself counts for a while only.
    */
-  function isUnderWay(call: Call, { digests }: DesiredState, view: MicroserviceView): boolean {
+  function isUnderWay(uuid: string, { digests }: DesiredState, view: MicroserviceView, observed: Observed): boolean {
     const { microserviceList: digest } = digests;
-    if (sent.acknowledged(call.uuid).microserviceList === digest) return true;
-    const known = call.node.status?.microservices?.find(({ uuid }) => uuid === view.uuid);
+    if (sent.acknowledged(uuid).microserviceList === digest) return true;
+    const known = observed.microservices.find((one) => one.uuid === view.uuid);
     const given = known?.sent;
     // The list that was acknowledged may have come from a replica that lagged behind, and had neither rebuild nor edit.
     if (given === undefined || !isSent(view, given) || lostFor(known, clock.wall()) !== undefined) return false;
-    return sent.everAcknowledged(call.uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
+    return sent.everAcknowledged(uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
   }
 
   function listed(call: Call, checked: EpochCheck): Reply {
-    if (isThirdParty(call)) desired.keepAdmitted(call.uuid);
     const state = stateOf(call);
-    const microservices = entriesFor(call, state);
-    observe(call, isThirdParty(call) ? sentList(microservices, call.node.status, clock.wall()) : {});
-    // The response to a third-party agent depends on its last report as well, so it has no digest.
-    if (isThirdParty(call)) {
-      sent.addSections(call.uuid, state.digests, MICROSERVICE_SECTIONS);
-      return json({ microservices });
-    }
+    observe(call);
     onListed?.(call.uuid);
+    const { microservices, digests } = state;
     const { retainUnlisted } = checked;
-    const etag = etagOf(digestsFor(state.digests, checked), MICROSERVICE_SECTIONS);
+    const etag = etagOf(digestsFor(digests, checked), MICROSERVICE_SECTIONS);
     return tagged(call, etag, () => ({ microservices, ...(retainUnlisted && { retainUnlisted }) }));
+  }
+
+  /**
+   * The leader has the list before the agent, so that another replica does not send the rebuilds in it again. Without a leader
+   * the agent gets it all the same. It has no digest, since it depends on the last report as well.
+   */
+  async function thirdPartyList(call: Call): Promise<Reply> {
+    const { uuid } = call;
+    desired.keepAdmitted(uuid);
+    const observed = await observedNow(call);
+    const state = stateOf(call);
+    const microservices = thirdPartyEntries(uuid, state, observed);
+    observe(call, sentList(microservices, call.node.status, clock.wall()));
+    sent.addSections(uuid, state.digests, MICROSERVICE_SECTIONS);
+    await forwarder.forwarded(uuid, LEADER_MS);
+    return json({ microservices });
+  }
+
+  async function entries(call: Call): Promise<Entries> {
+    if (!isThirdParty(call)) return stateOf(call).microservices;
+    const observed = await observedNow(call);
+    return thirdPartyEntries(call.uuid, stateOf(call), observed);
   }
 
   return {
@@ -119,11 +154,12 @@ export function createReads({ desired, sessions, onListed, sent, observe, outgoi
       });
     },
 
-    microservices: (call: Call): Reply => listed(call, call.epoch ?? {}),
+    microservices: (call: Call): Reply | Promise<Reply> =>
+      isThirdParty(call) ? thirdPartyList(call) : listed(call, call.epoch ?? {}),
 
-    microservice(call: Call): Reply {
+    async microservice(call: Call): Promise<Reply> {
       observe(call);
-      const entry = entriesFor(call, stateOf(call)).find(({ uuid }) => uuid === call.parameter);
+      const entry = (await entries(call)).find(({ uuid }) => uuid === call.parameter);
       if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
       return json(entry);
     },

@@ -1,12 +1,30 @@
-import type { EdgeNode, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { MicroserviceView, RegistryView } from '../../wire/index.ts';
-import type { DesiredState, SentRevision } from '../inputs.ts';
+import type { DesiredState, Observation, SentRevision } from '../inputs.ts';
 import { logSizeOf } from '../microservice/normal-form.ts';
 import { BUILT_INS } from '../registry/index.ts';
 import { registryView } from './desired.ts';
+import { observedMicroservices } from './report.ts';
+import { joinSent } from './sent-list.ts';
 
 /** What agents of other makes get of a microservice (docs/spec/agent-channel.md#third-party-agents). */
 export type ThirdPartyView = MicroserviceView & ReturnType<typeof spellings>;
+
+/**
+ * What is known at this moment of the microservices of a third-party agent: what it reports, and what it was last sent, which the
+ * stored status says only after the next report.
+ */
+export function knownMicroservices(node: EdgeNode, observation: Observation | undefined): ObservedMicroservice[] {
+  const observed = observedMicroservices({ node, observation, desired: undefined, liveness: 'live' }) ?? [];
+  if (!observation) return observed;
+  const items = new Map(observed.map((item) => [item.uuid, item]));
+  for (const uuid of Object.keys(observation.sentRevisions)) {
+    const item = items.get(uuid) ?? { uuid, state: 'UNKNOWN' };
+    const sent = joinSent(item.sent, observation, uuid);
+    if (sent) items.set(uuid, { ...item, sent });
+  }
+  return [...items.values()];
+}
 
 type Known = Pick<ObservedMicroservice, 'revision' | 'sent'>;
 
@@ -18,7 +36,7 @@ type Known = Pick<ObservedMicroservice, 'revision' | 'sent'>;
 export function thirdPartyView(
   desired: Pick<DesiredState, 'microservices' | 'held'>,
   lastAdmitted: ReadonlyMap<string, MicroserviceView>,
-  observed: EdgeNode['status'],
+  observed: Pick<EdgeNodeStatus, 'microservices'> | undefined,
 ): ThirdPartyView[] {
   const views = desired.microservices.flatMap((item) => {
     const known = observed?.microservices?.find(({ uuid }) => uuid === item.uuid);
