@@ -307,6 +307,69 @@ describe('deletion', () => {
   });
 });
 
+describe('a write of an application to which another manager has added a microservice', () => {
+  const application = (name: string, ...microservices: string[]) =>
+    object('Application', name, { microservices: microservices.map((each) => ({ name: each })) });
+  /** Runs kubectl without effect, with the application as its file if there is one; returns what it prints on both outputs. */
+  async function typed(words: string[], file?: object): Promise<string> {
+    const at = join(dir, 'shop.json');
+    if (file) await writeFile(at, JSON.stringify(file));
+    const place = ['--kubeconfig', cluster.kubeconfig, '--namespace', 'skerry', '--dry-run=server'];
+    const { stdout, stderr } = await run(kubectl, [...words, ...place, ...(file ? ['-f', at] : [])]);
+    return stderr + stdout;
+  }
+  const write = async (method: string, body: { metadata: { name: string; annotations?: object } }, manager: string) => {
+    const at = `${path('applications', 'skerry')}${method === 'POST' ? '' : `/${body.metadata.name}`}`;
+    const type = method === 'PATCH' ? 'application/apply-patch+yaml' : undefined;
+    await admin.request(method, `${at}?fieldManager=${manager}`, body, type);
+  };
+  const KUBECTL = 'kubectl-client-side-apply';
+  const mine = application('shop', 'web', 'old');
+
+  beforeAll(async () => {
+    const lastApplied = { 'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify(mine) };
+    await write('POST', { ...mine, metadata: { ...mine.metadata, annotations: lastApplied } }, KUBECTL);
+    await write('PATCH', application('shop', 'third'), 'colleague');
+    const many = Array.from({ length: 128 }, (_, i) => `reader-${i}`);
+    await write('PATCH', application('large', ...many), 'colleague');
+  });
+
+  test.each(['apply', 'replace'])('as a kubectl %s prints a warning that names what it removes', async (verb) => {
+    expect(await typed([verb], mine)).toMatch(
+      /^Warning: .*: only a warning, the request is carried out: this removes microservices that other field managers have in the application: third \(colleague\); kubectl apply --server-side leaves them\napplication.skerry.dev\/shop \w+/,
+    );
+  });
+
+  test.each<[string, string[], object?]>([
+    ['an apply that has the microservice too', ['apply'], application('shop', 'web', 'old', 'third')],
+    ['an apply that removes a microservice of its own', ['apply'], application('shop', 'web', 'third')],
+    [
+      'a server-side apply, which leaves it',
+      ['apply', '--server-side', '--field-manager=another', '--force-conflicts'],
+      application('shop', 'web', 'old'),
+    ],
+    [
+      'a patch that names what it removes',
+      ['patch', 'application', 'shop', '--type=json', '--patch=[{"op":"remove","path":"/spec/microservices/2"}]'],
+    ],
+    [
+      'the controller, which removes what its users ask it to remove',
+      ['replace', `--as=system:serviceaccount:skerry:${CONTROLLER_ACCOUNT}`],
+      mine,
+    ],
+  ])('prints no warning to %s', async (_, words, file) => {
+    expect(await typed(words, file)).toMatch(/^application.skerry.dev\/shop \w+/);
+  });
+
+  test('names as many as fit into a warning when nearly all of the largest application is removed', async () => {
+    const text = await typed(['replace'], application('large', 'web'));
+    expect(text).toMatch(
+      /^Warning: .*: reader-0 \(colleague\), reader-1 .* \.\.\.; kubectl apply --server-side leaves them\n/,
+    );
+    expect(text.length).toBeLessThan(1_200);
+  });
+});
+
 describe('a role that permits more than every microservice may', () => {
   const roleRef = { kind: 'Role', name: 'agent-admin' };
   const account = (name: string, role: object) =>

@@ -204,9 +204,23 @@ const REACHED = `has(m.node) && m.state != 'QUEUED'`;
 const SHOWN = 500;
 /** The API server begins every warning with "Validation failed for ValidatingAdmissionPolicy", as it begins a refusal. */
 const NOT_REFUSED = 'only a warning, the request is carried out';
-/** CEL of a message that lists the observed microservices, each by a CEL expression over `m`. */
-const listing = (before: string, each: string, after: string, of = 'true') =>
-  `'${before}' + [oldObject.status.microservices.filter(m, ${of}).map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
+/** CEL of a message with a list in it: the items of a CEL list, each by a CEL expression over `m`. */
+const listing = (before: string, list: string, each: string, after: string) =>
+  `'${before}' + [${list}.map(m, ${each}).join(', ')].map(text, text.size() > ${SHOWN} ? text.substring(0, ${SHOWN}) + ' ...' : text)[0] + '${after}'`;
+
+/** CEL: the writer says what it changes, so that it knows what it removes; `apply` and `replace` write whole lists. */
+const IS_EXPLICIT = `has(request.options.fieldManager) && request.options.fieldManager in ${listed(['kubectl-edit', 'kubectl-patch'])}`;
+/** CEL: whether an entry of `metadata.managedFields` is about another field manager than the writer, and has the microservice `m`. */
+const HAS_ENTRY = (managed: string) =>
+  [
+    `!(has(request.options.fieldManager) && request.options.fieldManager == ${managed}.manager)`,
+    `has(${managed}.fieldsV1)`,
+    `'f:spec' in ${managed}.fieldsV1`,
+    `'f:microservices' in ${managed}.fieldsV1['f:spec']`,
+    `('k:{"name":"' + m.name + '"}') in ${managed}.fieldsV1['f:spec']['f:microservices']`,
+  ].join(' && ');
+/** CEL: whether an update removes the microservice `m` of the former object, which another field manager has. */
+const IS_TAKEN = `!(has(object.spec.microservices) && object.spec.microservices.exists(n, n.name == m.name)) && oldObject.metadata.managedFields.exists(f, ${HAS_ENTRY('f')})`;
 
 /** CEL: whether the variable `e` has a name that most programs cannot read. */
 const IS_ODD = `!e.key.matches('${VARIABLE_NAME}')`;
@@ -411,6 +425,7 @@ function policies(namespace: string): Policy[] {
           message: `${NOT_REFUSED}: what the node runs is removed from its machine`,
           messageExpression: listing(
             `${NOT_REFUSED}: this removes from the machine what the node runs: `,
+            'oldObject.status.microservices',
             `(has(m.application) ? m.application + '/' : '') + (has(m.name) ? m.name : m.uuid)`,
             `; the annotation ${ANNOTATIONS.protected}=true keeps a node from being deleted`,
           ),
@@ -428,9 +443,28 @@ function policies(namespace: string): Policy[] {
           message: `${NOT_REFUSED}: what the application runs is removed from its machines`,
           messageExpression: listing(
             `${NOT_REFUSED}: this removes from their machines: `,
+            `oldObject.status.microservices.filter(m, ${REACHED})`,
             `m.name + ' on ' + m.node`,
             `; the annotation ${ANNOTATIONS.protected}=true keeps an application from being deleted`,
-            REACHED,
+          ),
+        },
+      ],
+    },
+    {
+      // A server-side apply leaves what others have. A plain apply and a replace write the whole list.
+      name: 'microservices-of-others',
+      operations: ['UPDATE'],
+      resources: ['applications'],
+      warns: true,
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || (${IS_EXPLICIT}) || !has(oldObject.spec.microservices) || !has(oldObject.metadata.managedFields) || !oldObject.spec.microservices.exists(m, ${IS_TAKEN})`,
+          message: `${NOT_REFUSED}: this removes microservices that other field managers have in the application`,
+          messageExpression: listing(
+            `${NOT_REFUSED}: this removes microservices that other field managers have in the application: `,
+            `oldObject.spec.microservices.filter(m, ${IS_TAKEN})`,
+            `m.name + ' (' + oldObject.metadata.managedFields.filter(f, ${HAS_ENTRY('f')})[0].manager + ')'`,
+            '; kubectl apply --server-side leaves them',
           ),
         },
       ],
