@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ANNOTATIONS } from './api/names.ts';
 import type { EdgeNode, EdgeNodeStatus } from './api/v3/index.ts';
-import { createTestClient, type TestClient } from './rest/_client.ts';
+import type { TestClient } from './rest/_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from './rest/_memory.ts';
-import { routes } from './rest/routes/index.ts';
-import { createRestServer, type RestServer } from './rest/server.ts';
+import { serveInMemory } from './rest/_server.ts';
 import { startStack } from './sessions/_stack.ts';
 import type { StatusReport } from './wire/index.ts';
 
@@ -13,7 +12,6 @@ import type { StatusReport } from './wire/index.ts';
  * saying the opposite: no leader writes here.
  */
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let gateway: string;
 let other: string;
@@ -24,15 +22,14 @@ beforeAll(async () => {
     provisioning: () => ({ archId }),
     self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example' },
   });
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
   gateway = (await admin.post('/node', { json: { name: 'gw-1' } })).body.uuid;
   other = (await admin.post('/node', { json: { name: 'gw-2' } })).body.uuid;
   await admin.post('/runtimeClasses', { json: { name: 'sandboxed', handler: 'runsc' } });
   await admin.post('/application', { json: { name: 'plant' } });
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 /** What the leader last wrote of a node. */
 function write(uuid: string, status: Partial<EdgeNodeStatus>) {

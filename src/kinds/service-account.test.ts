@@ -1,23 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../rest/_client.ts';
-import { createMemoryDependencies } from '../rest/_memory.ts';
-import { routes } from '../rest/routes/index.ts';
-import { createRestServer, type RestServer } from '../rest/server.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { TestClient } from '../rest/_client.ts';
+import { serveInMemory } from '../rest/_server.ts';
 
-let server: RestServer;
 let admin: TestClient;
 let developer: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes, 'admin');
+  const { client, stop } = await serveInMemory();
+  admin = client.as('admin');
   developer = admin.as('developer');
   await admin.post('/node', { json: { name: 'gw' } });
   const images = [{ containerImage: 'a:1', archId: 1 }];
   for (const name of ['plant-a', 'plant-b'])
     await admin.post('/application', { json: { name, microservices: [{ name: 'reader', agentName: 'gw', images }] } });
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 const roleRef = { kind: 'Role', name: 'microservice' };
 const account = (fields = {}) => ({ name: 'writer', applicationName: 'plant-a', roleRef, ...fields });

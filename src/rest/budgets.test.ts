@@ -4,13 +4,11 @@ import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, type Usage }
 import { createVirtualClock } from '../kube/_util.ts';
 import { byKey } from '../stores/stores.ts';
 import { trackUsage } from '../stores/usage.ts';
-import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
+import { serveInMemory } from './_server.ts';
 import type { Caller } from './access/access.ts';
 import { createWriteBudgets } from './budgets.ts';
 import type { WriteBudgets } from './dependencies.ts';
-import { routes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
 
 const MIB = 2 ** 20;
 
@@ -23,10 +21,9 @@ async function setUp(settings: Partial<BudgetSettings> = {}) {
     budgets: budgetsOf({ ...DEFAULT_BUDGETS, ...settings }),
     metrics: { budgetRefused: (labels) => refused.push(labels) },
   });
-  const server = createRestServer({ deps: { ...memory, budgets } });
-  onTestFinished(() => server[Symbol.asyncDispose]());
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const as = (role: string) => createTestClient(`http://127.0.0.1:${port}`, routes).as(role);
+  const { client, stop } = await serveInMemory({ deps: { ...memory, budgets } });
+  onTestFinished(stop);
+  const as = (role: string) => client.as(role);
   const map = (name: string, bytes: number) => ({ json: { name, data: { text: 'x'.repeat(bytes) } } });
   return { memory, usage: budgets.usage, as, map, refused };
 }
@@ -163,10 +160,9 @@ describe('budgets of what users store', () => {
       return { [Symbol.dispose]() {} };
     };
     const budgets = { usage: trackUsage(byKey(memory.stores)), reserve };
-    const server = createRestServer({ deps: { ...memory, budgets } });
-    onTestFinished(() => server[Symbol.asyncDispose]());
-    const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-    const developer = createTestClient(`http://127.0.0.1:${port}`, routes).as('developer');
+    const { client, stop } = await serveInMemory({ deps: { ...memory, budgets } });
+    onTestFinished(stop);
+    const developer = client.as('developer');
     const uuid = '11111111-1111-4111-8111-111111111111';
     memory.stores.applications.set({
       ...{ apiVersion: API_VERSION, kind: 'Application' },

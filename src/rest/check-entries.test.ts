@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from './_client.ts';
-import { createMemoryDependencies } from './_memory.ts';
-import { routes } from './routes/index.ts';
-import { createRestServer, type RestServer } from './server.ts';
+import { beforeAll, expect, test } from 'vitest';
+import type { TestClient } from './_client.ts';
+import { serveInMemory } from './_server.ts';
 
-let server: RestServer;
 let admin: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory();
+  admin = client.as('admin');
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 test('a microservice that cannot run as asked can be stopped, and neither started nor changed', async () => {
   const { body: node } = await admin.post('/node', { json: { name: 'gw-1' } });

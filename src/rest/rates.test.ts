@@ -1,11 +1,9 @@
 import { afterEach, expect, test } from 'vitest';
 import { makeClock } from '../agents/_util.ts';
-import { createTestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
+import { serveInMemory } from './_server.ts';
 import { createTokenReviewAuthenticator } from './access/reviews.ts';
 import { createRates } from './rates.ts';
-import { routes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
 
 const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -26,14 +24,10 @@ async function start(options: { trustProxy?: boolean } = {}) {
     },
   });
   // The clock does not advance, or buckets would refill on a slow machine.
-  const server = createRestServer({
-    deps: createMemoryDependencies({ authenticator }),
-    clock: makeClock(),
-    ...options,
-  });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  stops.push(async () => server[Symbol.asyncDispose]());
-  return { client: createTestClient(`http://127.0.0.1:${port}`, routes), asked };
+  const deps = createMemoryDependencies({ authenticator });
+  const { client, stop } = await serveInMemory({ deps, clock: makeClock(), ...options });
+  stops.push(stop);
+  return { client, asked };
 }
 
 test('an address that tries unknown tokens gets 429, and costs no more token reviews', async () => {

@@ -6,11 +6,11 @@ import { KINDS, type Kind } from '../kinds/index.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
 import { storeOf } from '../stores/stores.ts';
-import { type Answer, createTestClient, type TestClient } from './_client.ts';
+import type { Answer, TestClient } from './_client.ts';
 import { editsOfKinds, makeReferences } from './_edits.ts';
 import { createMemoryDependencies } from './_memory.ts';
+import { serveInMemory } from './_server.ts';
 import { createRoutes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
 
 /** Who may change over REST what microservices of the system use, by every reference and every operation that there is. */
 const NAMESPACE = 'test';
@@ -30,9 +30,7 @@ async function start(chain: Chain) {
   const { ref } = lastOf(chain);
   const numbers = { next: 200 };
   const deps = createMemoryDependencies({ ids: { next: async () => numbers.next++ } });
-  const server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const { client, stop } = await serveInMemory({ deps });
   const put = (kind: Kind, object: object) =>
     (storeOf(deps.stores, kind) as unknown as MutableStore<KubeObject>).set(
       stored(object as never, NAMESPACE, deps.version.next++),
@@ -60,7 +58,7 @@ async function start(chain: Chain) {
     },
     developer: client.as('developer'),
     admin: client.as('admin'),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: stop,
   };
 }
 

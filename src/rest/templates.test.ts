@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from './_client.ts';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { TestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
+import { serveInMemory } from './_server.ts';
 import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
-import { routes } from './routes/index.ts';
-import { createRestServer, type RestServer } from './server.ts';
 
 /** May write everything and list nothing. */
 const BLIND = rulesOf('developer').map((rule) => ({ ...rule, verbs: rule.verbs.filter((verb) => verb !== 'list') }));
@@ -19,17 +18,15 @@ const deps = createMemoryDependencies({
     editor: EDITOR,
   }),
 });
-let server: RestServer;
 let admin: TestClient;
 
 beforeAll(async () => {
-  server = createRestServer({ deps, routes });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes, 'admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
   const created = await admin.post('/node', { json: { name: 'gw-1', archId: 1, host: '10.0.0.1' } });
   expect(created.status).toBe(201);
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 const part = (more: object = {}) => ({
   name: 'reader',
@@ -392,9 +389,9 @@ spec: {agent: {name: gw-1}, images: {amd64: "x:1"}, template: {name: base}}`;
     const closed = createMemoryDependencies({
       authorizer: createRuleAuthorizer({ admin: rulesOf('admin'), developer: noTemplates }),
     });
-    await using other = createRestServer({ deps: closed, routes });
-    const { port } = await other.listen({ port: 0, host: '127.0.0.1' });
-    const client = createTestClient(`http://127.0.0.1:${port}`, routes, 'admin');
+    const { client: anyone, stop } = await serveInMemory({ deps: closed });
+    onTestFinished(stop);
+    const client = anyone.as('admin');
     await client.post('/applicationTemplate', { json: { name: 'line', application: { description: 'secret' } } });
     const json = { name: 'thief', template: { name: 'line' } };
     expect((await client.as('developer').post('/application', { json })).status).toBe(403);

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { createAgent } from '../app.ts';
-import { testStreams } from '../cli/_streams.ts';
-import { runCli } from '../cli/cli.ts';
+import { runInProcess } from '../cli/_run.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
@@ -31,23 +30,7 @@ beforeEach(() => {
   return () => rmSync(folder, { recursive: true, force: true });
 });
 
-async function cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  let out = '';
-  let err = '';
-  const code = await runCli([...args, '--config', join(folder, 'config.yaml')], {
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    streams: testStreams(),
-    env: {},
-    signal: new AbortController().signal,
-    runAgent: async () => {},
-  });
-  return { code, out, err };
-}
+const cli = (...args: string[]) => runInProcess([...args, '--config', join(folder, 'config.yaml')]);
 
 /** Everything in an archive: name -> text. */
 function unpacked(archive: string): Map<string, string> {

@@ -4,8 +4,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { testStreams } from './_streams.ts';
-import { runCli } from './cli.ts';
+import { runInProcess } from './_run.ts';
 import { COMMANDS } from './commands.ts';
 import { requiredMoment } from './logs.ts';
 
@@ -16,23 +15,7 @@ beforeEach(() => {
   return () => rmSync(folder, { recursive: true, force: true });
 });
 
-async function cli(...args: string[]) {
-  let out = '';
-  let err = '';
-  const code = await runCli(['--config', join(folder, 'config.yaml'), ...args], {
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    streams: testStreams(),
-    env: {},
-    signal: new AbortController().signal,
-    runAgent: async () => {},
-  });
-  return { code, out, err };
-}
+const cli = (...args: string[]) => runInProcess(['--config', join(folder, 'config.yaml'), ...args]);
 
 test('a text of a container or a user has no control character in what a command prints', async () => {
   const { code, err } = await cli('fly\u001b[2J\u009b31m\r');

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent, AgentDependencies } from '../app.ts';
-import { testStreams } from '../cli/_streams.ts';
-import { type CliDependencies, runCli } from '../cli/cli.ts';
+import { runInProcess } from '../cli/_run.ts';
+import type { CliDependencies } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
@@ -154,26 +154,8 @@ export class LocalAgent implements AsyncDisposable {
     return this.cliWith({}, ...args);
   }
 
-  async cliWith(
-    ports: Partial<CliDependencies>,
-    ...args: string[]
-  ): Promise<{ code: number; out: string; err: string }> {
-    let out = '';
-    let err = '';
-    const code = await runCli(['--config', this.configFile, ...args], {
-      out: (text) => {
-        out += text;
-      },
-      err: (text) => {
-        err += text;
-      },
-      streams: testStreams(),
-      env: {},
-      signal: new AbortController().signal,
-      runAgent: async () => {},
-      ...ports,
-    });
-    return { code, out, err };
+  cliWith(ports: Partial<CliDependencies>, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+    return runInProcess(['--config', this.configFile, ...args], ports);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

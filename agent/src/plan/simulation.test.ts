@@ -7,8 +7,8 @@ import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { generator } from '../faults/_random.ts';
-import { execute } from '../supervise/executors.ts';
-import { createPullSlots } from '../supervise/pull-slots.ts';
+import { executeAlone } from '../supervise/_executors.ts';
+import type { MachineAccess } from '../supervise/executors.ts';
 import { imageOf, makeEntry, makeHold, makePlanInput, UUID } from './_util.ts';
 import { plan } from './plan.ts';
 import { noteBegin, noteResult } from './step-result.ts';
@@ -104,26 +104,15 @@ class Machine {
 
   async carryOut(step: Step): Promise<void> {
     if (step.kind !== 'network') this.update(step.uuid, (row) => noteBegin(row, step));
-    const outcome = await execute(
-      step,
-      {
-        engine: this.engine,
-        machine: {
-          pathRefusal: () => undefined,
-          exchangedPath: () => undefined,
-          prepareMounts: ({ mounts }) => mounts,
-          portTaken: async ({ external }) => this.foreignPorts.has(external),
-          reach: () => ANYWHERE,
-          lookup: async (name) => name,
-        },
-        slots: createPullSlots(),
-        pullBegins: () => () => {},
-        pulled: () => {},
-        mayUse: () => true,
-      },
-      () => {},
-      new AbortController().signal,
-    );
+    const machine: MachineAccess = {
+      pathRefusal: () => undefined,
+      exchangedPath: () => undefined,
+      prepareMounts: ({ mounts }) => mounts,
+      portTaken: async ({ external }) => this.foreignPorts.has(external),
+      reach: () => ANYWHERE,
+      lookup: async (name) => name,
+    };
+    const outcome = await executeAlone(step, { engine: this.engine, machine });
     const diedInside = typeof outcome !== 'string' && !outcome.ok && outcome.message === DIED;
     if (diedInside || this.dies('before conclusion')) throw new Died();
     if (typeof outcome === 'string' || step.kind === 'network') return;

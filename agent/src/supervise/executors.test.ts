@@ -1,13 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { EngineError } from '../domain/engine.ts';
-import { OPEN_POLICY, PLAIN_PLACES } from '../domain/policy.ts';
 import type { ImagePolicy, Step, StepOf } from '../domain/step.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { mayUseImage, noteImagePull } from '../state/image-access.ts';
-import { type Ended, execute } from './executors.ts';
-import { createMachineAccess } from './machine-access.ts';
-import { createPullSlots } from './pull-slots.ts';
+import { executeAlone } from './_executors.ts';
+import type { Ended } from './executors.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
 
@@ -82,19 +80,7 @@ describe('an image that is', () => {
         pull: { reference },
         instance: 'test',
       };
-      const outcome = await execute(
-        step,
-        {
-          engine,
-          machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
-          slots: createPullSlots(),
-          pullBegins: () => () => {},
-          pulled: (_step, id) => pulled.push(id),
-          mayUse: () => true,
-        },
-        () => {},
-        new AbortController().signal,
-      );
+      const outcome = await executeAlone(step, { engine, pulled: (_step, id) => pulled.push(id) });
       expect(outcome).toMatchObject(want.reason ? { ok: false, reason: want.reason } : { ok: true, imageId: want.id });
       expect(pulled.length > 0).toBe(want.pulled);
     });
@@ -108,21 +94,16 @@ describe('an image on the machine that was pulled with the credentials of a regi
     const engine = new MemoryEngine({ anyImage: true });
     const database = memoryDatabase();
     const ask = (change: Partial<StepOf<'image'>>): Promise<Ended> =>
-      execute(
+      executeAlone(
         {
           ...{ kind: 'image', uuid: 'u', target: '', reference: REFERENCE, registryId: 2, platform: '' },
           ...{ rebuildCount: 0, policy: 'ifMissing', pull: { reference: REFERENCE }, instance: 'test', ...change },
         } as Step,
         {
           engine,
-          machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
-          slots: createPullSlots(),
-          pullBegins: () => () => {},
           pulled: (step, id, isNew) => noteImagePull(database, id, step, isNew),
           mayUse: (step, id) => mayUseImage(database, id, step),
         },
-        () => {},
-        new AbortController().signal,
       );
     const first = { registryId: 5, pull: { reference: REFERENCE, credentials } } as Partial<StepOf<'image'>>;
     expect(await ask(first)).toMatchObject({ ok: true });
@@ -200,20 +181,11 @@ test('a start that fails because a container of another agent has the port names
   };
   const names = { id: 'c', instance: 'a', nodeUuid: 'n', application: 'shop', microservice: 'web' };
   const start = () =>
-    execute(
+    executeAlone(
       {
         ...{ kind: 'start', uuid: 'u', target: '', containerId: 'c1', protects: false, reason: 'New', ports: [port] },
       } as Step,
-      {
-        engine,
-        machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
-        slots: createPullSlots(),
-        pullBegins: () => () => {},
-        pulled: () => {},
-        mayUse: () => true,
-      },
-      () => {},
-      new AbortController().signal,
+      { engine },
     );
   engine.containersOfOtherAgents = async () => [{ ...names, name: 'skerry-web', running: true, ports: [port] }];
   expect(await start()).toMatchObject({

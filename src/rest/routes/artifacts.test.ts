@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Application } from '../../api/v3/index.ts';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../../domain/artifact/index.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 /** Models and knowledge over REST, and the catalogs of microservices that bind them. */
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let hub: number;
 let registry: number;
@@ -16,15 +14,14 @@ let node: string;
 
 beforeAll(async () => {
   deps = createMemoryDependencies();
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
   hub = (await admin.post('/registries', { json: { url: 'hub.example', type: 'hub' } })).body.id;
   registry = (await admin.post('/registries', { json: { url: 'reg.example' } })).body.id;
   node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
   await admin.post('/node', { json: { name: 'gw-2', archId: 1 } });
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 const WORDS = {
   models: { part: 'model', kind: 'Model', code: 'MODEL', catalog: 'MICROSERVICE_CATALOG', format: 'gguf' },

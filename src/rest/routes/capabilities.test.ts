@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
-import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { beforeAll, expect, test } from 'vitest';
+import type { TestClient } from '../_client.ts';
+import { serveInMemory } from '../_server.ts';
 
-let server: RestServer;
 let viewer: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  viewer = createTestClient(`http://127.0.0.1:${port}`, routes, 'viewer');
+  const { client, stop } = await serveInMemory();
+  viewer = client.as('viewer');
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 test('application templates are there: HEAD responds 204', async () => {
   expect((await viewer.request('HEAD', '/capabilities/applicationTemplates')).status).toBe(204);

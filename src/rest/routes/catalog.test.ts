@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { BUILT_IN_ITEMS } from '../../domain/index.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let viewer: TestClient;
 
@@ -17,14 +15,12 @@ beforeAll(async () => {
       { apiVersion: 'skerry.dev/v3', kind: 'CatalogItem', metadata: { name }, spec },
       new AbortController().signal,
     );
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const { client, stop } = await serveInMemory({ deps });
   [admin, viewer] = [client.as('admin'), client.as('viewer')];
   await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
   await admin.post('/application', { json: { name: 'shop' } });
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 const images = [{ archId: 1, containerImage: 'reader:2' }];
 let serial = 0;

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
-import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { beforeAll, expect, test } from 'vitest';
+import type { TestClient } from '../_client.ts';
+import { serveInMemory } from '../_server.ts';
 
-let server: RestServer;
 let client: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const rest = await serveInMemory();
+  client = rest.client;
+  return rest.stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 test('the architectures are listed without a token, in the order of their numbers', async () => {
   const { architectures } = (await client.get('/architectures')).body;

@@ -1,21 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import { storedKey } from '../../domain/core-objects/keys.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 const deps = createMemoryDependencies();
-let server: RestServer;
 let admin: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const secretNamed = (name: string) => deps.stores.secrets.get('test', name) as Secret;

@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
 import type { Application, CatalogItem } from '../../api/v3/index.ts';
 import { builtInItems } from '../../domain/index.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 /** The routes of debug shells; when a shell goes by itself is tested in src/controllers/debug-shell.test.ts. */
 let deps: MemoryDependencies;
-let server: RestServer;
 let sre: TestClient;
 let now = Date.parse('2026-01-01T00:00:00Z');
 let count = 0;
@@ -17,9 +15,8 @@ let uuid: string;
 
 beforeAll(async () => {
   deps = createMemoryDependencies({ clock: () => now });
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  sre = createTestClient(`http://127.0.0.1:${port}`, routes).as('sre');
+  const { client, stop } = await serveInMemory({ deps });
+  sre = client.as('sre');
   for (const { name, spec } of builtInItems())
     deps.stores.catalogItems.set({
       apiVersion: API_VERSION,
@@ -34,8 +31,8 @@ beforeAll(async () => {
     spec: { id: 1, url: 'registry.hub.docker.com', isPublic: true, type: 'oci' },
     status: { id: 1 },
   } as never);
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 beforeEach(async () => {
   count++;

@@ -1,20 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
-import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import type { TestClient } from '../_client.ts';
+import { serveInMemory } from '../_server.ts';
 
-let server: RestServer;
 let client: TestClient;
 let admin: TestClient;
+let stop: () => Promise<void>;
 async function start(options = {}) {
-  server = createRestServer({ deps: createMemoryDependencies(), ...options });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  ({ client, stop } = await serveInMemory(options));
   admin = client.as('admin');
 }
 beforeEach(() => start());
-afterEach(() => server[Symbol.asyncDispose]());
+afterEach(() => stop());
 
 /** Waits: an event is recorded after the response. */
 const recorded = async (query = '', count = 1) => {
@@ -69,7 +65,7 @@ describe('a request that changes something is recorded', () => {
   });
 
   test('without the address of its client, when the installation does not record addresses', async () => {
-    await server[Symbol.asyncDispose]();
+    await stop();
     await start({ recordsAddresses: false });
     await admin.post('/node', { json: { name: 'gw' } });
     expect((await recorded())[0].ipAddress).toBe('');

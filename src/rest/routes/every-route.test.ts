@@ -1,23 +1,22 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
+import { serveInMemory } from '../_server.ts';
 import { ROLE_NAMES, rulesOf } from '../access/roles.ts';
 import { permits } from '../access/rules.ts';
 import { type AnyRoute, spellings } from '../route.ts';
-import { createRestServer, type RestServer } from '../server.ts';
+import { createRestServer } from '../server.ts';
 import { routes } from './index.ts';
 import { laterRoutes } from './later.ts';
 
-let server: RestServer;
 let client: TestClient;
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const rest = await serveInMemory();
+  client = rest.client;
+  return rest.stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 const PARAMS: Record<string, string> = { id: '7', internalPort: '80', versionCommand: 'upgrade' };
 const pathOf = (path: string) => path.replaceAll(/\{(\w+)\}/g, (_, name) => PARAMS[name] ?? 'some-name');

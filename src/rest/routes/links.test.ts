@@ -1,22 +1,19 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 /** Links to nodes by the example of the runtime class; every linkable kind has these routes. */
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let uuids: Record<string, string>;
 
 beforeAll(async () => {
   deps = createMemoryDependencies();
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 /** The object as a later version, which the store accepts. */
 let version = 1_000_000;

@@ -103,13 +103,7 @@ export const nodeRoutes = [
     tag,
     summary: 'Create a node',
     access: { resource: 'edgenodes', verb: 'create' },
-    body: {
-      kind: 'json',
-      schema: shapes.anyObject,
-      templated: true,
-      documents: shapes.nodeCreateBody,
-      shows: shapes.nodeRead,
-    },
+    body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeRead }),
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
     async handler({ deps, body, signal }) {
@@ -154,13 +148,7 @@ export const nodeRoutes = [
     summary: 'Change settings of a node',
     access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
     params: shapes.uuidParam,
-    body: {
-      kind: 'json',
-      schema: shapes.anyObject,
-      templated: true,
-      documents: shapes.nodeBody,
-      shows: shapes.nodeRead,
-    },
+    body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeRead }),
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal }) {

@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/names.ts';
 import type { Application } from '../../api/v3/index.ts';
 import type { Kind } from '../../kinds/index.ts';
 import type { KindUpload } from '../../kinds/rest.ts';
 import type { KubeObject } from '../../kube/object.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { editsOfKinds, itemPath, makeReferences } from '../_edits.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
+import { serveInMemory } from '../_server.ts';
 import { routes } from './index.ts';
 
 /**
@@ -27,17 +27,15 @@ interface Request {
 }
 
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let count = 0;
 beforeAll(async () => {
   deps = createMemoryDependencies();
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
   await makeReferences(admin);
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 /** Every object in memory, with its version. */
 const state = () =>

@@ -10,6 +10,7 @@ import {
 } from '../../api/v3/index.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
+import type { Body } from '../route.ts';
 
 /**
  * Bodies and replies of the API, for checks of their outer form and for the OpenAPI document. The domain checks the content
@@ -18,6 +19,11 @@ import { replyShape as reply } from '../../kinds/rest.ts';
 
 /** Any JSON object. The domain reads it. */
 export const anyObject = z.record(z.string(), z.unknown(), 'must be a JSON object');
+
+/** A JSON body that the domain checks: the schema of its document, that of the object's read, and what is an expression. */
+export const objectBody = (forms: Required<Pick<JsonBody, 'documents' | 'shows'>> & Pick<JsonBody, 'templated'>) =>
+  ({ kind: 'json', schema: anyObject, templated: true, ...forms }) satisfies JsonBody;
+type JsonBody = Extract<Body<typeof anyObject>, { kind: 'json' }>;
 
 /** Any JSON without expressions: on routes that do not render them, they would be stored and act as they are written. */
 export const withoutExpressions = z.unknown().superRefine((value, context) => {

@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/names.ts';
 import type { Application } from '../../api/v3/index.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 /** The routes for microservices of the system; what they have in common with those of users is tested there. */
 const NAMESPACE = 'test';
 let deps: MemoryDependencies;
-let server: RestServer;
 let admin: TestClient;
 let developer: TestClient;
 let count = 0;
@@ -17,14 +15,12 @@ let uuid: string;
 
 beforeAll(async () => {
   deps = createMemoryDependencies();
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const { client, stop } = await serveInMemory({ deps });
   admin = client.as('admin');
   developer = client.as('developer');
   await admin.post('/node', { json: { name: 'gw', archId: 1 } });
+  return stop;
 });
-afterAll(() => server?.[Symbol.asyncDispose]());
 
 beforeEach(() => {
   count++;

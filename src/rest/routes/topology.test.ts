@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTestClient, type TestClient } from '../_client.ts';
-import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { TestClient } from '../_client.ts';
+import { serveInMemory } from '../_server.ts';
 
-let server: RestServer;
 let viewer: TestClient;
 const ids: Record<string, string> = {};
 beforeAll(async () => {
-  server = createRestServer({ deps: createMemoryDependencies() });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const client = createTestClient(`http://127.0.0.1:${port}`, routes);
+  const { client, stop } = await serveInMemory();
   const admin = client.as('admin');
   viewer = client.as('viewer');
   const make = async (name: string, fields: object) => {
@@ -20,8 +15,8 @@ beforeAll(async () => {
   await make('core', { ...interior, busMode: 'server' });
   await make('east', { upstreamRouters: ['core'], busMode: 'leaf', upstreamBusServers: ['core'] });
   await make('west', { upstreamRouters: ['core'] });
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 test('the summary counts both networks', async () => {
   expect((await viewer.get('/network-topology/summary')).body).toEqual({

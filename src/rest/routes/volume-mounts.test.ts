@@ -1,24 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { contentName } from '../../domain/volume-mount/volume-mount.ts';
-import { createTestClient, type TestClient } from '../_client.ts';
+import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
-import { createRestServer, type RestServer } from '../server.ts';
-import { routes } from './index.ts';
+import { serveInMemory } from '../_server.ts';
 
 const deps = createMemoryDependencies();
-let server: RestServer;
 let admin: TestClient;
 let node: string;
 beforeAll(async () => {
-  server = createRestServer({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  admin = createTestClient(`http://127.0.0.1:${port}`, routes).as('admin');
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
   await admin.post('/secrets', { json: { name: 'db', type: 'Opaque', data: { user: 'a', 'conf/x': 'b' } } });
   await admin.post('/configmaps', { json: { name: 'site', data: { a: 'b' } } });
   node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
+  return stop;
 });
-afterAll(() => server[Symbol.asyncDispose]());
 
 /** An application whose microservice mounts this. */
 const mounting = (name: string, hostDestination: string, more: object = {}) => ({
