@@ -1,7 +1,6 @@
 import type { ApplicationTemplate, MicroserviceTemplate } from '../api/v3/index.ts';
-import { findExpression } from '../domain/expressions.ts';
-import { DomainError, stalledBy } from '../domain/index.ts';
-import type { Fields } from '../domain/microservice/body-values.ts';
+import { stalledBy } from '../domain/index.ts';
+import { templateProblem } from '../domain/templates/problem.ts';
 import type { Kind } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -20,24 +19,11 @@ export function createTemplateKindController<T extends Template>(
   /** why the expressions of a template cannot be read, by uid, oldest first */
   const looked = new Map<string, { generation: number; problem?: string }>();
 
-  async function problemOf({ metadata, spec }: T, signal: AbortSignal): Promise<string | undefined> {
-    const document = bodyOf(spec);
-    if (!findExpression(document)) return undefined;
-    try {
-      const caller = `template ${metadata.uid}`;
-      await deps.templates.render({ document, parsesOnly: true }, { lookUp: noLookUp, caller, signal });
-      return undefined;
-    } catch (error) {
-      if (error instanceof DomainError && error.status === 400) return error.message;
-      throw error;
-    }
-  }
-
   return createKindController(deps, kind, {
     async prepare(template, signal) {
       const { uid = '', generation = 0 } = template.metadata;
       if (looked.get(uid)?.generation === generation) return;
-      const problem = await problemOf(template, signal);
+      const problem = await templateProblem(deps.templates, template.spec, { caller: `template ${uid}`, signal });
       looked.delete(uid);
       const [oldest] = looked.size >= REMEMBERED ? looked.keys() : [];
       if (oldest !== undefined) looked.delete(oldest);
@@ -49,13 +35,3 @@ export function createTemplateKindController<T extends Template>(
     },
   });
 }
-
-/** The fields of a template, under the name that they have in its spec. */
-function bodyOf(spec: Template['spec']): Fields {
-  const body: Fields = 'application' in spec ? { application: spec.application } : { microservice: spec.microservice };
-  return structuredClone(body);
-}
-
-const noLookUp = async () => {
-  throw new Error('nothing is looked up while expressions are only read');
-};

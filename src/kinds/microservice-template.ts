@@ -8,7 +8,7 @@ import { templateBody } from '../domain/templates/overlay.ts';
 import { isObject } from '../domain/upload/document.ts';
 import { defineKind } from './definition.ts';
 import { plainTranslation } from './plain.ts';
-import { plainShapes } from './rest.ts';
+import { type KindCrud, plainShapes } from './rest.ts';
 
 const plain = plainTranslation<MicroserviceTemplate>(microserviceTemplateSpecSchema, {
   closed: true,
@@ -18,6 +18,23 @@ const plain = plainTranslation<MicroserviceTemplate>(microserviceTemplateSpecSch
 /** What belongs to each microservice, such as its name, is not part of a template. */
 const stripped = (body: unknown): unknown =>
   isObject(body) && isObject(body.microservice) ? { ...body, microservice: templateBody(body.microservice) } : body;
+
+export const microserviceTemplateCrud: KindCrud<MicroserviceTemplate> = {
+  path: '/microserviceTemplates',
+  list: 'microserviceTemplates',
+  replies: {
+    create: { status: 200, body: 'object' },
+    change: { status: 200, body: 'object' },
+    delete: { status: 202 },
+  },
+  shapes: plainShapes(microserviceTemplateResource, microserviceTemplateSpecSchema),
+  templated: { only: 'variables' },
+  closed: true,
+  fromBody: (body) => plain.fromBody(stripped(body)),
+  patch: (object, body) => plain.patch(object, stripped(body)),
+  read: (object, find) => ({ description: '', variables: [], ...plain.read(object, find) }),
+  upload: { part: 'template', update: 'PUT', checksApiVersion: true },
+};
 
 export const microserviceTemplateKind = defineKind<MicroserviceTemplate>()({
   key: 'microserviceTemplates',
@@ -29,22 +46,7 @@ export const microserviceTemplateKind = defineKind<MicroserviceTemplate>()({
     tag: 'Microservice templates',
     key: 'name',
     notFound: 'MICROSERVICE_TEMPLATE_NOT_FOUND',
-    crud: {
-      path: '/microserviceTemplates',
-      list: 'microserviceTemplates',
-      replies: {
-        create: { status: 200, body: 'object' },
-        change: { status: 200, body: 'object' },
-        delete: { status: 202 },
-      },
-      shapes: plainShapes(microserviceTemplateResource, microserviceTemplateSpecSchema),
-      templated: { only: 'variables' },
-      closed: true,
-      fromBody: (body) => plain.fromBody(stripped(body)),
-      patch: (object, body) => plain.patch(object, stripped(body)),
-      read: (object, find) => ({ description: '', variables: [], ...plain.read(object, find) }),
-      upload: { part: 'template', update: 'PUT', checksApiVersion: true },
-    },
+    crud: microserviceTemplateCrud,
   },
   indexes: {},
 });

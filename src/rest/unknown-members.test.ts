@@ -139,6 +139,42 @@ test('entries beside a template may have either form, and variables that the tem
   );
 });
 
+const BROKEN = { application: { microservices: [{ name: 'm', images: { amd64: '{{ tag | nowhere }}' } }] } };
+const BROKEN_PART = { microservice: { images: { amd64: '{{ tag | nowhere }}' } } };
+const asFile = (kind: string, name: string, spec: object) =>
+  JSON.stringify({ apiVersion: 'skerry.dev/v3', kind, metadata: { name }, spec });
+
+test.each<[string, 'POST' | 'PUT' | 'PATCH', string, object, string]>([
+  ['POST', 'POST', '/applicationTemplate', { json: { name: 'b1', ...BROKEN } }, 'application.microservices[0]'],
+  ['PUT of a new one', 'PUT', '/applicationTemplate/b2', { json: BROKEN }, 'application.microservices[0]'],
+  ['PUT of another', 'PUT', '/applicationTemplate/b2', { json: BROKEN }, 'application.microservices[0]'],
+  [
+    'POST of a file',
+    'POST',
+    '/applicationTemplate/yaml',
+    { yaml: asFile('ApplicationTemplate', 'b3', BROKEN) },
+    'spec.application.microservices[0]',
+  ],
+  ['POST', 'POST', '/microserviceTemplates', { json: { name: 'b1', ...BROKEN_PART } }, 'microservice'],
+  ['PATCH', 'PATCH', '/microserviceTemplates/b1', { json: BROKEN_PART }, 'microservice'],
+  [
+    'PUT of a file',
+    'PUT',
+    '/microserviceTemplates/yaml/b1',
+    { yaml: asFile('MicroserviceTemplate', 'b1', BROKEN_PART) },
+    'spec.microservice',
+  ],
+])(
+  'a template that cannot be rendered gets a Warning with place and reason at %s',
+  async (_, method, path, body, place) => {
+    const { status, headers } = await admin.request(method, path, body);
+    expect(status).toBeLessThan(300);
+    expect(headers.get('warning')).toBe(
+      `299 - "the template cannot be rendered: ${place}.images.amd64: undefined filter: nowhere"`,
+    );
+  },
+);
+
 const NO_VAULT = 'has no effect: there is no vault, and a ConfigMap of Kubernetes has the data';
 
 test.each<[string, (use: boolean) => Parameters<TestClient['post']>, string]>([

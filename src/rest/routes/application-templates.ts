@@ -10,6 +10,7 @@ import { withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';
 import type { AnyRoute } from '../route.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
+import { templateWarning } from './template-warning.ts';
 
 const hooks: CrudHooks<ApplicationTemplate, Write<ApplicationTemplate>> = {
   /** A template that was renamed keeps its object name, which a new one with its former name cannot have. */
@@ -39,6 +40,7 @@ const hooks: CrudHooks<ApplicationTemplate, Write<ApplicationTemplate>> = {
     if (others.length > 0) throw duplicateName('application template', name);
     return after;
   },
+  warning: templateWarning,
 };
 
 export const applicationTemplateRoutes: readonly AnyRoute[] = crudRoutes(

@@ -26,7 +26,7 @@ import { edit, withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';
 import { listReply } from '../list-reply.ts';
 import { accessByKey, findObject, keyValue, presentObject } from '../lookup.ts';
-import { type AnyRoute, route } from '../route.ts';
+import { type AnyRoute, type Call, route } from '../route.ts';
 import { linkRoutes, requireLinkable } from './links.ts';
 import * as shapes from './shapes.ts';
 
@@ -43,19 +43,16 @@ export interface CrudHooks<T, W extends Write<T>> {
   /** Refuses what the caller may not write although the route allows it; `before` is absent for a new object. */
   permit?(caller: Caller, after: T, before: T | undefined): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
+  /** What in a spec takes no effect, for the header `Warning`; runs before the spec is stored. */
+  warning?(call: Changing, spec: W['spec']): Promise<string | undefined>;
   /** Names of users that do not refer to the object themselves. */
   users?(deps: RestDependencies, object: T): readonly string[];
   /** Runs before an object is deleted that nothing uses. */
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
 }
 
-/** What a change needs of its request; warnings are of the response. */
-interface Changing {
-  deps: RestDependencies;
-  caller: Caller;
-  signal: AbortSignal;
-  warnings: string[];
-}
+/** What a write needs of its request; warnings are of the response. */
+type Changing = Pick<Call, 'deps' | 'caller' | 'signal' | 'document' | 'warnings'>;
 
 type Params = Record<string, string | number>;
 const scopeName = z.string().min(1).max(BOUNDS.anyName);
@@ -109,7 +106,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       body: shapes.objectBody({ templated, documents: crud.shapes.create, shows: crud.shapes.read }),
       reply: { status: replies.create.status, schema: createdShape },
       errors: [400, ...missingReference, 409],
-      handler: ({ deps, body, caller, signal }) => operations.create(deps, body, caller, signal),
+      handler: (call) => operations.create(call, call.body),
     }),
     route({
       method: 'GET',
@@ -172,8 +169,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             body: { kind: 'file', part: upload.part, templated, ...fileSpec },
             reply: { status: replies.create.status, schema: createdShape },
             errors: [400, ...missingReference, 409],
-            handler: ({ deps, document, caller, signal }) =>
-              operations.create(deps, operations.readFile(document), caller, signal),
+            handler: (call) => operations.create(call, operations.readFile(call.document)),
           }),
           route({
             method: upload.update,
@@ -257,9 +253,9 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     return { ...(uuid !== undefined && { uuid }), ...(id !== undefined && { id: shownId(id) }), ...shown };
   };
 
-  async function create(deps: RestDependencies, body: unknown, caller: Caller, signal: AbortSignal) {
-    const write = crud.fromBody(body);
-    const created = await store(deps, write, caller, signal);
+  async function create(call: Changing, body: unknown) {
+    const { deps, caller, signal } = call;
+    const created = await store(call, crud.fromBody(body));
     if (replies.create.body === 'object') return read(deps, created, caller, signal);
     if (replies.create.body === 'idAndName') return idAndName(created);
     const value = keyValue(kind, created);
@@ -268,7 +264,10 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 
   const idAndName = (object: T) => ({ id: identity.id?.(object), name: v3Name(object) });
 
-  function store(deps: RestDependencies, write: W, caller: Caller, signal: AbortSignal): Promise<T> {
+  async function store(call: Changing, write: W): Promise<T> {
+    const { deps, caller, signal, warnings } = call;
+    const warning = await hooks.warning?.(call, write.spec);
+    if (warning !== undefined) warnings.push(warning);
     const objects = objectsOf(deps, kind);
     const { name, spec } = write as Write<KindObject>;
     let object: T;
@@ -322,6 +321,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
   async function change(call: Changing, value: string, writeOf: (object: T) => W): Promise<T> {
     const { deps, caller, signal, warnings } = call;
     let before: T | undefined;
+    let warning: string | undefined;
     const edited = await edit(
       objectsOf(deps, kind),
       () => presentObject(deps, kind, value, signal),
@@ -336,12 +336,13 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         await requireLinkable(deps, kind, { before: object, after: changed }, signal);
         await requireVerdict(deps, changed, signal);
         await hooks.permit?.(caller, changed, object);
+        warning = await hooks.warning?.(call, changed.spec as W['spec']);
         return changed;
       },
       signal,
     );
-    const warning = before && (await hooks.changed?.(deps, before, edited, signal));
-    if (warning) warnings.push(warning);
+    const after = before && (await hooks.changed?.(deps, before, edited, signal));
+    warnings.push(...[warning, after].filter((one) => one !== undefined));
     return edited;
   }
 
@@ -377,7 +378,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
       return replaced(deps, await replace(call, value, body), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
-    return replaced(deps, await store(deps, crud.fromBody(body), caller, signal), caller, signal);
+    return replaced(deps, await store(call, crud.fromBody(body)), caller, signal);
   }
 
   async function remove(deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) {

@@ -1,4 +1,5 @@
 import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
+import { microserviceTemplateCrud } from '../../kinds/microservice-template.ts';
 import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';
@@ -18,6 +19,7 @@ import { nodeRoutes } from './nodes.ts';
 import { registryRoutes } from './registries.ts';
 import { serviceAccountRoutes } from './service-accounts.ts';
 import { anyObject } from './shapes.ts';
+import { templateWarning } from './template-warning.ts';
 import { topologyRoutes } from './topology.ts';
 import { volumeMountRoutes } from './volume-mounts.ts';
 
@@ -27,6 +29,9 @@ const OWN: Readonly<Record<string, readonly AnyRoute[]>> = {
   applications: [...applicationRoutes, ...microserviceRoutes, ...microservicePartRoutes],
   registries: registryRoutes,
   applicationTemplates: applicationTemplateRoutes,
+  microserviceTemplates: crudRoutes(KINDS.microserviceTemplates, microserviceTemplateCrud, {
+    warning: templateWarning,
+  }),
   volumeMounts: volumeMountRoutes,
   serviceAccounts: serviceAccountRoutes,
 };
