@@ -377,6 +377,28 @@ describe('a problem with the controller', () => {
     expect(engine.running().size).toBe(1);
   });
 
+  test('an edit whose list another program answers with 404, such as a proxy without its routes, is read afterwards', async () => {
+    const agent = await running();
+    controller.change((c) => {
+      c.microservices = [view({ revision: 'r2' })];
+      c.fault = (_method, path) =>
+        path === '/agent/microservices' ? { status: 404, body: '404 page not found' } : undefined;
+    });
+    await until('the problem', () => agent.connection.state === 'NOT_FOUND');
+    expect(engine.running().size).toBe(1);
+    controller.fault = undefined;
+    await until('the new revision', () => controller.microservice(uuid)?.revision === 'r2');
+  });
+
+  test('429 of a proxy is no other program, and its Retry-After counts', async () => {
+    const agent = await running();
+    controller.change((c) => {
+      c.fault = () => ({ status: 429, body: 'slow down', headers: { 'retry-after': '300' } });
+    });
+    await until('the problem', () => agent.connection.state === 'NOT_CONNECTED');
+    expect(agent.connection.error).not.toContain('another program');
+  });
+
   test('a list that cannot be parsed removes nothing and does not replace the last one', async () => {
     const agent = await running();
     controller.change((c) => {

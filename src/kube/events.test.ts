@@ -147,3 +147,13 @@ test('a note is truncated to the length that the API server accepts', async () =
   await settle();
   expect(written[0]?.note).toHaveLength(1_024);
 });
+
+test('a note is truncated by its bytes, which are what the API server counts, and at no half of a character', async () => {
+  const { record, written } = makeRecorder();
+  record('a', { note: 'ä'.repeat(1_000) });
+  record('b', { note: `x${'😀'.repeat(500)}` });
+  await settle();
+  const notes = written.map(({ note }) => note);
+  expect(notes.map((note) => Buffer.byteLength(note) <= 1_024)).toEqual([true, true]);
+  expect(notes).toEqual([expect.stringMatching(/^ä{500,}\.\.\.$/), expect.stringMatching(/^x😀{250,}\.\.\.$/u)]);
+});

@@ -64,7 +64,8 @@ const MAX_WITHHELD = 2_000;
 const MAX_WITHHELD_OF_OBJECT = 8;
 /** Between two looks at which of them may be recorded, ms. */
 const RETRY_MS = 1_000;
-const NOTE_LENGTH = 1_024;
+/** Bytes of a note that the API server accepts. */
+const NOTE_BYTES = 1_024;
 
 interface Withheld {
   uid: string;
@@ -102,9 +103,8 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
 
   async function send({ event: { reason }, body, leftOut }: Withheld, note: string) {
     const more = leftOut === 0 ? '' : ` (events left out before it: ${leftOut})`;
-    const text = note.length + more.length > NOTE_LENGTH ? `${note.slice(0, NOTE_LENGTH - more.length - 3)}...` : note;
     try {
-      await client.create(EVENTS, body(text + more), { timeoutMs: 10_000 });
+      await client.create(EVENTS, body(shortened(note, NOTE_BYTES - more.length) + more), { timeoutMs: 10_000 });
     } catch (error) {
       metrics.eventDropped?.({ reason: 'failed' });
       log.debug({ err: error, reason }, 'Event was not recorded');
@@ -161,6 +161,13 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
       await Promise.all(pending);
     },
   };
+}
+
+/** A text with at most `most` bytes of UTF-8, without a half of a character. */
+function shortened(text: string, most: number): string {
+  if (Buffer.byteLength(text) <= most) return text;
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most - 3));
+  return `${text.slice(0, read)}...`;
 }
 
 const textOf = ({ type, reason, note }: EventInput) => `${type}/${reason}/${note}`;

@@ -161,7 +161,7 @@ function resolved(shape: Shape, defs: Readonly<Record<string, Shape>>): Shape {
 
 /** Most warnings of one response. */
 const WARNINGS = 4;
-/** Most characters of a warning; with them the header stays below 5 KiB, which clients take. */
+/** Most characters of a warning, as it is escaped; with them the header stays below 5 KiB, which clients take. */
 const WARNING_LENGTH = 1_200;
 
 /** The header `Warning` (RFC 7234, 5.5) of a response; undefined without warnings. Names from bodies may have any character. */
@@ -172,7 +172,10 @@ export function warningHeader(warnings: readonly string[]): string | undefined {
     .map((text) =>
       cut(text, WARNING_LENGTH)
         .replace(/[^\x20-\x7e]/g, '?')
-        .replace(/["\\]/g, '\\$&'),
+        .replace(/["\\]/g, '\\$&')
+        .slice(0, WARNING_LENGTH)
+        // Half of an escape would take the closing quote with it.
+        .replace(/(?<!\\)((?:\\\\)*)\\$/, '$1'),
     )
     .map((text) => `299 - "${text}"`)
     .join(', ');

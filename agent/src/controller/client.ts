@@ -171,8 +171,7 @@ export class ControllerClient {
       const { body, headers } = await this.#send('GET', path, { signal, limit: 32 * MIB });
       return { body, etag: headers.etag };
     } catch (error) {
-      if (error instanceof ControllerError && error.status === 404) return undefined;
-      throw error;
+      return absent(error);
     }
   }
 
@@ -181,8 +180,7 @@ export class ControllerClient {
     try {
       return parseBody(versionReplySchema, await this.#send('GET', '/agent/version', { signal }));
     } catch (error) {
-      if (error instanceof ControllerError && error.status === 404) return undefined;
-      throw error;
+      return absent(error);
     }
   }
 
@@ -396,7 +394,8 @@ function refused({ status, headers, body }: HttpResponse, what: string, url: str
   const json = parseJson(body);
   const error = agentErrorSchema.partial().safeParse(json).data ?? {};
   // A controller says why it refuses, in a form of its own: many other programs answer with a `message` or an `error` as well.
-  if (status < 500 && !agentErrorSchema.safeParse(json).success)
+  // A proxy before it limits requests in words of its own.
+  if (status < 500 && status !== 429 && !agentErrorSchema.safeParse(json).success)
     return new ControllerError('NOT_FOUND', `another program than a controller answers at ${url}: ${what}: ${status}`, {
       code: FOREIGN,
       status,
@@ -409,6 +408,12 @@ function refused({ status, headers, body }: HttpResponse, what: string, url: str
     status,
     retryAfter: Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 300) * SECOND : undefined,
   });
+}
+
+/** Nothing, where the controller says that there is none. The 404 of another program, such as a proxy without its routes, is thrown. */
+function absent(error: unknown): undefined {
+  if (error instanceof ControllerError && error.status === 404 && error.code !== FOREIGN) return undefined;
+  throw error;
 }
 
 function parseJson(text: string): unknown {

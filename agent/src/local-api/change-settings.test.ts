@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeEach, expect, test } from 'vitest';
 import { LocalAgent } from './_local-agent.ts';
+import { changeSettings } from './change-settings.ts';
 
 /** `skerry-agent config` with a file of settings. */
 
@@ -23,6 +24,28 @@ test('a new address of the controller is tried, and taken with a warning where n
     ...{ code: 0, out: 'Changed.\n', err: '' },
   });
   expect(local.agent.identity.node?.controllerUrl).toBe(local.controller.url);
+});
+
+test('a setting that is changed while a new address is tried stays changed', async () => {
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<undefined>();
+  const agent = {
+    identity: {},
+    moveController: () => {},
+    controllerProblemAt: () => {
+      asked.resolve();
+      return answered.promise;
+    },
+  };
+  const change = (set: object) => changeSettings(local.configFile, { ...set }, agent, () => {});
+  const slow = change({ controllerUrl: 'http://127.0.0.1:1' });
+  await asked.promise;
+  await change({ statusFrequency: 17 });
+  answered.resolve(undefined);
+  await slow;
+  const text = readFileSync(local.configFile, 'utf8');
+  expect(text).toContain('statusFrequency: 17');
+  expect(text).toContain('controllerUrl: http://127.0.0.1:1');
 });
 
 test('a new address at which a controller does not know this node has a warning', async () => {

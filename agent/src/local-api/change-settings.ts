@@ -51,10 +51,12 @@ export async function changeSettings(
   }
   const names = Object.keys(changes) as SettingName[];
   if (names.length === 0) return { errorMap, restartNeeded: [] };
-  const text = changeConfig(readText(file), changes);
-  parseConfig(text, file);
+  parseConfig(changeConfig(readText(file), changes), file);
   const url = changes.controllerUrl === undefined ? undefined : String(changes.controllerUrl);
   const warning = url && (await agent.controllerProblemAt(url));
+  // Read after the trial: the file may have been changed meanwhile.
+  const text = changeConfig(readText(file), changes);
+  parseConfig(text, file);
   const before = agent.identity.node?.controllerUrl;
   if (url) agent.moveController(url);
   try {
