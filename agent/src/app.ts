@@ -12,7 +12,7 @@ import { Membership, type Scope } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
 import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
-import type { ArtifactItem, ArtifactKind, ArtifactWait } from './domain/artifact.ts';
+import type { ArtifactItem, ArtifactKind, ArtifactWait, PrunedArtifacts } from './domain/artifact.ts';
 import { allCatalogs } from './domain/artifact.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -37,7 +37,7 @@ import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
 import { forgetGone, untilRemoved } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import type { CdiDevices } from './system/cdi.ts';
-import type { Log } from './system/log.ts';
+import { errorText, type Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 import type { Program } from './update/program.ts';
 import { Updater } from './update/updater.ts';
@@ -123,7 +123,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts?.items(kind) ?? [],
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
-    /** Removes the models and knowledge that nothing uses; returns their names. */
+    /** Removes the models and knowledge that nothing uses. */
     pruneArtifacts: pruning.pruneArtifacts,
     /** Containers of agents that no longer exist, of any node. */
     orphans: (signal?: AbortSignal) => adoption.orphans(signal),
@@ -274,9 +274,13 @@ function createParts(config: Config, deps: AgentDependencies) {
   });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const containers = () => supervisor.containers;
-  const pruneArtifacts = async (kind?: ArtifactKind): Promise<string[]> => artifacts?.prune(kind) ?? [];
+  const pruneArtifacts = async (kind?: ArtifactKind): Promise<PrunedArtifacts> =>
+    artifacts?.prune(kind) ?? { names: [], bytes: 0 };
   const pruning = { engine, database, log, clock, random, machine, settings, containers, pruneArtifacts };
-  const pruneAll = () => void Promise.all([prune(pruning), pruneArtifacts().catch(() => {})]);
+  const pruneAll = () => {
+    prune(pruning).catch((error: unknown) => log.warn('Images are not pruned', { error: errorText(error) }));
+    pruneArtifacts().catch(() => {});
+  };
   const updater = createUpdater(deps, () => membership);
   const actions = new Actions({ database, log, executors: executorsOf(deps, updater, pruneAll) });
   const reporter = new Reporter({

@@ -81,6 +81,7 @@ function remoteEngine(instance: string): Engine {
     image: simple('image', 1),
     pull: ({ onProgress: _, ...request }, signal) => call('pull', [request], signal),
     removeImage: simple('removeImage', 1),
+    imageBytes: async () => 0,
     tag: simple('tag', 2),
     imageNames: simple('imageNames', 0),
     resume: simple('resume', 1),

@@ -313,9 +313,9 @@ describe('what is no longer needed', () => {
     machine.want('models', view);
     await machine.reaches('models', 'tiny', 'Ready');
     expect(hub.count('/resolve/')).toBe(1);
-    expect(await machine.artifacts.prune()).toEqual([]);
+    expect(await machine.artifacts.prune()).toEqual({ names: [], bytes: 0 });
     machine.want('models');
-    expect(await machine.artifacts.prune()).toEqual(['tiny']);
+    expect(await machine.artifacts.prune()).toEqual({ names: ['tiny'], bytes: 'one'.length });
     expect(machine.blobs).toEqual([]);
   });
 
@@ -325,7 +325,7 @@ describe('what is no longer needed', () => {
     machine.want('models', makeArtifact());
     await machine.reaches('models', 'tiny', 'Ready');
     machine.change({ retains: true, desired: { models: [], knowledge: [] } });
-    expect(await machine.artifacts.prune()).toEqual([]);
+    expect(await machine.artifacts.prune()).toEqual({ names: [], bytes: 0 });
     expect(machine.blobs).toHaveLength(1);
   });
 

@@ -9,6 +9,7 @@ import {
   allCatalogs,
   type DesiredArtifacts,
   type ProjectionPlace,
+  type PrunedArtifacts,
 } from '../domain/artifact.ts';
 import { jitter, pause } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
@@ -66,7 +67,7 @@ export class Artifacts {
   #isOpen = false;
   /** kinds that are to be pruned on request */
   readonly #pruneRequests = new Set<ArtifactKind>();
-  #pruned: ((names: string[], problem?: string) => void)[] = [];
+  #pruned: ((pruned: PrunedArtifacts, problem?: string) => void)[] = [];
   #isAwake = false;
   /** the last turn has changed what the next plan is made from */
   #isSettling = false;
@@ -105,11 +106,11 @@ export class Artifacts {
         if (!this.#isAwake) await this.#rest(signal);
       } catch (error) {
         log.error('Artifacts cannot be looked after', { error: errorText(error) });
-        this.#answerPrune([]);
+        this.#answerPrune({ names: [], bytes: 0 }, errorText(error));
         await pause(clock, jitter(30 * SECOND, random), signal);
       }
     }
-    this.#answerPrune([]);
+    this.#answerPrune({ names: [], bytes: 0 });
     await Promise.all([this.#pulls.settled(), this.#lookUps.settled()]);
   }
 
@@ -195,8 +196,8 @@ export class Artifacts {
         log.warn('A step of artifacts failed', { step: step.do, at: stepKey(step), error: errorText(error) });
       }
     }
-    if (prune.size > 0) await this.#sweep();
-    if (requested.length > 0) this.#answerPrune(forgotten, problem);
+    const bytes = prune.size > 0 ? await this.#sweep() : 0;
+    if (requested.length > 0) this.#answerPrune({ names: forgotten, bytes }, problem);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
     this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => !runsBeside(step));
@@ -309,8 +310,11 @@ export class Artifacts {
     this.#wakeUp();
   }
 
-  /** Removes contents and downloads that neither a record nor a pull needs; what cannot be removed stays for the next time. */
-  async #sweep(): Promise<void> {
+  /**
+   * Removes contents and downloads that neither a record nor a pull needs; what cannot be removed stays for the next time.
+   * Answers the bytes that this freed.
+   */
+  async #sweep(): Promise<number> {
     const { desired } = this.#deps.sources();
     const isPending = (owner: string) =>
       ARTIFACT_KINDS.some((kind) =>
@@ -323,27 +327,30 @@ export class Artifacts {
       );
     const isClaimed = (sha256: string) => this.#pulls.isClaimed(sha256);
     const { store, log } = this.#deps;
-    await store
-      .sweep(this.#records.values(), { isPending, isClaimed })
-      .catch((error: unknown) => log.warn('Cannot remove what artifacts left', { error: errorText(error) }));
+    try {
+      return await store.sweep(this.#records.values(), { isPending, isClaimed });
+    } catch (error) {
+      log.warn('Cannot remove what artifacts left', { error: errorText(error) });
+      return 0;
+    }
   }
 
   /**
-   * Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed. Throws AgentError
-   * where the disk does not let some of it be removed.
+   * Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed, and the bytes of
+   * contents and downloads that this freed. Throws AgentError where the disk does not let some of it be removed.
    */
-  prune(kind?: ArtifactKind): Promise<string[]> {
+  prune(kind?: ArtifactKind): Promise<PrunedArtifacts> {
     return new Promise((resolve, reject) => {
-      this.#pruned.push((names, problem) =>
-        problem === undefined ? resolve(names) : reject(notSaved('something that nothing uses stays', problem)),
+      this.#pruned.push((pruned, problem) =>
+        problem === undefined ? resolve(pruned) : reject(notSaved('something that nothing uses stays', problem)),
       );
       for (const each of kind ? [kind] : ARTIFACT_KINDS) this.#pruneRequests.add(each);
       this.#wakeUp();
     });
   }
 
-  #answerPrune(names: string[], problem?: string): void {
-    for (const answer of this.#pruned.splice(0)) answer(names, problem);
+  #answerPrune(pruned: PrunedArtifacts, problem?: string): void {
+    for (const answer of this.#pruned.splice(0)) answer(pruned, problem);
   }
 
   /** These registries have changed: pulls from them begin again, and what failed is tried at once. */

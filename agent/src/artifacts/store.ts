@@ -73,24 +73,33 @@ export class ArtifactStore {
 
   /**
    * Removes contents that no record names, and downloads. What belongs to an artifact that is not complete yet is kept
-   * where `isPending` says that its owner still is, and so is what `isClaimed` by a pull that is under way.
+   * where `isPending` says that its owner still is, and so is what `isClaimed` by a pull that is under way. Answers the bytes
+   * that this freed.
    */
   async sweep(
     records: Iterable<ArtifactRecord>,
     { isPending, isClaimed }: { isPending(owner: string): boolean; isClaimed(sha256: string): boolean },
-  ): Promise<void> {
+  ): Promise<number> {
+    let freed = 0;
     const kept = new Set<string>();
     for (const id of new Set((await namesIn(this.#path('partial'))).map((name) => name.replace(/\.json$/, '')))) {
       const partial = new Partial(this.#path('partial', id), async () => {});
       const { note } = partial;
-      if (!isPending(note?.owner ?? '')) partial.discard();
-      else if (note?.sha256) kept.add(note.sha256);
+      if (!isPending(note?.owner ?? '')) {
+        freed += partial.size;
+        partial.discard();
+      } else if (note?.sha256) kept.add(note.sha256);
     }
     const blobs = await namesIn(this.#path('blobs'));
     // The records are read after the last wait: a pull that ended meanwhile claims nothing any more, and has its record. And no
     // pull can claim a content between the question and its removal.
     for (const { files } of records) for (const { sha256 } of files) kept.add(sha256);
-    for (const name of blobs) if (!kept.has(name) && !isClaimed(name)) removePath(this.blob(name));
+    for (const name of blobs) {
+      if (kept.has(name) || isClaimed(name)) continue;
+      freed += fileSize(this.blob(name));
+      removePath(this.blob(name));
+    }
+    return freed;
   }
 
   #path(...names: string[]): string {

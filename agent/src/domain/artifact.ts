@@ -70,6 +70,12 @@ export interface ArtifactWait {
   message: string;
 }
 
+/** What a prune removed: the names of artifacts, and the bytes of contents and downloads that this freed. */
+export interface PrunedArtifacts {
+  names: string[];
+  bytes: number;
+}
+
 /** An artifact of this machine, as the local API shows it. */
 export interface ArtifactItem extends ArtifactStatus {
   repo: string;

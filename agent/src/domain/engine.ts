@@ -35,6 +35,11 @@ export interface Engine {
   /** Takes an image's name away, or the image by its id. One that is not there is no error. */
   removeImage(id: string, signal?: AbortSignal): Promise<void>;
   /**
+   * Bytes that the removal of an image frees: of its layers that no other image has, as the engine counts them. 0 for an image that
+   * is not there, undefined where the engine does not say.
+   */
+  imageBytes(id: string, signal?: AbortSignal): Promise<number | undefined>;
+  /**
    * Gives a local image a further reference. Under one with a digest, `image` and `create` find it from then on, even
    * where the engine itself knows it by another name.
    */

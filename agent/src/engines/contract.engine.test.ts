@@ -170,6 +170,17 @@ for (const { kind, url } of inject('engines'))
         await engine.removeImage(reference);
       });
 
+      test('the bytes of an image are those of its layers that no other image has', async () => {
+        const small = await engine.pull({ reference: shell, platform: '' });
+        const sample = await engine.pull({ reference: v1, platform: '' });
+        expect(await engine.imageBytes(small)).toBeGreaterThan(1000);
+        const other = await engine.pull({ reference: `${registry}/contract/sample:2`, platform: '' });
+        // They have one layer, and differ in their settings.
+        for (const id of [sample, other]) expect(await engine.imageBytes(id)).toBeLessThan(100_000);
+        await engine.removeImage(other);
+        expect(await engine.imageBytes(other)).toBe(0);
+      });
+
       test('removing an image that does not exist is no error', async () => {
         await engine.removeImage('sha256:'.padEnd(71, '0'));
       });

@@ -1,6 +1,6 @@
 import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { AgentConfig, MicroserviceStatus, MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
-import type { ArtifactKind } from '../domain/artifact.ts';
+import type { ArtifactKind, PrunedArtifacts } from '../domain/artifact.ts';
 import type { Config } from '../domain/config.ts';
 import type { Container } from '../domain/container.ts';
 import type { EngineFacts, LogLine, LogOptions, OtherAgentContainer } from '../domain/engine.ts';
@@ -33,10 +33,11 @@ export interface LocalApiAgent extends Observed {
   deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;
   /** Resolves when no container of the agent is left, or when the removal is stuck; answers what is left. */
   cleared(signal: AbortSignal): Promise<string[]>;
-  prune(): Promise<{ reference: string }[]>;
+  /** Removes images that this agent pulled and nothing uses; `bytes` is absent where the engine did not count them. */
+  prune(): Promise<{ reference: string; bytes?: number }[]>;
   volumeMounts(): readonly VolumeMountItem[];
-  /** Removes artifacts that nothing uses, of one kind or of both; answers their names. */
-  pruneArtifacts(kind?: ArtifactKind): Promise<string[]>;
+  /** Removes artifacts that nothing uses, of one kind or of both. */
+  pruneArtifacts(kind?: ArtifactKind): Promise<PrunedArtifacts>;
   orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
@@ -55,6 +56,8 @@ interface LocalApiSupervisor {
     stop(uuid: string): string | undefined;
     restart(uuid: string): string | undefined;
     remove(uuid: string): Promise<void>;
+    /** Removes stopped containers that nothing needs; `kept` has those that could not be removed, with the reason. */
+    prune(): Promise<{ removed: string[]; kept: Record<string, string> }>;
     kill(uuid: string, posixSignal: string): Promise<void>;
   };
   record(uuid: string): MicroserviceRecord | undefined;

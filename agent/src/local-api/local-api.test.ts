@@ -5,7 +5,7 @@ import type { Agent } from '../app.ts';
 import type { FakeController, View } from '../controller/_fake-controller.ts';
 import { EngineError } from '../domain/engine.ts';
 import { until } from '../engines/_contract.ts';
-import type { MemoryEngine } from '../engines/memory/engine.ts';
+import { MEMORY_IMAGE_BYTES, type MemoryEngine } from '../engines/memory/engine.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';
@@ -133,6 +133,42 @@ describe('the local API', () => {
   test('says that the build is unknown where the agent runs from its sources', async () => {
     const { body } = await ask('GET', '/v1/system/version');
     expect(body).toMatchObject({ buildTime: 'unknown', gitCommit: 'unknown' });
+  });
+
+  test('a prune of containers removes the stopped container that nothing wants, and says its name', async () => {
+    await running();
+    const [container] = await engine.containers();
+    // What is unwanted cannot be removed at first, so that supervision waits for its next attempt.
+    let isStuck = true;
+    engine.faults.before = (operation) => {
+      if (isStuck && operation === 'remove') throw new EngineError('Failed', 'device busy');
+    };
+    controller.microservices = [];
+    await until('the failed removal', () => agent.supervisor.record(uuid)?.failure?.step === 'remove');
+    const failed = await ask('POST', '/v1/system/prune?mode=containers');
+    const errors = { [container?.name ?? '']: 'device busy' };
+    expect(failed.body.data).toMatchObject({ status: 'partial', deleted: [], errors });
+    isStuck = false;
+    const { body } = await ask('POST', '/v1/system/prune?mode=containers');
+    expect(body.data).toMatchObject({ status: 'ok', mode: 'containers', deleted: [container?.name], deletedCount: 1 });
+    expect(await engine.containers()).toEqual([]);
+  });
+
+  test('a prune says how many bytes the engine got back', async () => {
+    await running();
+    controller.microservices = [];
+    await until('no container', async () => (await engine.containers()).length === 0);
+    const { body } = await ask('POST', '/v1/system/prune?mode=all');
+    const want = { status: 'ok', imagesDeleted: ['example/app:1'], spaceReclaimedBytes: MEMORY_IMAGE_BYTES };
+    expect(body.data).toMatchObject(want);
+  });
+
+  test('a prune of what does not exist names the modes', async () => {
+    const { status, body } = await ask('POST', '/v1/system/prune?mode=everything');
+    expect([status, body.error?.message]).toEqual([
+      400,
+      'mode "everything" is none of dangling, containers, volumes, all',
+    ]);
   });
 
   test('has the position that the controller gives the node', async () => {

@@ -23,7 +23,7 @@ function createFixture({
       remove: call('remove'),
       kill: async (id, signal) => void calls.push(`${signal} ${id}`),
     },
-    records: { get: () => record, isStopSaved: () => unsaved === undefined, problem: unsaved ?? '' },
+    records: { all: new Map(), get: () => record, isStopSaved: () => unsaved === undefined, problem: unsaved ?? '' },
     scheduler: {
       find: () => (isBusy ? ({} as never) : undefined),
       exclusively: (_uuid, act) => act(new AbortController().signal),

@@ -2,6 +2,8 @@ import { type Container, runKey } from '../domain/container.ts';
 import { type Engine, EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import { unneededContainers } from '../plan/unneeded.ts';
+import { errorText } from '../system/log.ts';
 import { STOP_GRACE_SECONDS } from './executors.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import type { StepScheduler } from './step-scheduler.ts';
@@ -11,7 +13,7 @@ const BUSY_PATIENCE = 60_000;
 
 export interface LocalActionsDependencies {
   engine: Pick<Engine, 'stop' | 'remove' | 'kill'>;
-  records: Pick<RecordKeeper, 'get' | 'isStopSaved' | 'problem'>;
+  records: Pick<RecordKeeper, 'all' | 'get' | 'isStopSaved' | 'problem'>;
   scheduler: Pick<StepScheduler, 'find' | 'exclusively'>;
   containers(): readonly Container[];
   desired(): readonly Entry[] | undefined;
@@ -87,6 +89,27 @@ export class LocalActions {
         await engine.remove(id, signal);
       }
     });
+  }
+
+  /**
+   * Removes the stopped containers that nothing needs (`unneededContainers`); answers their names, and why others stay. A
+   * microservice that is being worked on is left alone: supervision removes what it leaves.
+   */
+  async prune(): Promise<{ removed: string[]; kept: Record<string, string> }> {
+    const { engine, scheduler, containers, desired, records } = this.#deps;
+    const removed: string[] = [];
+    const kept: Record<string, string> = {};
+    for (const { id, name, uuid } of unneededContainers(containers(), desired(), records.all)) {
+      if (scheduler.find(uuid)) continue;
+      try {
+        // The engine refuses to remove a container that was started meanwhile.
+        await scheduler.exclusively(uuid, (signal) => engine.remove(id, signal));
+        removed.push(name);
+      } catch (error) {
+        kept[name] = errorText(error);
+      }
+    }
+    return { removed, kept };
   }
 
   /** Sends a signal to the container that runs. */

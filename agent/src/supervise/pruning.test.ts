@@ -23,7 +23,7 @@ async function prunings(settings: AgentConfig, measured: StatusReport, time: num
   const machine = { measure: async () => measured };
   const pruneArtifacts = async () => {};
   const deps = {
-    engine: { removeImage },
+    engine: { removeImage, imageBytes: async () => 0 },
     database,
     log: silentLog(),
     clock,

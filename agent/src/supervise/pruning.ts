@@ -1,7 +1,7 @@
 import type { AgentConfig } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
-import type { Engine } from '../domain/engine.ts';
+import { type Engine, EngineError } from '../domain/engine.ts';
 import type { Database } from '../state/database.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
@@ -10,7 +10,7 @@ const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;
 
 export interface PruneDependencies {
-  engine: Pick<Engine, 'removeImage'>;
+  engine: Pick<Engine, 'removeImage' | 'imageBytes'>;
   database: Pick<Database, 'records' | 'images' | 'forgetImage'>;
   /** those of this agent */
   containers(): readonly Container[];
@@ -27,21 +27,35 @@ export interface PruningDependencies extends PruneDependencies {
   pruneArtifacts(): Promise<unknown>;
 }
 
-/** Removes images that this agent pulled and that nothing of it uses any more. */
+/**
+ * Removes images that this agent pulled and that nothing of it uses any more.
+ *
+ * Throws when the engine does not answer; another image that cannot be removed stays.
+ */
 export async function prune({ engine, database, containers, log }: PruneDependencies): Promise<PrunedImage[]> {
   const used = new Set(containers().map(({ imageId }) => imageId));
   for (const row of database.records().values()) if (row.image) used.add(row.image.id);
   const removed: PrunedImage[] = [];
+  let isCounted = true;
   for (const [id, reference] of database.images()) {
     if (used.has(id)) continue;
+    let bytes: number | undefined;
+    try {
+      if (isCounted) bytes = await engine.imageBytes(id);
+    } catch (error) {
+      // An engine that takes too long to count is not asked again.
+      isCounted = false;
+      log.info('The engine does not count what an image takes', { image: reference, error: errorText(error) });
+    }
     try {
       await engine.removeImage(id);
     } catch (error) {
+      if (error instanceof EngineError && error.code === 'Unavailable') throw error;
       // A container that is not of this agent uses it.
       log.info('An image stays', { image: reference, error: errorText(error) });
       continue;
     }
-    removed.push({ id, reference });
+    removed.push({ id, reference, bytes });
     try {
       database.forgetImage(id);
     } catch (error) {
@@ -56,6 +70,8 @@ export async function prune({ engine, database, containers, log }: PruneDependen
 export interface PrunedImage {
   id: string;
   reference: string;
+  /** that its removal freed; undefined where the engine did not count them */
+  bytes?: number;
 }
 
 /** Prunes when the settings' time has come, when the disk is fuller than they allow, and when the agent itself takes more. */
@@ -72,8 +88,8 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
     const due = pruningFrequency > 0 && clock.now() - lastPrune >= pruningFrequency * 3600 * SECOND;
     if (!due && !full) continue;
     lastPrune = clock.now();
-    await prune(deps);
     // What cannot be removed is in the log, and is tried again.
+    await prune(deps).catch((error: unknown) => deps.log.info('Images are not pruned', { error: errorText(error) }));
     await deps.pruneArtifacts().catch(() => {});
   }
 }

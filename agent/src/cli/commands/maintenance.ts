@@ -16,14 +16,20 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   },
   {
     name: 'prune',
-    summary: 'Remove images that this agent pulled and nothing uses any more',
+    usage: '[dangling | containers | all]',
+    summary:
+      'Remove images that this agent pulled and models that nothing uses any more, or its stopped containers, or both',
+    example: 'skerry-agent prune all',
     run: async (context) => {
-      const data = await context.client.call<{ deleted: string[]; message: string }>('POST', '/v1/system/prune');
-      show(
-        context,
-        data,
-        () => `Removed ${data.deleted.length} images\n${data.deleted.map((each) => `  ${each}\n`).join('')}`,
-      );
+      const { client, words } = context;
+      const query = new URLSearchParams({ mode: words[0] ?? 'dangling' });
+      const data = await client.call<PruneReport>('POST', `/v1/system/prune?${query}`);
+      const { deleted, modelsRemoved = [], spaceReclaimedBytes: space, errors = {} } = data;
+      const stays = Object.entries(errors).map(([name, why]) => `Stays: ${name}: ${why}\n`);
+      const names = [...deleted, ...modelsRemoved].map((name) => `  ${name}\n`);
+      const freed = space === undefined ? '' : `, ${bytes(space)} freed`;
+      show(context, data, () => `Removed ${names.length}${freed}. ${data.message}.\n${[...names, ...stays].join('')}`);
+      if (stays.length > 0) context.exitWith(1);
     },
   },
   {
@@ -128,4 +134,13 @@ function writeArchive(file: string, archive: Buffer): void {
     const text = `${file} cannot be written: ${errorText(error)}`;
     throw new CliError(isDisk ? 'UNAVAILABLE' : 'INVALID_ARGUMENT', text, 'Name another file.');
   }
+}
+
+/** The answer of `POST /v1/system/prune`, as far as it is shown. */
+interface PruneReport {
+  deleted: string[];
+  modelsRemoved?: string[];
+  spaceReclaimedBytes?: number;
+  errors?: Record<string, string>;
+  message: string;
 }

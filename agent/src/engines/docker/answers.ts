@@ -15,11 +15,26 @@ export interface InfoAnswer {
 }
 
 export interface ImageItem {
+  Id: string;
   RepoTags?: string[] | null;
   RepoDigests?: string[] | null;
 }
 
+export interface DiskUsageAnswer {
+  /** sizes in bytes; the shared one is of layers that another image has too */
+  Images?: { Id: string; Size: number; SharedSize: number }[] | null;
+}
+
+/** A step of the build of an image. */
+export interface HistoryItem {
+  /** bytes */
+  Size: number;
+}
+
 export interface ImageAnswer {
+  /** bytes */
+  Size: number;
+  RootFS?: { Layers?: string[] };
   Config?: { Labels?: Record<string, string> | null };
 }
 

@@ -16,6 +16,8 @@ export interface Dialect {
   links: boolean;
   /** what the engine needs for names on a network, where that is no part of it */
   namesNeed?: string;
+  /** whether the engine says of an image how much of it other images have too */
+  countsShared: boolean;
   /** whether the engine carries health checks out in any case; if not, the agent sees to it that they are */
   checksHealth: boolean;
   /** whether a container can be made for a runtime other than the engine's own */
@@ -34,6 +36,7 @@ const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
     log: (mib) => ({ Type: 'json-file', Config: { 'max-size': `${mib}m`, 'max-file': '2' } }),
     losesLines: false,
     links: true,
+    countsShared: true,
     checksHealth: true,
     choosesRuntime: true,
     defaultLimits: [],
@@ -44,6 +47,7 @@ const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
     log: (mib) => ({ Type: 'k8s-file', Config: { 'max-size': `${mib}m` } }),
     losesLines: true,
     links: false,
+    countsShared: false,
     namesNeed: 'podman needs netavark and aardvark-dns, and a network that was made with them',
     // Its timers are systemd's.
     checksHealth: false,

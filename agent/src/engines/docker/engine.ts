@@ -36,6 +36,7 @@ import { errorOf } from './errors.ts';
 import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { followLog } from './follow-log.ts';
+import { countedBytes, layeredBytes } from './image-bytes.ts';
 import { readLogFrames } from './log-frames.ts';
 import { logQuery } from './log-query.ts';
 import { pullImage } from './pull-image.ts';
@@ -259,6 +260,10 @@ export class DockerEngine implements Engine {
 
   async removeImage(id: string, signal?: AbortSignal): Promise<void> {
     await this.#api.call('DELETE', `/images/${encodeURI(id)}`, { signal, tolerate: [404] });
+  }
+
+  imageBytes(id: string, signal?: AbortSignal): Promise<number | undefined> {
+    return (this.#dialect.countsShared ? countedBytes : layeredBytes)(this.#api, id, signal);
   }
 
   /**

@@ -19,6 +19,9 @@ import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
 import { MemoryLog } from './log.ts';
 import { MemoryProgram } from './program.ts';
 
+/** Bytes that each image counts for. */
+export const MEMORY_IMAGE_BYTES = 1000;
+
 /** Faults that a test injects into a memory engine. */
 export interface Faults {
   /** called before each operation; throw to make it fail */
@@ -124,6 +127,10 @@ export class MemoryEngine implements Engine {
 
   async removeImage(id: string): Promise<void> {
     for (const [reference, image] of this.images) if (image === id || reference === id) this.images.delete(reference);
+  }
+
+  async imageBytes(id: string): Promise<number> {
+    return [...this.images.values()].includes(id) ? MEMORY_IMAGE_BYTES : 0;
   }
 
   async tag(id: string, reference: string): Promise<void> {

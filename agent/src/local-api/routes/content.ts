@@ -43,7 +43,7 @@ function artifactRoutes(kind: ArtifactKind): Route[] {
       path: `/v1/${kind}:prune`,
       access: 'admin',
       handler: async (_request, { agent }) => {
-        const removed = await agent.pruneArtifacts(kind);
+        const { names: removed } = await agent.pruneArtifacts(kind);
         return ok({ mode: 'dangling', removed, blobsRemoved: removed.length, staleCleaned: 0 });
       },
     },

@@ -7,6 +7,7 @@ import type { Claims } from '../../state/token.ts';
 import type { LogEntry } from '../../system/log.ts';
 import { ApiError } from '../errors.ts';
 import { joined, mapLines } from '../lines.ts';
+import { isPruneMode, PRUNE_MODES, pruneReport } from '../prune-report.ts';
 import { readBoolean, readLogQuery } from '../query.ts';
 import { bare, ok, type Route } from '../route.ts';
 import { activeConfig, daemonInfo, daemonStatus, nameOf } from '../shapes.ts';
@@ -83,14 +84,11 @@ export const SYSTEM_ROUTES: Route[] = [
     access: 'admin',
     handler: async ({ query }, { agent }) => {
       const mode = query.get('mode') ?? 'dangling';
-      if (!['dangling', 'containers', 'volumes', 'all'].includes(mode))
-        throw new ApiError('INVALID_ARGUMENT', 'mode is dangling, containers, volumes or all');
-      const removed = mode === 'dangling' || mode === 'all' ? await agent.prune() : [];
-      const deleted = removed.map(({ reference }) => reference);
-      const modelsRemoved = mode === 'dangling' || mode === 'all' ? await agent.pruneArtifacts('models') : [];
-      const message = mode === 'volumes' ? 'Volumes are never pruned here' : 'Only images that this agent pulled';
-      const counts = { deletedCount: deleted.length, modelsRemovedCount: modelsRemoved.length, spaceReclaimedBytes: 0 };
-      return ok({ status: 'ok', mode, deleted, modelsRemoved, ...counts, message });
+      if (!isPruneMode(mode))
+        throw new ApiError('INVALID_ARGUMENT', `mode "${mode.slice(0, 50)}" is none of ${PRUNE_MODES.join(', ')}`, {
+          field: 'mode',
+        });
+      return ok(await pruneReport(mode, agent));
     },
   },
   {

@@ -1,0 +1,73 @@
+import type { LocalApiAgent } from './agent.ts';
+import { ApiError } from './errors.ts';
+
+/** What a prune may be about (docs/spec/agent-local-api.md#prune). */
+export const PRUNE_MODES = ['dangling', 'containers', 'volumes', 'all'] as const;
+export type PruneMode = (typeof PRUNE_MODES)[number];
+
+export function isPruneMode(text: string): text is PruneMode {
+  return (PRUNE_MODES as readonly string[]).includes(text);
+}
+
+type PrunableAgent = Pick<LocalApiAgent, 'prune' | 'pruneArtifacts'> & {
+  supervisor: Pick<LocalApiAgent['supervisor'], 'engine' | 'desired'> & {
+    local: Pick<LocalApiAgent['supervisor']['local'], 'prune'>;
+  };
+};
+
+/**
+ * Removes what a mode names, and answers what was removed and what stays. The bytes are those that the engine counts for images and
+ * the disk for models; a container's own bytes are in no report of v3.
+ *
+ * Throws UNAVAILABLE while the engine is not connected: nothing can be said of it then.
+ */
+export async function pruneReport(mode: PruneMode, agent: PrunableAgent): Promise<Record<string, unknown>> {
+  if (mode === 'volumes')
+    return {
+      ...headOf(mode, [], 'Volumes are never pruned here'),
+      deleted: [],
+      deletedCount: 0,
+      spaceReclaimedBytes: 0,
+    };
+  const { engine } = agent.supervisor;
+  if (engine.state !== 'connected')
+    throw new ApiError('UNAVAILABLE', `nothing was pruned: the container engine is ${engine.error ?? engine.state}`);
+  const { removed, kept } = mode === 'dangling' ? { removed: [], kept: {} } : await agent.supervisor.local.prune();
+  const errors = Object.entries(kept);
+  const containers = { containersDeleted: removed, containersDeletedCount: removed.length };
+  if (mode === 'containers')
+    return { ...headOf(mode, errors, aboutContainers(agent)), deleted: removed, deletedCount: removed.length };
+  const images = await agent.prune();
+  const models = await agent.pruneArtifacts('models');
+  const imagesDeleted = images.map(({ reference }) => reference);
+  const deleted = [...removed, ...imagesDeleted];
+  const isCounted = images.every(({ bytes }) => bytes !== undefined);
+  return {
+    ...headOf(
+      mode,
+      errors,
+      `Only images that this agent pulled${isCounted ? '' : '; the engine did not count them all'}`,
+    ),
+    deleted,
+    deletedCount: deleted.length + (mode === 'all' ? models.names.length : 0),
+    ...(mode === 'all' && {
+      ...containers,
+      ...{ volumesDeleted: [], volumesDeletedCount: 0 },
+      ...{ imagesDeleted, imagesDeletedCount: imagesDeleted.length },
+    }),
+    modelsRemoved: models.names,
+    modelsRemovedCount: models.names.length,
+    spaceReclaimedBytes: images.reduce((sum, { bytes = 0 }) => sum + bytes, models.bytes),
+  };
+}
+
+function headOf(mode: PruneMode, errors: readonly [string, string][], message: string) {
+  if (errors.length === 0) return { status: 'ok', mode, message };
+  return { status: 'partial', mode, message, errors: Object.fromEntries(errors) };
+}
+
+function aboutContainers({ supervisor }: PrunableAgent): string {
+  return supervisor.desired
+    ? 'Stopped containers of this agent that no microservice needs'
+    : 'It is not known what this node is to run, so all containers stay';
+}
