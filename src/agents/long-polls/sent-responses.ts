@@ -20,8 +20,11 @@ export interface SentResponses {
   acknowledged(uuid: string): Digests;
   /** Whether an agent ever acknowledged what is due of a section at this replica, also when that no longer counts. */
   everAcknowledged(uuid: string, section: Section, digest: string | undefined): boolean;
-  /** Records a response and returns its timestamp; the timestamps of one replica are unique and grow. */
-  add(uuid: string, due: Digests, orders: ActionCounts): string;
+  /**
+   * Records a response and returns its timestamp; the timestamps of one replica are unique and grow. The sections in `later` are
+   * not flagged, and not acknowledged with it at any replica.
+   */
+  add(uuid: string, due: Digests, orders: ActionCounts, later?: readonly Section[]): string;
   /** Records the sections that this replica sends to an agent. */
   addSections(uuid: string, digests: Digests, sections: readonly Section[]): void;
   /**
@@ -135,16 +138,22 @@ export function createSentResponses(clock: Pick<Clock, 'wall' | 'now'>): SentRes
       const known = nodes.get(uuid)?.acknowledged.get(section);
       return known !== undefined && known.digest === digest;
     },
-    add(uuid, due, actions) {
+    add(uuid, due, actions, later = []) {
       const node = nodeOf(uuid);
       look(node, due);
       const has = acknowledgedBy(node);
-      const flagged = SECTIONS.filter((section) => (due[section] ?? '') !== (has[section] ?? ''));
+      const unread = SECTIONS.filter((section) => (due[section] ?? '') !== (has[section] ?? ''));
+      const flagged = unread.filter((section) => !later.includes(section));
       const until = untilOf(node);
       const latest = node.responses.at(-1);
       const isAlike = latest?.until === until && !differ(due, latest.due) && isDeepStrictEqual(flagged, latest.flagged);
       if (isAlike) return latest.stamp;
-      const stamp = nextStamp(due, actions);
+      // Another replica cannot know what is left out here: its own response is another one then.
+      const told = Object.entries(due).filter(([section]) => {
+        const is = section as Section;
+        return flagged.includes(is) || !unread.includes(is);
+      });
+      const stamp = nextStamp(Object.fromEntries(told), actions);
       node.responses.push({ stamp, due, actions, flagged, until });
       if (node.responses.length > REMEMBERED) node.responses.shift();
       return stamp;

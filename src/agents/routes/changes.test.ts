@@ -502,6 +502,55 @@ test('a third-party agent gets an edit of a running microservice as a rebuild, o
   }
 });
 
+test.each([
+  ['once its container is replaced', 1_000, true],
+  ['15 s later at the latest', 15_000, false],
+])(
+  'a third-party agent that was sent a rebuild reads its list for another change %s, so that it does not lose the rebuild',
+  async (_, ms, isReplaced) => {
+    const { replica, node, key, application, clock } = await startWithNode();
+    await using __ = replica;
+    await using other = await startReplica({ clock });
+    const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices;
+    const poll = async (at = replica) => (await at.as(node, key, 'GET', '/changes', thirdParty)).body;
+    const acknowledge = ({ lastUpdated }: { lastUpdated: string }, at = replica) =>
+      at.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
+    await list();
+    const image = { images: { amd64: 'registry.example/web:2' } };
+    replica.stores.applications.set(
+      changed(application, ({ spec }) => Object.assign(spec.microservices?.[0] ?? {}, image)),
+    );
+    const seen = await poll();
+    const [{ uuid, revision, imageId }] = await list();
+    await acknowledge(seen);
+    const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() };
+    const report = (item: { revision: string; startTime: number }) =>
+      replica.stores.nodes.set(
+        changed(node, (copy) => {
+          copy.status = {
+            observedGeneration: 1,
+            microservices: [{ uuid, state: 'RUNNING', containerId: 'c', sent, ...item }],
+          };
+        }),
+      );
+    report({ revision: 'r1-former', startTime: sent.at - 1_000 });
+    replica.stores.applications.set(makeApplication('other', [{ name: 'a', agent: { name: 'edge-1' } }]));
+    const early = await poll();
+    expect(early).toMatchObject({ microserviceList: false, microserviceConfig: false });
+    fill(other.stores, {
+      nodes: [...replica.stores.nodes.list()],
+      applications: [...replica.stores.applications.list()],
+      secrets: [...replica.stores.secrets.list()],
+    });
+    for (const at of [replica, other]) await acknowledge(early, at);
+    await clock.advance(ms, { timers: 0 });
+    if (isReplaced) report({ revision, startTime: sent.at + 500 });
+    // Its acknowledgement is none of what was left out.
+    expect((await poll()).microserviceList).toBe(true);
+    if (!isReplaced) expect((await poll(other)).microserviceList).toBe(true);
+  },
+);
+
 test('a third-party agent that acknowledged an edit and runs its former container a minute later gets it again, seldom and as long as it does', async () => {
   const { replica, node, key, clock } = await startWithNode();
   await using _ = replica;
@@ -512,7 +561,7 @@ test('a third-party agent that acknowledged an edit and runs its former containe
     await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
   };
   const [{ uuid, revision, imageId }] = (await replica.as(node, key, 'GET', '/microservices')).body.microservices;
-  const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() + 200_000 };
+  const sent = { revision, imageId, rebuildCount: 0, at: clock.wall() + 200_001 };
   const report = (status: { state: string; startTime?: number }) =>
     replica.stores.nodes.set(
       changed(node, (copy) => {

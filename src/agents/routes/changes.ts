@@ -1,9 +1,18 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { requestedAction } from '../../domain/actions.ts';
-import { lostFor } from '../../domain/edge-node/third-party.ts';
+import { lostFor, mayLoseRebuild } from '../../domain/edge-node/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../kube/mod.ts';
-import { changesAckSchema, type Digests, flagsOf, formatHave, parseHave, SECTIONS } from '../../wire/index.ts';
+import {
+  changesAckSchema,
+  type Digests,
+  flagsOf,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  parseHave,
+  SECTIONS,
+  type Section,
+} from '../../wire/index.ts';
 import type { Call, EpochCheck, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';
@@ -49,10 +58,20 @@ export function createChanges(options: ChangesOptions) {
     return isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
   }
 
+  /** The sections that an agent is to read later: the list of microservices is where it would lose a rebuild. */
+  function laterOf(node: EdgeNode): readonly Section[] {
+    const now = clock.wall();
+    return node.status?.microservices?.some((one) => mayLoseRebuild(one, now)) ? MICROSERVICE_SECTIONS : [];
+  }
+
   function answer(call: Call, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
-    if (isThirdParty(call)) return json({ ...flags, lastUpdated: sent.add(call.uuid, due, actionsIn(due, node)) });
+    if (isThirdParty(call)) {
+      const later = laterOf(node);
+      const lastUpdated = sent.add(call.uuid, due, actionsIn(due, node), later);
+      return json({ ...flags, ...Object.fromEntries(later.map((section) => [section, false])), lastUpdated });
+    }
     const lastUpdated = new Date(clock.wall()).toISOString();
     const raised = SECTIONS.filter((section) => flags[section]);
     if (raised.length === 0) return json({ lastUpdated });

@@ -93,6 +93,19 @@ export function lostFor(known: ObservedMicroservice | undefined, now: number): n
   return isDone || ms < LOST_AFTER_MS ? undefined : ms;
 }
 
+/** How long agents may take to look at a list that they have read, ms. */
+const LOOK_MS = 15_000;
+
+/**
+ * Whether an agent was sent a rebuild so recently that it may not have looked at it yet. The same list without the rebuild, which
+ * it was sent already, would make an agent before version 3.8 lose it.
+ */
+export function mayLoseRebuild({ sent, startTime = 0, revision, rebuildCount = 0 }: ObservedMicroservice, now: number) {
+  if (!sent || revision === undefined || startTime >= sent.at) return false;
+  const isDone = revision === sent.revision && rebuildCount >= sent.rebuildCount;
+  return !isDone && now >= sent.at && now - sent.at < LOOK_MS;
+}
+
 /** Whether what was last sent of a microservice has this revision, and the rebuild that is due with it. */
 export const isSent = ({ revision, rebuildCount }: MicroserviceView, sent: SentRevision | undefined): boolean =>
   sent !== undefined && sent.revision === revision && sent.rebuildCount >= rebuildCount;
