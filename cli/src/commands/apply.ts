@@ -9,6 +9,7 @@ import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/
 import { APPLICATIONS, applicationNamed, type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
 import { readWanted, type Wanted } from '../documents.ts';
 import { CommandError, UsageError } from '../errors.ts';
+import { missingReferences, type Written } from '../missing.ts';
 
 /** The length that one file may have. */
 const MAX_BYTES = 8 * 2 ** 20;
@@ -19,7 +20,8 @@ export const apply: Command = {
   about: 'Create or change objects from YAML or JSON, in the form of the v3 files or of kubectl',
   details: [
     'Fields are applied server-side: what the file does not name stays, and a field that another owner has set is a',
-    'conflict unless --force-conflicts takes it over. A Microservice becomes an entry of its application.',
+    'conflict unless --force-conflicts takes it over. A Microservice becomes an entry of its application. What an object names',
+    'and the namespace does not have is written all the same, with a warning.',
   ],
   examples: ['apply -f plant-a.yaml', 'apply -f manifests/', 'apply -f - < microservice.yaml'],
   flags: {
@@ -38,17 +40,20 @@ export const apply: Command = {
     const sources = (context.flags.filename ?? []) as readonly string[];
     if (sources.length === 0) throw new UsageError('apply needs -f FILE');
     let failed = 0;
+    const written: Written[] = [];
     for (const { place, document } of sources.flatMap(documentsOf)) {
       try {
-        context.out(
-          `${await applyOne(context, readWanted(document))}${context.flags['dry-run'] ? ' (dry run)' : ''}\n`,
-        );
+        const { said, ...one } = await applyOne(context, readWanted(document));
+        written.push(one);
+        context.out(`${said}${context.flags['dry-run'] ? ' (dry run)' : ''}\n`);
       } catch (error) {
         if (context.signal.aborted) throw error;
         failed++;
         context.err(`error: ${place}: ${explain(error)}\n`);
       }
     }
+    // After all documents: one may name what a later one makes.
+    for (const missing of await missingReferences(context, written)) context.err(`warning: ${missing}\n`);
     if (failed > 0) context.exitWith(1);
   },
 };
@@ -90,27 +95,30 @@ function statOf(path: string) {
   }
 }
 
-function applyOne(context: CommandContext, wanted: Wanted): Promise<string> {
+/** What was applied, and the line about it. */
+type Applied = Written & { said: string };
+
+function applyOne(context: CommandContext, wanted: Wanted): Promise<Applied> {
   return 'entry' in wanted ? applyEntry(context, wanted) : applyObject(context, wanted);
 }
 
 async function applyObject(
   context: CommandContext,
   { resource, object, name, rebuild }: Exclude<Wanted, { entry: unknown }>,
-) {
+): Promise<Applied> {
   const { client, namespace } = context.cluster;
   const full = { ...object, metadata: { ...object.metadata, namespace } };
   const before = await client.find(resource, refOf(full), { signal: context.signal });
   const { after, done } = await applied(context, resource, before, full, FIELD_MANAGER);
   await rebuildEntries(context, after as Application, rebuild);
-  return `${resource.kind.toLowerCase()}/${name} ${done}`;
+  return { resource, object: after, name, said: `${resource.kind.toLowerCase()}/${name} ${done}` };
 }
 
 /** Applies one entry of an application with an owner of its own, so that several files can own separate entries. */
 async function applyEntry(
   context: CommandContext,
   { application: name, entry, rebuild }: Extract<Wanted, { entry: unknown }>,
-) {
+): Promise<Applied> {
   const before = await applicationNamed(context, name);
   const object: KubeObject = {
     apiVersion: API_VERSION,
@@ -122,7 +130,8 @@ async function applyEntry(
   const { after, done } = await applied(context, APPLICATIONS, before, object, manager);
   await rebuildEntries(context, after, rebuild);
   const isNew = !before.spec.microservices?.some(({ name }) => name === entry.name);
-  return `microservice/${v3Name(before)}/${entry.name} ${isNew ? 'created' : done}`;
+  const said = `microservice/${v3Name(before)}/${entry.name} ${isNew ? 'created' : done}`;
+  return { resource: APPLICATIONS as Resource, object: after, name: v3Name(before), entry: entry.name, said };
 }
 
 /** Secrets and ConfigMaps: microservices may use those that are labelled, and a file must not publish another one. */
