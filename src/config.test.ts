@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { environmentHelp, readConfig } from './config.ts';
 
@@ -86,3 +88,90 @@ describe('what is between the replicas for sessions', () => {
     expect(() => readConfig({ SKERRY_RELAY_ROUTER_CERTIFICATES: '/x' })).toThrow('needs SKERRY_RELAY_ROUTER');
   });
 });
+
+describe('every variable of the environment', () => {
+  const PEM = String(generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }));
+  /** a value that is not the default, and what else the variable needs */
+  const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
+    CONTROLLER_NAMESPACE: 'plant',
+    CONTROLLER_NAME: 'replica-7',
+    CONTROLLER_PUBLIC_URL: 'https://skerry.example',
+    SERVER_HOST: '127.0.0.1',
+    SERVER_PORT: '1',
+    METRICS_PORT: '2',
+    INTERNAL_PORT: '3',
+    SKERRY_INTERNAL_ADDRESS: '10.0.0.1',
+    LOG_LEVEL: 'debug',
+    TLS_PATH_CERT: ['/c', { TLS_PATH_KEY: '/k' }],
+    TLS_PATH_KEY: ['/k', { TLS_PATH_CERT: '/c' }],
+    TLS_PATH_CA: ['/a', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    TRUST_PROXY: 'true',
+    WS_REPLICA_MAX_CONCURRENT_WS: '7',
+    SKERRY_BUDGET_CONTENT_MIB: '7',
+    SKERRY_BUDGET_OBJECTS_MIB: '7',
+    SKERRY_BUDGET_COUNT: '7',
+    SKERRY_BUDGET_USER_PERCENT: '7',
+    SKERRY_SOCKETS_OF_USER: '7',
+    SKERRY_SESSIONS_OF_USER: '7',
+    EVENT_AUDIT_ENABLED: 'false',
+    EVENT_CAPTURE_IP_ADDRESS: 'false',
+    SKERRY_RELEASES_URL: 'https://releases.example',
+    SKERRY_RELEASES_DIR: '/releases',
+    SKERRY_RELEASES_KEY: PEM,
+    // Nothing sets up a bus: the configuration has a warning for the log.
+    BUS_ENABLED: 'true',
+    SKERRY_RELAY_ROUTER: 'router',
+    SKERRY_RELAY_ROUTER_CERTIFICATES: ['/certs', { SKERRY_RELAY_ROUTER: 'router' }],
+    SKERRY_RELAY_BUS: 'nats://bus:4222',
+    SKERRY_RELAY_BUS_CREDENTIALS: ['/creds', { SKERRY_RELAY_BUS: 'nats://bus:4222' }],
+    WS_HA_CROSS_REPLICA_REQUIRES_AMQP: 'false',
+    WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: 'false',
+    SKERRY_TOKEN_AUDIENCE: 'plant',
+    KUBECONFIG: '/kubeconfig',
+  };
+  const sampleOf = (name: string) => SAMPLES[name] ?? (/_IMAGE_\d$/.test(name) ? 'mirror.example/image:1' : undefined);
+  const read = (env: Record<string, string>) => {
+    const { identity, ...config } = readConfig(env);
+    return { ...config, identity: env.CONTROLLER_NAME === undefined ? '' : identity };
+  };
+
+  it.each(environmentHelp().map(([name]) => name))('%s changes the configuration', (name) => {
+    const sample = sampleOf(name);
+    if (sample === undefined)
+      throw new Error(`a row of SAMPLES is missing: a value of ${name} that is not the default`);
+    const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
+    // Certificates and keys come in pairs: one of the two alone is refused.
+    const before = /^TLS_PATH_(CERT|KEY)$/.test(name) ? {} : others;
+    expect(read({ ...others, [name]: value })).not.toEqual(read(before));
+  });
+
+  it('has a part of the configuration that the controller reads', () => {
+    const product = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' })
+      .filter((path) => /(?<!\.test)\.ts$/.test(path) && !/(^|\/)_/.test(path) && path !== 'config.ts')
+      .map((path) => readFileSync(join(import.meta.dirname, path), 'utf8'));
+    const isRead = (member: string) => product.some((text) => new RegExp(`\\b${member}\\b`).test(text));
+    const all = Object.assign(
+      {},
+      ...Object.keys(SAMPLES).map((name) => {
+        const sample = SAMPLES[name] as string | [string, Record<string, string>];
+        const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
+        return readConfig({ ...others, [name]: value });
+      }),
+    );
+    expect(membersOf({ ...all, systemImages: {} }).filter((member) => !isRead(member))).toEqual([]);
+  });
+
+  it('that asks for the message bus gets a line in the log', () => {
+    expect(readConfig({}).warnings).toEqual([]);
+    expect(readConfig({ BUS_ENABLED: 'true' }).warnings).toEqual([
+      'BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable',
+    ]);
+  });
+});
+
+/** Names of members, at any depth. */
+function membersOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap(membersOf);
+  return Object.entries(value).flatMap(([name, member]) => [name, ...membersOf(member)]);
+}

@@ -163,7 +163,7 @@ const environment = z.object({
     .describe(
       'Public keys (PEM) of releases: the install script then comes only from a list that one of them has signed.',
     ),
-  BUS_ENABLED: flag.describe('Whether the message bus is set up (planned).'),
+  BUS_ENABLED: flag.describe('Accepted without effect, with a line in the log: this version sets up no message bus.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -222,6 +222,8 @@ export interface Config {
   systemImages: SystemImages;
   /** what is between the replicas for sessions; the internal port when neither is configured */
   relay: RelaySettings;
+  /** what the environment asks for and this version does not do, for the log */
+  warnings: readonly string[];
 }
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
@@ -273,6 +275,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
     relay: relayOf(e),
+    warnings: e.BUS_ENABLED
+      ? ['BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable']
+      : [],
   };
 }
 

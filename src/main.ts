@@ -53,6 +53,7 @@ async function main(): Promise<void> {
   }
   if (command !== undefined) throw new ConfigError(`there is no command "${command}"; see: skerry --help`);
   const log = createLog({ level: config.logLevel, name: 'skerry' });
+  for (const warning of config.warnings) log.warn({}, warning);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {

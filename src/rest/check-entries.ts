@@ -2,6 +2,7 @@ import type { VerdictReason } from '../api/conditions.ts';
 import { VARIABLE_NAME } from '../api/container/parts.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
 import { lookupsWith } from '../domain/application/lookups.ts';
+import { asksForBus, busNotActing } from '../domain/application/not-acting.ts';
 import { applicationVerdict, verdict } from '../domain/application/verdict.ts';
 import { verdictError } from '../domain/errors.ts';
 import type { Lookups, Verdict } from '../domain/inputs.ts';
@@ -53,6 +54,7 @@ export async function checkEntries(
   const { deps, caller, signal, document, warnings } = requester;
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
+  warnings?.push(...busOfApplication(after, before));
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, entry]));
   const changed = (after.spec.microservices ?? []).filter((entry) => isToCheck(entry, old.get(entry.name)));
   if (changed.length === 0) return;
@@ -63,7 +65,7 @@ export async function checkEntries(
     const lookups = lookupsWith(await presentLookups(deps, after, changed, signal), after);
     const negative = firstNegative(after, changed, lookups);
     if (!negative) {
-      warnings?.push(...changed.flatMap(oddVariables));
+      warnings?.push(...changed.flatMap(oddVariables), ...changed.flatMap((entry) => busWithoutEffect(after, entry)));
       return;
     }
     const { entry, verdict } = negative;
@@ -74,6 +76,18 @@ export async function checkEntries(
     await look(deps, entry, signal);
   }
 }
+
+/** The warning for access to the message bus that a write asks for, for the application. */
+export const busOfApplication = ({ spec: { busConfig } }: Application, before: Application | undefined): string[] =>
+  asksForBus(busConfig) && canonicalJson(busConfig) !== canonicalJson(before?.spec.busConfig ?? null)
+    ? ['stored, but without effect yet: busConfig']
+    : [];
+
+/** Warnings for access to the message bus, which is stored and which nothing gives; a read shows it as it was sent. */
+const busWithoutEffect = (application: Application, entry: MicroserviceEntry) =>
+  busNotActing(application, entry).map(
+    (field) => `microservice ${entry.name}: stored, but without effect yet: ${field}`,
+  );
 
 const IS_VARIABLE = new RegExp(VARIABLE_NAME);
 

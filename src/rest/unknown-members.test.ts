@@ -175,6 +175,36 @@ test.each<[string, 'POST' | 'PUT' | 'PATCH', string, object, string]>([
   },
 );
 
+const YET = 'stored, but without effect yet:';
+
+test('a setting of a node that nothing acts on is named by the write that asks for it', async () => {
+  const warned = async (method: 'POST' | 'PATCH', path: string, json: object) =>
+    (await admin.request(method, path, { json })).headers.get('warning');
+  expect(
+    await warned('POST', '/node', { name: 'idle', archId: 1, gpsDevice: '/dev/ttyACM0', edgeGuardFrequency: 60 }),
+  ).toBe(`299 - "${YET} edgeGuardFrequency, gpsDevice"`);
+  const { uuid } = (await admin.get('/node-list')).body.fogs.find(({ name }: { name: string }) => name === 'idle');
+  expect(await warned('PATCH', `/node/${uuid}`, { busMode: 'server' })).toBe(`299 - "${YET} busMode"`);
+  expect(await warned('PATCH', `/node/${uuid}`, { description: 'north', busMode: 'server' })).toBeNull();
+});
+
+test('access to the message bus is stored, and the write that asks for it says that nothing gives it', async () => {
+  const json = {
+    name: 'bus',
+    busConfig: { busAccess: true },
+    microservices: [entry({ busConfig: { busAccess: true } })],
+  };
+  const made = await admin.post('/application', { json });
+  const again = await admin.patch('/application/bus', { json: { busConfig: { busAccess: true, busRule: 'all' } } });
+  const other = await admin.patch('/application/bus', { json: { description: 'x' } });
+  expect([made.status, again.status, other.status]).toEqual([201, 204, 204]);
+  expect([made, again, other].map(({ headers }) => headers.get('warning'))).toEqual([
+    `299 - "${YET} busConfig", 299 - "microservice w: ${YET} busConfig"`,
+    `299 - "${YET} busConfig"`,
+    null,
+  ]);
+});
+
 const NO_VAULT = 'has no effect: there is no vault, and a ConfigMap of Kubernetes has the data';
 
 test.each<[string, (use: boolean) => Parameters<TestClient['post']>, string]>([

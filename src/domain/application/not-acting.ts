@@ -11,10 +11,19 @@ export const busAccessMissing = (
 
 /** Fields of an entry that are stored and have no effect on the container yet. */
 export function notActing(application: Application, entry: MicroserviceEntry): readonly string[] {
-  const { busConfig } = normalEntry(entry);
-  const missing = busAccessMissing(application, { busConfig });
   return [
-    ...(busConfig?.busAccess || busConfig?.busRule ? [missing ? `busConfig (${missing})` : 'busConfig'] : []),
+    ...busNotActing(application, entry),
     ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
   ];
 }
+
+/** The access to the message bus that an entry asks for and does not get. */
+export function busNotActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+  const { busConfig } = normalEntry(entry);
+  const missing = busAccessMissing(application, { busConfig });
+  return asksForBus(busConfig) ? [missing ? `busConfig (${missing})` : 'busConfig'] : [];
+}
+
+/** Whether a bus configuration, of an application or of an entry, asks for anything. */
+export const asksForBus = (busConfig: { busAccess?: boolean; busRule?: string } | undefined): boolean =>
+  Boolean(busConfig?.busAccess || busConfig?.busRule);

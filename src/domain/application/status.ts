@@ -11,7 +11,7 @@ import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
 import { currentNodeAmong, nodeAmong, shouldRun } from './entries.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
 import { type FormerNode, formerNodeText, isNode, placements } from './moves.ts';
-import { notActing } from './not-acting.ts';
+import { asksForBus, notActing } from './not-acting.ts';
 import { removedLines } from './removed-lines.ts';
 import type { ApplicationStatusInputs, NodeFacts, StatusLine } from './status-inputs.ts';
 
@@ -257,7 +257,7 @@ function notSupportedYet({ application }: ApplicationStatusInputs, lines: readon
     ];
     return fields.length > 0 ? [`${entry.name}: ${[...new Set(fields)].sort().join(', ')}`] : [];
   });
-  if (busConfig?.busAccess || busConfig?.busRule) texts.push('busConfig');
+  if (asksForBus(busConfig)) texts.push('busConfig');
   if (texts.length === 0) return undefined;
   return { status: 'True', reason: 'Fields', message: `stored, but without effect: ${joined(texts)}` };
 }

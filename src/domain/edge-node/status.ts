@@ -12,6 +12,7 @@ import { sentMounts } from '../volume-mount/on-node.ts';
 import { observedArtifacts } from './artifacts.ts';
 import { bounded } from './bounded.ts';
 import { liveness, signOfLife, silenceLimit } from './liveness.ts';
+import { notActing, storedWithoutEffect } from './not-acting.ts';
 import { countedActions, observedFacts, type Provisioning } from './observed.ts';
 import { observedMicroservices } from './report.ts';
 import { canonicalEngine, MACHINE_OWNED } from './settings.ts';
@@ -280,7 +281,7 @@ function settingsRefused(
   if (asked && has && asked !== has)
     owned.push({ field: 'archId', reason: `asked for ${archName(asked)}; the machine is of ${archName(has)}` });
   // A field without effect has a condition of its own.
-  const elsewhere = notActing(node.spec);
+  const elsewhere: readonly string[] = notActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
     ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
@@ -325,41 +326,9 @@ function contentLeftOut({ desired }: NodeStatusInputs): Finding | undefined {
   return first && { status: 'True', reason: first.reason, message: joined(left.map(({ text }) => text)) };
 }
 
-/** Settings that are stored and have no effect yet. */
-const NOT_ACTING: readonly { field: string; is: (spec: EdgeNode['spec']) => boolean }[] = [
-  ...(
-    [
-      'busClusterPort',
-      'busHttpPort',
-      'busLeafPort',
-      'busMqttPort',
-      'busServerPort',
-      'edgeRouterPort',
-      'interRouterPort',
-      'jsMemoryStoreSize',
-      'jsStorageSize',
-      'messagingPort',
-    ] as const
-  ).map((field) => ({ field, is: (spec: EdgeNode['spec']) => spec[field] !== undefined })),
-  { field: 'deploymentType', is: ({ deploymentType }) => deploymentType === 'container' },
-  { field: 'gpsMode', is: ({ gpsMode }) => gpsMode === 'auto' || gpsMode === 'dynamic' },
-  { field: 'gpsScanFrequency', is: ({ gpsScanFrequency }) => gpsScanFrequency !== undefined },
-  { field: 'busMode', is: ({ busMode }) => busMode === 'leaf' || busMode === 'server' },
-  { field: 'edgeGuardFrequency', is: ({ edgeGuardFrequency }) => (edgeGuardFrequency ?? 0) > 0 },
-  { field: 'gpsDevice', is: ({ gpsDevice }) => gpsDevice !== undefined && gpsDevice !== '' },
-  { field: 'networkRouter', is: ({ networkRouter }) => networkRouter !== undefined && networkRouter !== '' },
-  { field: 'routerMode', is: ({ routerMode }) => routerMode === 'edge' || routerMode === 'interior' },
-  { field: 'upgradeScanFrequency', is: ({ upgradeScanFrequency }) => (upgradeScanFrequency ?? 0) > 0 },
-  { field: 'upstreamBusServers', is: ({ upstreamBusServers }) => (upstreamBusServers ?? []).length > 0 },
-  { field: 'upstreamRouters', is: ({ upstreamRouters }) => (upstreamRouters ?? []).length > 0 },
-];
-
-const notActing = (spec: EdgeNode['spec']) => NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
-
 function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
-  const fields = notActing(spec);
-  if (fields.length === 0) return undefined;
-  return { status: 'True', reason: 'Fields', message: `stored, but without effect yet: ${fields.sort().join(', ')}` };
+  const message = storedWithoutEffect(notActing(spec));
+  return message === undefined ? undefined : { status: 'True', reason: 'Fields', message };
 }
 
 /** The platform has nothing to set up yet, so an observed generation is Ready, unless what it names cannot be connected to. */

@@ -8,6 +8,7 @@ import { applicationId, identityLabels, objectName, v3Name } from '../../domain/
 import { holder } from '../../domain/precedence.ts';
 import { type ApplicationUpload, patchApplication } from '../../domain/upload/application.ts';
 import { KINDS } from '../../kinds/index.ts';
+import { busOfApplication } from '../check-entries.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -133,10 +134,14 @@ export const applicationRoutes = [
     body: shapes.objectBody({ documents: shapes.applicationPatchBody, shows: shapes.applicationRead }),
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ deps, params, body, signal }) {
-      await editApplication(deps, params.name, signal, (application) =>
-        withChanges(application, { spec: patchApplication(application, body) }),
-      );
+    async handler({ deps, params, body, signal, warnings }) {
+      let ignored: string[] = [];
+      await editApplication(deps, params.name, signal, (application) => {
+        const patched = withChanges(application, { spec: patchApplication(application, body) });
+        ignored = busOfApplication(patched, application);
+        return patched;
+      });
+      warnings.push(...ignored);
       return undefined;
     },
   }),

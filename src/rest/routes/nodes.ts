@@ -4,6 +4,7 @@ import { API_VERSION } from '../../api/names.ts';
 import { edgeNodeResource } from '../../api/v3/index.ts';
 import { requestAction } from '../../domain/actions.ts';
 import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
+import { newlyNotActing, storedWithoutEffect } from '../../domain/edge-node/not-acting.ts';
 import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
 import { settingShown } from '../../domain/edge-node/settings.ts';
 import { notReadyToUpgrade } from '../../domain/edge-node/update.ts';
@@ -37,6 +38,8 @@ const versionBody = z.object({
 });
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
+
+const withoutEffect = (after: Node, before?: Node) => [storedWithoutEffect(newlyNotActing(after, before)) ?? []].flat();
 
 /**
  * Refuses routers and bus servers that a node newly names and cannot connect to. The store may lack a node that another replica
@@ -106,7 +109,7 @@ export const nodeRoutes = [
     body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeRead }),
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
-    async handler({ deps, body, signal }) {
+    async handler({ deps, body, signal, warnings }) {
       const { name, spec } = nodeFromBody(body);
       const uuid = spec.uuid ?? randomUUID();
       const object = objectName(name);
@@ -121,6 +124,7 @@ export const nodeRoutes = [
         return node;
       };
       await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, make, signal);
+      warnings.push(...withoutEffect(node));
       return { id: uuid, uuid };
     },
   }),
@@ -151,13 +155,16 @@ export const nodeRoutes = [
     body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeRead }),
     reply: { status: 204 },
     errors: [400, 404, 409],
-    async handler({ deps, params, body, signal }) {
+    async handler({ deps, params, body, signal, warnings }) {
+      let ignored: string[] = [];
       await editNode(deps, params.uuid, signal, async (node) => {
         const patched = withChanges(node, { spec: patchNode(node, body) });
         requireNoDownstream(deps, patched, node);
         await requireUpstreams(deps, patched, node, signal);
+        ignored = withoutEffect(patched, node);
         return patched;
       });
+      warnings.push(...ignored);
       return undefined;
     },
   }),
