@@ -57,6 +57,56 @@ const render = async (...args: string[]): Promise<KubeObject[]> => {
   return parseAllDocuments(text).map((document) => document.toJS() as KubeObject);
 };
 
+/** Values that the schema has and the chart does not: Helm gives `global` to every chart of a larger one. */
+const NOT_IN_THE_CHART = { global: 'for charts that this one is part of' };
+
+interface Setting {
+  path: string[];
+  value: unknown;
+}
+
+/** The settings of a values file; lists and objects without members are one setting. */
+const leavesOf = (value: unknown, path: string[] = []): Setting[] =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+    ? Object.entries(value).flatMap(([name, member]) => leavesOf(member, [...path, name]))
+    : [{ path, value }];
+
+function otherThan(value: unknown): unknown {
+  if (typeof value === 'boolean') return !value;
+  if (typeof value === 'number') return value - 1;
+  return typeof value === 'string' ? 'other' : undefined;
+}
+
+const ROUTER = 'relay.router.hosts=["router"]';
+/** Another value of a setting, where its type alone does not give one, and the settings that it needs beside it. */
+const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string[] }>> = {
+  'image.pullPolicy': { to: 'Always' },
+  imagePullSecrets: { to: [{ name: 'pull' }] },
+  logLevel: { to: 'debug' },
+  releasesUrl: { to: 'https://releases.example' },
+  releasesKey: { to: '-----BEGIN PUBLIC KEY-----' },
+  releasesVolume: { to: { emptyDir: {} } },
+  systemImages: { to: { bus: { arm: 'mirror.example/bus:1' } } },
+  'service.type': { to: 'NodePort' },
+  'service.nodePort': { to: 30_001, beside: ['service.type="NodePort"'] },
+  'service.externalTrafficPolicy': { to: 'Cluster', beside: ['service.type="NodePort"'] },
+  'service.annotations': { to: { a: 'b' } },
+  'networkPolicy.metricsFrom': { to: [{ namespaceSelector: {} }] },
+  'tls.authorityKey': { to: 'ca.crt', beside: ['tls.secretName="tls"'] },
+  'relay.router.hosts': { to: ['router'] },
+  'relay.router.secretName': { to: 'router', beside: [ROUTER] },
+  'relay.bus.urls': { to: ['nats://bus:4222'] },
+  'relay.bus.secretName': { to: 'bus', beside: ['relay.bus.urls=["nats://bus:4222"]'] },
+  'relay.bus.key': { beside: ['relay.bus.urls=["nats://bus:4222"]', 'relay.bus.secretName="bus"'] },
+  'relay.required': { beside: [ROUTER] },
+  'relay.failFast': { beside: [ROUTER] },
+  nodeSelector: { to: { a: 'b' } },
+  tolerations: { to: [{ operator: 'Exists' }] },
+  affinity: { to: { nodeAffinity: {} } },
+  'monitoring.labels': { to: { a: 'b' }, beside: ['monitoring.dashboard=true'] },
+  'monitoring.runbooks': { beside: ['monitoring.rulesConfigMap=true'] },
+};
+
 test('helm lint accepts the chart', async () => {
   expect(await helmWith('lint', '--strict', CHART)).toContain('0 chart(s) failed');
 });
@@ -231,6 +281,32 @@ describe('the chart renders', () => {
     expect(stdout).toContain('deployment.apps/skerry-controller serverside-applied (server dry run)');
     expect(stdout).toContain('configmap/skerry-alert-rules serverside-applied');
   });
+
+  test('other manifests for another value of each of its settings', async () => {
+    const rendered = new Map<string, Promise<string>>();
+    const asText = (values: readonly string[]) => {
+      const key = values.join();
+      const known = rendered.get(key);
+      if (known) return known;
+      const made = render(...values.flatMap((value) => ['--set-json', value])).then((all) => JSON.stringify(all));
+      rendered.set(key, made);
+      return made;
+    };
+    const settings = leavesOf(parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')));
+    const { properties } = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'));
+    expect(settings.map(({ path }) => path[0])).toEqual(
+      expect.arrayContaining(Object.keys(properties).filter((name) => !Object.hasOwn(NOT_IN_THE_CHART, name))),
+    );
+    const idle: string[] = [];
+    for (const { path, value } of settings) {
+      const name = path.join('.');
+      const { to = otherThan(value), beside = [] } = SETTINGS[name] ?? {};
+      if (to === undefined) throw new Error(`a row of SETTINGS is missing: another value of ${name}`);
+      const before = await asText(beside);
+      if ((await asText([...beside, `${name}=${JSON.stringify(to)}`])) === before) idle.push(name);
+    }
+    expect(idle).toEqual([]);
+  }, 300_000);
 
   test('nothing when it gets unknown values', async () => {
     await expect(render('--set', 'replica=3')).rejects.toThrow(/replica/);
