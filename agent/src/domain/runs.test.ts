@@ -30,6 +30,11 @@ test.each<[sentence: string, seen: Container[], bounds: object | string]>([
     {},
   ],
   [
+    'of a container that has ended again is its last run alone',
+    [created('a'), ended('a', 1000, 2000), ended('a', 12_000, 13_000)],
+    { since: 7000 },
+  ],
+  [
     'of a container that runs again is the run before',
     [created('a'), running('a', 1000), ended('a', 1000, 2000), running('a', 12_000, 2000)],
     { until: 6999 },
@@ -49,6 +54,11 @@ test.each<[sentence: string, seen: Container[], bounds: object | string]>([
     'of a container whose earlier runs nobody saw is known once it has started again',
     [running('a', 12_000, 2000), ended('a', 12_000, 13_000), running('a', 23_000, 13_000)],
     { since: 7000, until: 17_999 },
+  ],
+  [
+    'is the same after a look at the list alone, which has the time of creation for that of the start',
+    [created('a'), ended('a', 1000, 2000), running('a', 12_000, 2000), running('a', 500), running('a', 12_000, 2000)],
+    { until: 6999 },
   ],
   [
     'is never one of a container that was replaced',
