@@ -10,6 +10,7 @@ import { fetchAuthority } from './controller/trust.ts';
 import { pause } from './domain/clock.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
+import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
 import { serveBridge } from './local-api/bridge.ts';
@@ -73,6 +74,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     toFile(line);
   });
   const log = createLog(sink, () => clock.wall());
+  const warnOfIdleSettings = () => {
+    const problems = settingsWithoutEffect(config);
+    if (problems.length > 0) log.warn('The file of settings has what does nothing', { file, problems });
+  };
+  warnOfIdleSettings();
   const stopping = new AbortController();
   let restarts = false;
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
@@ -166,6 +172,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     agent.setPolicy(policy);
     agent.settingsChanged();
     log.info('Read the settings again');
+    warnOfIdleSettings();
   };
   const channels = closing.use(new ControlChannels(agent));
   const ports = {

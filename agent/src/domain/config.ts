@@ -88,6 +88,8 @@ const settingsSchema = z.object({
 });
 type Settings = z.infer<typeof settingsSchema>;
 export type SettingName = keyof Settings;
+/** The names of all settings, as the file has them. */
+export const SETTING_NAMES = Object.keys(settingsSchema.shape) as readonly SettingName[];
 
 /** Settings as they are used: paths absolute. */
 export interface Config extends Settings {
@@ -97,6 +99,8 @@ export interface Config extends Settings {
   socket: string;
   tokenFile: string;
   policyFile: string;
+  /** names in the file that are no settings */
+  unknownNames: readonly string[];
 }
 
 /**
@@ -159,7 +163,8 @@ export class ConfigError extends Error {
  * gives the defaults.
  */
 export function parseConfig(text: string | undefined, file: string): Config {
-  const settings = settingsSchema.safeParse(settingsOf(text ?? '', file));
+  const { settings: given, unknownNames } = settingsOf(text ?? '', file);
+  const settings = settingsSchema.safeParse(given);
   if (!settings.success) {
     const wrong = settings.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
     throw new ConfigError(`${file}: ${wrong.join('; ')}`);
@@ -173,6 +178,7 @@ export function parseConfig(text: string | undefined, file: string): Config {
   const configDirectory = absolute(data.configDirectory);
   return {
     ...data,
+    unknownNames,
     file: resolve(file),
     diskDirectory,
     runDirectory,
@@ -186,7 +192,10 @@ export function parseConfig(text: string | undefined, file: string): Config {
   };
 }
 
-function settingsOf(text: string, file: string): Record<string, unknown> {
+function settingsOf(
+  text: string,
+  file: string,
+): { settings: Record<string, unknown>; unknownNames: readonly string[] } {
   const document = parseDocument(text);
   if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${document.errors[0]?.message}`);
   const content: unknown = document.toJS() ?? {};
@@ -194,12 +203,14 @@ function settingsOf(text: string, file: string): Record<string, unknown> {
   const { currentProfile = 'default', profiles, ...plain } = content as Record<string, unknown>;
   const chosen = (profiles as Record<string, Record<string, unknown>> | undefined)?.[String(currentProfile)] ?? {};
   const settings: Record<string, unknown> = {};
+  const unknownNames: string[] = [];
   for (const [key, value] of Object.entries({ ...plain, ...chosen })) {
     const name = settingName(key);
-    // Settings of an older or newer agent are ignored.
-    if (name && value !== null && value !== '') settings[name] = value;
+    // Settings of an older or newer agent are ignored, and said to be.
+    if (!name) unknownNames.push(key);
+    else if (value !== null && value !== '') settings[name] = value;
   }
-  return settings;
+  return { settings, unknownNames };
 }
 
 /** Checks the new value of a setting; returns the error, or undefined. */

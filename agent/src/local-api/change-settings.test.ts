@@ -26,6 +26,12 @@ test('a new address of the controller is tried, and taken with a warning where n
   expect(local.agent.identity.node?.controllerUrl).toBe(local.controller.url);
 });
 
+test('a setting that has no effect is taken with a warning that says so', async () => {
+  const { code, out, err } = await local.cli('config', 'edgeGuardFrequency=3', 'statusFrequency=5');
+  expect([code, out]).toEqual([0, 'Changed.\n']);
+  expect(err).toBe('Warning: edgeGuardFrequency has no effect: this agent does not support it yet\n');
+});
+
 test('a setting that is changed while a new address is tried stays changed', async () => {
   const asked = Promise.withResolvers<void>();
   const answered = Promise.withResolvers<undefined>();

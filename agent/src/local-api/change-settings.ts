@@ -1,5 +1,6 @@
 import { saving } from '../domain/agent-error.ts';
 import { changeConfig, parseConfig, type SettingName, settingError, settingName } from '../domain/config.ts';
+import { WITHOUT_EFFECT } from '../domain/settings-without-effect.ts';
 import { readText, writeDurably } from '../system/disk.ts';
 
 /** Settings that take effect only at a restart. */
@@ -51,9 +52,14 @@ export async function changeSettings(
   }
   const names = Object.keys(changes) as SettingName[];
   if (names.length === 0) return { errorMap, restartNeeded: [] };
-  parseConfig(changeConfig(readText(file), changes), file);
+  const asked = parseConfig(changeConfig(readText(file), changes), file);
+  const idle = names.flatMap((name) => {
+    const reason = WITHOUT_EFFECT[name]?.(asked);
+    return reason === undefined ? [] : [`${name} has no effect: ${reason}`];
+  });
   const url = changes.controllerUrl === undefined ? undefined : String(changes.controllerUrl);
-  const warning = url && (await agent.controllerProblemAt(url));
+  const unreachable = url && (await agent.controllerProblemAt(url));
+  const warning = [...(unreachable ? [unreachable] : []), ...idle].join('; ');
   // Read after the trial: the file may have been changed meanwhile.
   const text = changeConfig(readText(file), changes);
   parseConfig(text, file);

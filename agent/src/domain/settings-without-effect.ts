@@ -1,0 +1,46 @@
+import type { Config, SettingName } from './config.ts';
+
+type Judge = (config: Config) => string | undefined;
+
+const NOT_YET = 'this agent does not support it yet';
+const unless =
+  (fallback: Config[SettingName], name: SettingName, reason = NOT_YET): Judge =>
+  (config) =>
+    config[name] === fallback ? undefined : reason;
+const needsLogFiles =
+  (fallback: number, name: 'logLimit' | 'logFileCount'): Judge =>
+  (config) =>
+    config.logDirectory || config[name] === fallback ? undefined : 'without logDirectory there are no log files';
+
+/**
+ * Settings that are accepted because files of v3 have them, and that do nothing (docs/spec/agent-local-api.md#settings-without-effect):
+ * why a value other than the default has no effect.
+ */
+export const WITHOUT_EFFECT: Partial<Record<SettingName, Judge>> = {
+  arch: unless('auto', 'arch', 'the agent reports the architecture of its machine'),
+  devMode: unless(false, 'devMode', 'it was for the development of v3 agents'),
+  edgeGuardFrequency: unless(0, 'edgeGuardFrequency'),
+  gpsDevice: unless('', 'gpsDevice'),
+  gpsMode: ({ gpsMode }) =>
+    gpsMode === 'auto' || gpsMode === 'dynamic' ? `${NOT_YET}; use manual with gpsCoordinates` : undefined,
+  gpsScanFrequency: unless(60, 'gpsScanFrequency'),
+  logFileCount: needsLogFiles(10, 'logFileCount'),
+  logLimit: needsLogFiles(10, 'logLimit'),
+  upgradeScanFrequency: unless(24, 'upgradeScanFrequency', 'the controller says when the agent updates itself'),
+};
+
+/** So many unknown names are shown, each cut to so many characters. */
+const SHOWN_NAMES = 20;
+const SHOWN_LENGTH = 50;
+
+/** What the file of settings says in vain, for people; empty where all of it acts. */
+export function settingsWithoutEffect(config: Config): string[] {
+  const idle = Object.entries(WITHOUT_EFFECT).flatMap(([name, judge]) => {
+    const reason = judge(config);
+    return reason === undefined ? [] : [`${name} has no effect: ${reason}`];
+  });
+  const unknown = config.unknownNames
+    .slice(0, SHOWN_NAMES)
+    .map((name) => `${name.slice(0, SHOWN_LENGTH)}: no such setting`);
+  return [...idle, ...unknown];
+}
