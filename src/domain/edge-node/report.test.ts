@@ -290,8 +290,32 @@ describe('observedMicroservices', () => {
         story([0, {}], [9, { restartCount: 2 }], [12, { restartCount: 3, revision: 'r2' }]),
         undefined,
       ],
+      [
+        'is unsteady after its agent, which counts no ends, says that it is stuck',
+        story([0, {}], [3, { status: 'STUCK_IN_RESTART' }], [30, {}]),
+        true,
+      ],
+      [
+        'is unsteady with another revision that started before its agent said once more that it is stuck',
+        story(
+          [0, {}],
+          [3, { status: 'STUCK_IN_RESTART' }],
+          [30, { revision: 'r2', containerId: 'c-2', startTime: T0 + SECOND }],
+        ),
+        true,
+      ],
+      [
+        'is steady at first with another revision that started after its agent said that it is stuck',
+        story([0, {}], [3, { status: 'STUCK_IN_RESTART' }], [30, { revision: 'r2', containerId: 'c-2' }]),
+        undefined,
+      ],
     ])('%s', (_, item, isUnsteady) => {
       expect(item?.isUnsteady).toBe(isUnsteady);
+    });
+
+    it('changes nothing with further reports of the same loop', () => {
+      const stuck = { status: 'STUCK_IN_RESTART', startTime: T0 } as const;
+      expect(story([0, {}], [3, stuck], [99, stuck])).toEqual(story([0, {}], [3, stuck]));
     });
   });
 

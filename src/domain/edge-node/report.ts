@@ -173,7 +173,7 @@ function observed(
     lastError,
     lastErrorAt: steady(item.lastErrorAt, sameError ? previous?.lastErrorAt : undefined, observation),
     restartCount: count(item.restartCount),
-    ...steadiness(item, previous, revision, observation),
+    ...steadiness(item, previous, { revision, startTime }, observation),
     rebuildCount,
     sent,
     notHonoured: item.notHonoured?.length ? item.notHonoured : undefined,
@@ -187,14 +187,22 @@ export const STEADY_MS = 60_000;
 function steadiness(
   item: MicroserviceStatus,
   previous: ObservedMicroservice | undefined,
-  revision: string | undefined,
+  { revision, startTime: started }: Pick<ObservedMicroservice, 'revision' | 'startTime'>,
   { reportedAt = 0 }: Observation,
 ): Pick<ObservedMicroservice, 'lastEndTime' | 'isUnsteady'> {
+  const wasStuck = previous?.state === 'STUCK_IN_RESTART';
+  // Agents of other makes count no ends; the time stays, so that the reports of one loop are no changes.
+  if (item.status === 'STUCK_IN_RESTART')
+    return { lastEndTime: (wasStuck ? previous.lastEndTime : undefined) ?? reportedAt, isUnsteady: true };
   const ends = endsOf({ state: item.status, reason: item.reason, restartCount: count(item.restartCount) });
   const more = ends - endsOf(previous ?? {});
-  // After a change or a rebuild, the former counts do not apply.
-  if (!previous || more < 0 || (previous.revision !== undefined && previous.revision !== revision)) return {};
+  if (!previous || more < 0) return {};
   const { lastEndTime, startTime, isUnsteady } = previous;
+  const isOther = previous.revision !== undefined && previous.revision !== revision;
+  // Such an agent may report a container as running that ended before its last report of the loop.
+  const isLate = wasStuck && started !== undefined && lastEndTime !== undefined && started < lastEndTime;
+  // After a change or a rebuild, the former counts do not apply.
+  if (isOther && !isLate) return {};
   if (more > 0) {
     const again = more > 1 || (lastEndTime !== undefined && reportedAt - lastEndTime < STEADY_MS);
     const ranLong = startTime !== undefined && reportedAt - startTime >= STEADY_MS;
