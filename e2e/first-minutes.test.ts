@@ -106,7 +106,7 @@ describe('make up', () => {
     const application = { apiVersion: API_VERSION, kind: 'Application', metadata, spec: { microservices } };
     writeFileSync(join(dir, 'plant-a.json'), JSON.stringify(application));
     for (const name of ['data', 'app.conf']) writeFileSync(join(dir, name), 'port: 80\n');
-    const begin = `. '${dir}/env' && kubectl apply -f plant-a.json && kubectl wait --for=condition=Ready application/plant-a`;
+    const begin = `. '${dir}/env' && kubectl apply --server-side -f plant-a.json && kubectl wait --for=condition=Ready application/plant-a`;
     expect(await typed(begin)).toMatchObject({ code: 0 });
 
     let before = `. '${dir}/env'`;

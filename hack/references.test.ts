@@ -113,3 +113,17 @@ test('every link of the pages of a release leads to a file of the release', () =
     .filter((to) => !files.some((file) => `${file}/`.startsWith(`${to.replace(/\/$/, '')}/`)));
   expect(missing).toEqual([]);
 });
+
+test('every page applies files server-side, but where it shows what a plain apply warns of', () => {
+  const pages = repositoryFiles(ROOT).filter((path) => path.endsWith('.md'));
+  const plain = pages.flatMap((path) => {
+    const lines = readFileSync(join(ROOT, path), 'utf8').split('\n');
+    return lines.flatMap((line, at) =>
+      /^ {4}.*\bkubectl (?:-n \S+ )?apply (?!.*--server-side)/.test(line) && !/^ {4}Warning: /.test(lines[at + 1] ?? '')
+        ? [`${path}:${at + 1}: ${line.trim()}`]
+        : [],
+    );
+  });
+  expect(pages).toContain('docs/resources/applications.md');
+  expect(plain).toEqual([]);
+});
