@@ -53,6 +53,17 @@ test('the first measurement of the CPU leaves out what the process used before',
   expect(cpuUsage).toBeLessThanOrEqual(100 * (cpus().length + 1));
 });
 
+test('what the agent keeps on a small disk is reported to some KiB, not rounded to more than the disk has', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'machine-'));
+  const kibibytes = 300;
+  writeFileSync(join(folder, 'kept'), 'x'.repeat(kibibytes * 1024));
+  const { diskUsage = 0 } = await localMachine(folder).measure();
+  rmSync(folder, { recursive: true });
+  const seen = diskUsage * 1024 ** 2;
+  expect(seen).toBeGreaterThan(kibibytes - 1);
+  expect(seen).toBeLessThan(kibibytes + 32);
+});
+
 test('architectures have the ids of the v3 API', () => {
   expect(['x64', 'arm64', 'riscv64', 'arm', 'mips'].map((name) => architectureId(architectureOf(name)))).toEqual([
     1, 2, 3, 4, 0,
