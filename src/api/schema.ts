@@ -27,7 +27,8 @@ export function text({ max, min = 0, pattern, expects, description }: TextOption
       if (length < min)
         context.addIssue({
           code: 'custom',
-          message: min === 1 ? 'must not be empty' : `must have at least ${min} characters`,
+          message:
+            min === 1 ? 'must not be empty' : expects ? `must be ${expects}` : `must have at least ${min} characters`,
         });
       else if (length > max)
         context.addIssue({ code: 'custom', message: `must have at most ${max} characters, has ${length}` });

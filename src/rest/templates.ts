@@ -11,13 +11,13 @@ import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
 import { readTemplateRef, type TemplateRef, withoutEffect } from '../domain/templates/variables.ts';
 import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../domain/upload/application.ts';
 import { isObject } from '../domain/upload/document.ts';
-import { KINDS } from '../kinds/index.ts';
+import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
 import { holderIn } from '../stores/holder.ts';
 import type { Caller } from './access/access.ts';
 import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';
-import { forbidden } from './errors.ts';
-import { presentObject } from './lookup.ts';
+import { forbidden, notFound } from './errors.ts';
+import { findObject } from './lookup.ts';
 import { catalogItemOf, liveNodes, readContext } from './reads.ts';
 import type { Call, Templated } from './route.ts';
 
@@ -74,7 +74,7 @@ async function withApplicationTemplate(
   if (isEmpty(fields.template)) return { fields, isAnyForm: false };
   const ref = readTemplateRef(fields.template, field);
   await requireMay(requester, 'applicationtemplates', field, ref);
-  const found = await presentObject(requester.deps, KINDS.applicationTemplates, ref.name, requester.signal);
+  const found = await named(requester, KINDS.applicationTemplates, field, ref);
   const rendering = applicationRendering(found, ref, fields, field);
   warnOfVariables(requester, found, ref, field);
   return { fields: await render(requester, rendering, { field, ref }), isAnyForm: true };
@@ -103,10 +103,25 @@ export async function withEntryTemplate(
   if (isEmpty(entry.template)) return entry;
   const ref = readTemplateRef(entry.template, field);
   await requireMay(requester, 'microservicetemplates', field, ref);
-  const found = await presentObject(requester.deps, KINDS.microserviceTemplates, ref.name, requester.signal);
+  const found = await named(requester, KINDS.microserviceTemplates, field, ref);
   const rendering = entryRendering(found, ref, entry, application, field);
   warnOfVariables(requester, found, ref, field);
   return overlaid(entry, entryPart(await render(requester, rendering, { field, ref }), entry.name, ref, field));
+}
+
+/** The template that a request names; one that does not exist is refused with the place of its name. */
+async function named<T extends KindObject>(
+  { deps, signal }: Requester,
+  kind: Kind<T>,
+  field: string,
+  { name }: TemplateRef,
+): Promise<T> {
+  const found = await findObject(deps, kind, name, signal);
+  if (found) return found;
+  throw notFound(
+    kind.rest.notFound,
+    `${field}.name: there is no ${kind.noun} "${name}"; create it first, or name another`,
+  );
 }
 
 /** v3 ignores such variables; over kubectl they are refused. */

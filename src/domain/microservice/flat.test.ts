@@ -275,7 +275,7 @@ describe('entryFromFlat', () => {
     'an image without a reference': [{ images: [{ archId: 1 }] }, 'images[0].containerImage', /required/],
     'an image reference with blanks': [
       { images: [{ containerImage: 'a b', archId: 1 }] },
-      'images.amd64',
+      'images[0].containerImage',
       /image reference/,
     ],
     'a config that is not JSON': [{ config: '{a' }, 'config', /JSON/],
@@ -297,7 +297,11 @@ describe('entryFromFlat', () => {
       'volumeMappings[0].accessMode',
       /ro, rw/,
     ],
-    'a node uuid that is not a uuid': [{ agentName: undefined, nodeUuid: 'gw-1' }, 'nodeUuid', /"gw-1".*36 characters/],
+    'a node uuid that is not a uuid': [
+      { agentName: undefined, nodeUuid: 'gw-1' },
+      'nodeUuid',
+      /"gw-1".*a UUID in lower case/,
+    ],
     'a port beyond 65535': [{ ports: [{ internal: 1, external: 70000 }] }, 'ports[0].external', /70000.*at most 65535/],
     'a port without an external port': [{ ports: [{ internal: 1 }] }, 'ports[0].external', /required/],
     'one port twice': [

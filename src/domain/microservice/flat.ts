@@ -287,7 +287,7 @@ function checked(entry: Fields): MicroserviceEntry {
   const result = check(microserviceSchema, entry, { tolerant: true });
   if (result.ok) return result.value;
   const { violation } = result;
-  const field = flatPath(violation.path);
+  const field = flatPath(violation.path, entry);
   const message = field ? `${field}: ${violation.message}` : violation.message;
   throw invalid(message, field || undefined, catalogCode(violation, entry));
 }
@@ -296,7 +296,10 @@ function checked(entry: Fields): MicroserviceEntry {
 export const flatName = (path: string): string => TABLE.find(({ entry }) => entry === path)?.flat ?? path;
 
 /** A path in the entry as the flat form spells it. */
-function flatPath(path: readonly (string | number)[]): string {
+function flatPath(path: readonly (string | number)[], { images = {} }: Fields): string {
+  const listed = Object.keys(images as Fields).filter((key) => IMAGE_KEYS.some((known) => known === key));
+  const image = path[0] === 'images' ? listed.indexOf(String(path[1])) : -1;
+  if (image >= 0) return `images[${image}].containerImage`;
   for (let length = Math.min(path.length, 2); length > 0; length--) {
     const row = TABLE.find((candidate) => candidate.entry === path.slice(0, length).join('.'));
     if (row) return formatPath(path.slice(length), row.flat);

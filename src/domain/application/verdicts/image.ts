@@ -31,7 +31,7 @@ export function imageIsGiven({ entry, node, lookups }: VerdictInput): Verdict | 
     field: source.item ? 'images.catalogId' : 'images',
     message:
       given.length === 0
-        ? `${what}has no images`
+        ? `${what}has no images; ${source.item ? 'give it some' : 'give one for an architecture, or a catalog item'}`
         : `${what}has no image for ${ARCHITECTURES[archId]}, the architecture of the node "${node && v3Name(node)}"; it has ${given.join(', ')}`,
   };
 }
