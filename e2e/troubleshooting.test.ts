@@ -170,7 +170,7 @@ const STORIES: Record<string, { prepare?: () => Promise<unknown>; look: () => Pr
       Object.assign(object.spec.microservices[0]?.container as object, { ports: [{ internal: 80, external: 99999 }] });
       const file = join(agent.dir, 'plant-a.yaml');
       writeFileSync(file, JSON.stringify(object));
-      return kube('apply', '-f', file);
+      return kube('apply', '--server-side', '-f', file);
     },
   },
   'A node was never provisioned': {
