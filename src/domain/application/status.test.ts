@@ -430,6 +430,21 @@ describe('applicationStatus', () => {
     );
   });
 
+  it.each([
+    { version: '3.7.0', agent: undefined, reads: false },
+    { version: '3.8.0', agent: undefined, reads: true },
+    { version: undefined, agent: undefined, reads: true },
+    { version: '0.9.0', agent: '0.9.0', reads: true },
+  ])('names the fields that an agent of another make does not read: $version, reads $reads', ({ reads, ...said }) => {
+    const entry = { container: { entrypoint: ['/a'], cpus: 0.5, commands: ['b'] } };
+    const given = inputsOf({ entry, observed: [RUNNING] });
+    for (const { node } of given.nodes) Object.assign(node.status ?? {}, said);
+    const because = '(not read by the agent, whose version is 3.7.0)';
+    expect(condition(applicationStatus(given), 'NotSupportedYet')?.message).toBe(
+      reads ? undefined : `stored, but without effect: reader: cpus ${because}, entrypoint ${because}`,
+    );
+  });
+
   it('has its conditions in the order of the table, each with the generation that it is about', () => {
     const status = applicationStatus(inputsOf({ application: { generation: 7 }, entry: { busEnabled: true } }));
     const types = status.conditions?.map(({ type }) => type) ?? [];

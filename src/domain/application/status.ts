@@ -5,6 +5,7 @@ import type { MicroserviceHold, MicroserviceView } from '../../wire/index.ts';
 import { rebuildCountOf } from '../actions.ts';
 import { actionIgnored, conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../conditions.ts';
 import { ownerOf } from '../deletion.ts';
+import { unreadFields } from '../edge-node/older-agents.ts';
 import type { Verdict } from '../inputs.ts';
 import { stateOf } from '../microservice/state.ts';
 import { entryUuid, isIdentityTaken, v3Name } from '../names.ts';
@@ -246,14 +247,17 @@ const ELSEWHERE: readonly { state: FormerNode['state']; reason: Finding['reason'
 ];
 
 /** Fields that are stored and have no effect, in the controller or on the node. */
-function notSupportedYet({ application }: ApplicationStatusInputs, lines: readonly StatusLine[]): Finding | undefined {
+function notSupportedYet(inputs: ApplicationStatusInputs, lines: readonly StatusLine[]): Finding | undefined {
+  const { application } = inputs;
   const { busConfig, microservices = [] } = application.spec;
   const items = new Map(lines.map(({ uuid, item }) => [uuid, item]));
   const texts = microservices.flatMap((entry) => {
     const notHonoured = items.get(entryUuid(application, entry))?.notHonoured ?? [];
+    const status = currentNodeAmong(entry, inputs)?.node.status;
     const fields = [
       ...notActing(application, entry),
       ...notHonoured.map(({ field, reason }) => `${field} (${reason})`),
+      ...(status ? unreadFields(status, entry) : []),
     ];
     return fields.length > 0 ? [`${entry.name}: ${[...new Set(fields)].sort().join(', ')}`] : [];
   });

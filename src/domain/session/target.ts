@@ -2,6 +2,7 @@ import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { entryHolder } from '../application/claims.ts';
 import { currentNodeOf } from '../application/entries.ts';
 import { hasContainer } from '../deletion.ts';
+import { AGENT_BASELINE, isBeforeBaseline } from '../edge-node/older-agents.ts';
 import type { Lookups } from '../inputs.ts';
 import { nodeUuid, v3Name } from '../names.ts';
 
@@ -121,17 +122,8 @@ function connected(node: EdgeNode, kind: 'exec' | 'log'): Placed {
   if (agent !== undefined) return { node: uuid };
   if (kind === 'log') return { node: uuid, keepsLogsOpen: true };
   // An agent that has not said its version yet may have them.
-  if (version === undefined || hasTerminals(version)) return { node: uuid };
-  const { major, minor } = TERMINALS_SINCE;
+  if (version === undefined || !isBeforeBaseline(version)) return { node: uuid };
+  const { major, minor } = AGENT_BASELINE;
   const whose = `the agent of node ${v3Name(node)} is no Skerry agent and has the version ${version}`;
   return { refused: `${whose}: such agents give terminals from version ${major}.${minor} on` };
-}
-
-/** The first version of agents of other makes whose terminals have sessions of their own. */
-const TERMINALS_SINCE = { major: 3, minor: 8 } as const;
-
-/** A version that cannot be read counts as an old one. */
-function hasTerminals(version: string): boolean {
-  const [, major = 0, minor = 0] = (/^v?(\d{1,4})\.(\d{1,4})/.exec(version) ?? []).map(Number);
-  return major > TERMINALS_SINCE.major || (major === TERMINALS_SINCE.major && minor >= TERMINALS_SINCE.minor);
 }
