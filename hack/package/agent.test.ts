@@ -60,6 +60,11 @@ test('a package whose Node brings libraries along has them beside both names of 
   expect(names).toContain('\nopt/skerry-agent/lib/libnode.so.1\n');
 });
 
+const listArchive = (path: string) =>
+  execFileSync('tar', ['-tf', '-'], { input: gunzipSync(readFileSync(path)), encoding: 'utf8' })
+    .trim()
+    .split('\n');
+
 test('archives of one commit are equal, whenever and under whatever umask they are made', async () => {
   const digest = async (umask: number) => {
     const before = process.umask(umask);
@@ -90,15 +95,20 @@ test.runIf(hasDpkg)('a package of Debian is made the same from the same commit, 
   expect(show('--field', 'a.deb')).toMatch(/^Version: 1\.2\.3~rc\.1\nArchitecture: armhf$/m);
   // Its Node brings all libraries along.
   expect(show('--field', 'a.deb', 'Depends').trim()).toBe('');
-  expect(show('--info', 'a.deb', 'conffiles')).toBe('/etc/skerry-agent/config.yaml\n/etc/skerry-agent/release.pem\n');
+  expect(show('--info', 'a.deb', 'conffiles')).toBe('/etc/skerry-agent/release.pem\n');
   const listing = show('--contents', 'a.deb');
   for (const line of [
     /^-rwxr-xr-x root\/root .* \.\/usr\/bin\/skerry-agent$/m,
     /^lrwxrwxrwx root\/root .* \.\/opt\/skerry-agent\/current -> releases\/1\.2\.3-rc\.1$/m,
     /^h.* \.\/opt\/skerry-agent\/releases\/1\.2\.3-rc\.1\/node link to \.\/opt\/skerry-agent\/node$/m,
     /^-rw-r--r-- root\/root .* \.\/usr\/lib\/systemd\/system\/skerry-agent\.service$/m,
+    /^-rw-r--r-- root\/root .* \.\/usr\/share\/skerry-agent\/config\.yaml$/m,
   ])
     expect(listing).toMatch(line);
+  // Settings that people change belong to no package: dpkg would ask about them.
+  expect(listing).not.toContain('etc/skerry-agent/config.yaml');
+  await makeArchive(tree, origin, join(folder, 'archive'));
+  expect(listArchive(join(folder, 'archive'))).toContain('etc/skerry-agent/config.yaml');
 });
 
 test('the manual page names every command and escapes what man would read as its own', () => {
@@ -127,8 +137,7 @@ test('bash completes commands, words of a command and flags', () => {
 test('the archive has the settings under a path that an upgrade can leave out', async () => {
   const { folder, tree } = makeTree();
   await makeArchive(tree, origin, join(folder, 'archive'));
-  const input = gunzipSync(readFileSync(join(folder, 'archive')));
-  const names = execFileSync('tar', ['-tf', '-'], { input, encoding: 'utf8' }).trim().split('\n');
+  const names = listArchive(join(folder, 'archive'));
   expect(names).toContain('etc/skerry-agent/config.yaml');
   expect(names.filter((name) => !/^(etc|opt|usr)\//.test(name))).toEqual([]);
 });

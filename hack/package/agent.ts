@@ -1,5 +1,15 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, copyFileSync, globSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  globSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
@@ -37,6 +47,11 @@ export interface AgentParts {
   releaseKey?: string;
 }
 
+/** The settings of a machine: people and the agent itself change them, so that they belong to no package. */
+const SETTINGS = 'etc/skerry-agent/config.yaml';
+/** Where the package has them, for postinst to copy where there are none: dpkg would ask about a changed file that it owns. */
+const DEFAULT_SETTINGS = 'usr/share/skerry-agent/config.yaml';
+
 /** Writes all files of a machine below `root`; what is there is removed. */
 export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   rmSync(root, { recursive: true, force: true });
@@ -49,7 +64,7 @@ export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   installProgram({ ...parts, version: origin.version, to: join(root, PROGRAM) });
   copy('skerry-agent', 'usr/bin/skerry-agent', 0o755);
   copy('skerry-agent.service', 'usr/lib/systemd/system/skerry-agent.service');
-  copy('config.yaml', 'etc/skerry-agent/config.yaml');
+  copy('config.yaml', SETTINGS);
   if (parts.releaseKey) put('etc/skerry-agent/release.pem', parts.releaseKey);
   const manual = manualPage({ version: origin.version, date: origin.created });
   put('usr/share/man/man1/skerry-agent.1.gz', gzipSync(manual, { level: 9 }));
@@ -75,14 +90,22 @@ export async function makeDebianPackage(
 ): Promise<void> {
   const control = join(root, 'DEBIAN');
   mkdirSync(control);
+  mkdirSync(dirname(join(root, DEFAULT_SETTINGS)));
+  renameSync(join(root, SETTINGS), join(root, DEFAULT_SETTINGS));
   for (const script of ['postinst', 'prerm', 'postrm']) {
     copyFileSync(join(FILES, 'debian', script), join(control, script));
     chmodSync(join(control, script), 0o755);
   }
-  const settings = globSync('etc/**/*', { cwd: root, withFileTypes: true })
+  const owned = globSync('etc/**/*', { cwd: root, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length));
-  writeFileSync(join(control, 'conffiles'), `${settings.sort().join('\n')}\n`);
+  writeFileSync(
+    join(control, 'conffiles'),
+    owned
+      .sort()
+      .map((path) => `${path}\n`)
+      .join(''),
+  );
   const { name, depends } = DEBIAN[architecture];
   const lines = [
     'Package: skerry-agent',
@@ -101,10 +124,12 @@ export async function makeDebianPackage(
   ];
   writeFileSync(join(control, 'control'), `${lines.join('\n')}\n`);
   // Whatever umask this runs under.
-  for (const path of [control, ...['conffiles', 'control'].map((name) => join(control, name))])
-    chmodSync(path, path === control ? 0o755 : 0o644);
+  for (const path of [control, dirname(join(root, DEFAULT_SETTINGS))]) chmodSync(path, 0o755);
+  for (const name of ['conffiles', 'control']) chmodSync(join(control, name), 0o644);
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(origin.created.getTime() / 1000) };
   await run('dpkg-deb', ['--root-owner-group', ...compression, '--build', root, to], { env });
+  renameSync(join(root, DEFAULT_SETTINGS), join(root, SETTINGS));
+  rmSync(dirname(join(root, DEFAULT_SETTINGS)), { recursive: true });
   rmSync(control, { recursive: true });
 }
 

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -14,6 +14,7 @@ import { layOut, makeDebianPackage } from './agent.ts';
  * root and an overlay, and so runs with `make nightly` only.
  */
 const VERSIONS = ['0.1.0', '0.2.0'] as const;
+const CONFIG = 'etc/skerry-agent/config.yaml';
 let dir: string;
 let machine: Machine;
 
@@ -29,6 +30,7 @@ beforeAll(async () => {
     const node = join(ROOT, 'node_modules/node/bin/node');
     const origin = { version, revision: 'test', created: new Date(0) };
     layOut(tree, { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' }, origin);
+    appendFileSync(join(tree, CONFIG), `# of ${version}\n`);
     const to = join(machine.root, `${version}.deb`);
     await makeDebianPackage(tree, 'amd64', origin, { to, compression: ['-Zgzip', '-z1'] });
   }
@@ -70,6 +72,8 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
     await untilActive();
 
     writeFileSync(join(machine.root, 'etc/skerry-agent/policy.yaml'), 'privileged: false\n');
+    // Settings that were changed here and in the package: nobody is asked which to keep.
+    appendFileSync(join(machine.root, CONFIG), '# mine\n');
     await machine.say('dpkg', '-i', '/0.2.0.deb');
     await untilActive();
     expect(await version()).toBe('skerry-agent 0.2.0');
@@ -77,6 +81,8 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
     await untilActive();
     expect(await version()).toBe('skerry-agent 0.1.0');
     expect(identity().instance).toBe(instance);
+
+    expect(readFileSync(join(machine.root, CONFIG), 'utf8')).toMatch(/# of 0\.1\.0\n# mine\n$/);
 
     await machine.powerOff();
     await machine.boot();

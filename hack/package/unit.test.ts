@@ -37,19 +37,30 @@ test.runIf(hasSystemd)('the unit is exposed no more than an agent of engines has
 });
 
 /** Runs a maintainer script on a machine whose programs note their arguments. */
-function maintain(script: string, ...args: string[]): { root: string; noted: string[] } {
+const maintain = (script: string, ...args: string[]) => maintainWith(undefined, script, ...args);
+
+/** The same on a machine that has these settings. */
+function maintainWith(settings: string | undefined, script: string, ...args: string[]) {
   const root = makeFolder();
-  for (const path of ['opt/skerry-agent/releases', 'etc/skerry-agent', 'run/systemd/system', 'bin'])
+  for (const path of [
+    'opt/skerry-agent/releases',
+    'etc/skerry-agent',
+    'run/systemd/system',
+    'bin',
+    'usr/share/skerry-agent',
+  ])
     mkdirSync(join(root, path), { recursive: true });
   for (const path of ['volumes/kept', 'artifacts']) mkdirSync(join(root, 'data', path), { recursive: true });
   writeFileSync(join(root, 'data/agent.db'), '');
+  writeFileSync(join(root, 'usr/share/skerry-agent/config.yaml'), '# the default');
+  if (settings !== undefined) writeFileSync(join(root, 'etc/skerry-agent/config.yaml'), settings);
   const noted = join(root, 'noted');
   writeFileSync(noted, '');
   for (const name of ['systemctl', 'deb-systemd-helper', 'deb-systemd-invoke'])
     writeFileSync(join(root, 'bin', name), `#!/bin/sh\necho ${name} "$@" >> ${noted}\n`, { mode: 0o755 });
   const text = readFileSync(join(ROOT, 'packaging/debian', script), 'utf8')
     .replaceAll('/var/lib/skerry-agent', `${root}/data`)
-    .replaceAll(/(?<![\w/])\/(opt|etc|run)\//g, `${root}/$1/`);
+    .replaceAll(/(?<![\w/])\/(opt|etc|run|usr)\//g, `${root}/$1/`);
   const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin` };
   execFileSync('sh', ['-c', text, script, ...args], { env, stdio: 'pipe' });
   return { root, noted: readFileSync(noted, 'utf8').trim().split('\n').filter(Boolean) };
@@ -70,6 +81,18 @@ test('an installation and an upgrade enable the unit and start the agent again, 
     ['skerry-agent'],
     3,
   ]);
+});
+
+test('an installation brings settings to a machine without any, and leaves those that are there', () => {
+  const settingsOf = (settings: string | undefined, ...args: string[]) => {
+    const folder = join(maintainWith(settings, 'postinst', ...args).root, 'etc/skerry-agent');
+    return readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8'));
+  };
+  expect(settingsOf(undefined, 'configure')).toEqual(['# the default']);
+  expect(settingsOf('# mine', 'configure')).toEqual(['# mine']);
+  expect(settingsOf('# mine', 'configure', '0.1.0')).toEqual(['# mine']);
+  // What an administrator took away before a failed upgrade stays away.
+  expect(settingsOf(undefined, 'abort-upgrade', '0.2.0')).toEqual([]);
 });
 
 test('a removal stops the agent and takes its releases; a purge takes all but what containers have written', () => {
