@@ -92,7 +92,7 @@ const leader = async () => {
 };
 
 /** Replaces the replicas as a Deployment does: a new one starts, and once it is ready, an old one is stopped. */
-async function roll(bundle: string): Promise<void> {
+async function roll(bundle: string, mostMissed = 1): Promise<void> {
   const missedBefore = simulated.map(({ missedPolls }) => missedPolls);
   for (const old of [...serving]) {
     serving.push(await startReplica(bundle));
@@ -105,7 +105,7 @@ async function roll(bundle: string): Promise<void> {
     expect(performance.now() - ended).toBeLessThan(LEADER_MS);
   }
   const missed = simulated.map(({ missedPolls }, index) => missedPolls - (missedBefore[index] ?? 0));
-  expect(Math.max(...missed), `missed polls: ${missed}`).toBeLessThanOrEqual(1);
+  expect(Math.max(...missed), `missed polls: ${missed}`).toBeLessThanOrEqual(mostMissed);
 }
 
 interface Run {
@@ -240,7 +240,8 @@ test('the agent is upgraded over its data, with nothing restarted', async () => 
 }, 240_000);
 
 test('the controller is rolled back below newer CRDs, and a newer agent works on, with nothing restarted', async () => {
-  await roll(last.controller);
+  // A replica of the last release refuses tokens of the second in which it began, which may be once for each replica.
+  await roll(last.controller, serving.length);
   await expectWorking();
 }, 480_000);
 

@@ -163,6 +163,8 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
       ...(sharedPlaces && { internalHandlers: sharedPlaces.handlers }),
       epochs,
       listAgain: (store) => reflectors.find((reflector) => reflector.store === store)?.listAgain(),
+      // The agents of a replica that has just stopped come to this one within the second in which it is ready.
+      ...(process && { startedAt: performance.timeOrigin }),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
       addressOf: clientAddress,

@@ -151,6 +151,8 @@ export interface AgentOptions {
   /** the audit log, and whether it has the addresses of clients; without it nothing is recorded */
   audit?: { record(event: RecordedEvent): void; recordsAddresses: boolean };
   limits?: Partial<AgentLimits>;
+  /** Unix ms at which this process began, now by default: it cannot know which tokens were used before */
+  startedAt?: number;
 }
 
 export interface AgentLimits {

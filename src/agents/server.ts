@@ -83,7 +83,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     requests,
     refusals,
     clock,
-    startedAt: clock.wall(),
+    startedAt: options.startedAt ?? clock.wall(),
     ...(options.publicUrl !== undefined && { audience: options.publicUrl }),
   });
   const cache = createDesiredCache({

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { KubeClient } from '../../kube/mod.ts';
 import {
+  fill,
   keyOf,
   makeClock,
   makeKey,
@@ -137,6 +138,19 @@ test.for(
     expect(answer.status, answer.text).toBe(200);
   },
 );
+
+test.each([
+  { about: 'that began in an earlier second is accepted', age: 1_000, status: 200 },
+  { about: 'that began in the same second gets 503', age: 0, status: 503 },
+])('a token of the second in which the replica is made, at a process $about', async ({ age, status }) => {
+  const clock = makeClock();
+  await clock.advance(500, { timers: 0 });
+  await using replica = await startReplica({ clock, startedAt: clock.wall() - age });
+  const node = makeNode('edge-1');
+  const key = makeKey();
+  fill(replica.stores, { nodes: [node], secrets: [keyOf(node, key)] });
+  expect((await replica.as(node, key, 'GET', '/config')).status).toBe(status);
+});
 
 test('a token signed with the key of another node gets 401', async () => {
   const { replica, node, clock } = await startWithNode({ client: emptyClient });
