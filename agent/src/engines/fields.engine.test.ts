@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -131,6 +132,18 @@ for (const { kind, url } of inject('engines'))
       return answer.Architecture;
     }
 
+    /** What tells a container that ended from a port that the engine did not publish. */
+    async function described(id: string, { port }: Fixture): Promise<string> {
+      type Answer = { State: unknown; NetworkSettings: unknown };
+      const { State, NetworkSettings } = await callEngine<Answer>(url, 'GET', `/v1.41/containers/${id}/json`);
+      const rules = spawnSync('iptables-save', ['-t', 'nat'], { encoding: 'utf8' }).stdout ?? '';
+      return JSON.stringify({
+        State,
+        NetworkSettings,
+        rules: rules.split('\n').filter((line) => line.includes(`${port}`)),
+      });
+    }
+
     async function tryOut(row: Field): Promise<void> {
       const fixture: Fixture = { image, folder: join(folder, randomUUID()), port: await freePort() };
       mkdirSync(fixture.folder);
@@ -147,7 +160,11 @@ for (const { kind, url } of inject('engines'))
       if (row.inside) row.inside(await see(change, row.folders), fixture);
       if (row.outside) {
         await using container = await start(change);
-        await row.outside(running(container.id, fixture), fixture);
+        try {
+          await row.outside(running(container.id, fixture), fixture);
+        } catch (cause) {
+          throw new Error(`${(cause as Error).message}: ${await described(container.id, fixture)}`, { cause });
+        }
       }
       outcome.fields[row.field] = 'honoured';
     }
