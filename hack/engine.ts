@@ -14,6 +14,7 @@ import { installPackages } from './apt.ts';
 import { callEngine, probeEngine } from './engine-api.ts';
 import { tail } from './last-words.ts';
 import { RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
+import { OWNER, removePodmanLeftovers } from './podman-leftovers.ts';
 import { type Again, type Daemon, recordedRuns, startDaemon, stopLeftovers, writePidFile } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
@@ -284,8 +285,6 @@ async function containerdEnds(run: string): Promise<void> {
   rmSync(file, { force: true });
 }
 
-/** The process that started a private engine: a pid file in its run folder, written before everything else. */
-const OWNER = 'owner';
 const BRIDGE_PREFIX = 'skerry-';
 
 /** A killed run leaves its bridge; the next run removes it, wherever its data is. */
@@ -348,6 +347,7 @@ async function startPodman({ dir, registry, within = [], args = [], again }: Eng
   async function start(): Promise<void> {
     mkdirSync(run, { recursive: true, mode: 0o700 });
     mkdirSync(dir, { recursive: true });
+    writePidFile(run, OWNER, process.pid);
     rmSync(join(run, 'podman.sock'), { force: true });
     const registries = join(dir, 'registries.conf');
     writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
@@ -394,6 +394,7 @@ async function startPodman({ dir, registry, within = [], args = [], again }: Eng
 
   log('Starting a private podman');
   await stopLeftovers(dir);
+  await removePodmanLeftovers();
   try {
     await start();
   } catch (error) {
