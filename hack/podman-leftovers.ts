@@ -16,15 +16,17 @@ const RECORDS = '/run/containers/networks/aardvark-dns';
  * network with the same name then find no other. Records stay while any podman of the machine serves or runs a container.
  */
 export async function removePodmanLeftovers(records: string = RECORDS): Promise<void> {
-  const orphans = processes().filter(isOrphan);
+  const found = processes();
+  const orphans = found.filter(isOrphan);
   // A keeper whose container has ended takes the network away and ends.
-  for (const { pid } of orphans) for (const child of processes()) if (child.parent === pid) kill(child.pid);
+  for (const { pid } of orphans) for (const child of found) if (child.parent === pid) kill(child.pid);
   if (orphans.length > 0) {
     const gone = () => orphans.every(({ pid }) => processStartTime(pid) === undefined);
     await waitFor(gone, { what: 'the containers of a killed run to end' });
   }
-  if (processes().some((each) => isKeeper(each) || isService(each))) return;
-  for (const { pid, command } of processes()) if (basename(command[0] ?? '') === 'aardvark-dns') kill(pid);
+  const left = processes();
+  if (left.some((each) => isKeeper(each) || isService(each))) return;
+  for (const { pid, command } of left) if (basename(command[0] ?? '') === 'aardvark-dns') kill(pid);
   rmSync(records, { recursive: true, force: true });
 }
 

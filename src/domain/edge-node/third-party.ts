@@ -86,11 +86,10 @@ const LOST_AFTER_MS = 60_000;
  * they read the list again.
  */
 export function lostFor(known: ObservedMicroservice | undefined, now: number): number | undefined {
-  const { state, sent, startTime, revision, rebuildCount = 0 } = known ?? {};
+  const { state, sent, startTime } = known ?? {};
   if (state !== 'RUNNING' || !sent || startTime === undefined || startTime >= sent.at) return undefined;
-  const isDone = revision === sent.revision && rebuildCount >= sent.rebuildCount;
   const ms = now - sent.at;
-  return isDone || ms < LOST_AFTER_MS ? undefined : ms;
+  return isCarriedOut(sent, known) || ms < LOST_AFTER_MS ? undefined : ms;
 }
 
 /** How long agents may take to look at a list that they have read, ms. */
@@ -100,11 +99,17 @@ const LOOK_MS = 15_000;
  * Whether an agent was sent a rebuild so recently that it may not have looked at it yet. The same list without the rebuild, which
  * it was sent already, would make an agent before version 3.8 lose it.
  */
-export function mayLoseRebuild({ sent, startTime = 0, revision, rebuildCount = 0 }: ObservedMicroservice, now: number) {
+export function mayLoseRebuild(known: ObservedMicroservice, now: number): boolean {
+  const { sent, startTime = 0, revision } = known;
   if (!sent || revision === undefined || startTime >= sent.at) return false;
-  const isDone = revision === sent.revision && rebuildCount >= sent.rebuildCount;
-  return !isDone && now >= sent.at && now - sent.at < LOOK_MS;
+  return !isCarriedOut(sent, known) && now >= sent.at && now - sent.at < LOOK_MS;
 }
+
+/** Whether the container of a microservice is that of what was sent, after its rebuilds. */
+const isCarriedOut = (
+  sent: SentRevision,
+  { revision, rebuildCount = 0 }: Partial<ObservedMicroservice> = {},
+): boolean => revision === sent.revision && rebuildCount >= sent.rebuildCount;
 
 /** Whether what was last sent of a microservice has this revision, and the rebuild that is due with it. */
 export const isSent = ({ revision, rebuildCount }: MicroserviceView, sent: SentRevision | undefined): boolean =>

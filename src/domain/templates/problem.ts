@@ -4,7 +4,7 @@ import { findExpression } from '../expressions.ts';
 import type { Fields } from '../microservice/body-values.ts';
 import type { Renderer, RenderOptions } from './renderer.ts';
 
-type Spec = ApplicationTemplate['spec'] | MicroserviceTemplate['spec'];
+export type TemplateSpec = ApplicationTemplate['spec'] | MicroserviceTemplate['spec'];
 
 /**
  * Why the expressions of a template cannot be read, with the field in its spec; undefined when all can. Nothing is evaluated:
@@ -13,7 +13,7 @@ type Spec = ApplicationTemplate['spec'] | MicroserviceTemplate['spec'];
  */
 export async function templateProblem(
   renderer: Renderer,
-  spec: Spec,
+  spec: TemplateSpec,
   options: Omit<RenderOptions, 'lookUp'>,
 ): Promise<string | undefined> {
   const document = bodyOf(spec);
@@ -28,7 +28,7 @@ export async function templateProblem(
 }
 
 /** The fields of a template, under the name that they have in its spec. */
-function bodyOf(spec: Spec): Fields {
+function bodyOf(spec: TemplateSpec): Fields {
   const body: Fields = 'application' in spec ? { application: spec.application } : { microservice: spec.microservice };
   return structuredClone(body);
 }

@@ -1,13 +1,10 @@
-import type { ApplicationTemplate, MicroserviceTemplate } from '../../api/v3/index.ts';
-import { templateProblem } from '../../domain/templates/problem.ts';
+import { type TemplateSpec, templateProblem } from '../../domain/templates/problem.ts';
 import type { Call } from '../route.ts';
-
-type Spec = ApplicationTemplate['spec'] | MicroserviceTemplate['spec'];
 
 /** The warning about a template that is stored and cannot be rendered, with the place in the request; kubectl shows it in Ready. */
 export async function templateWarning(
   { deps, caller, signal, document }: Pick<Call, 'deps' | 'caller' | 'signal' | 'document'>,
-  spec: Spec,
+  spec: TemplateSpec,
 ): Promise<string | undefined> {
   const problem = await templateProblem(deps.templates, spec, { caller: caller.identity?.name ?? '', signal });
   return problem && `the template cannot be rendered: ${document === undefined ? '' : 'spec.'}${problem}`;
