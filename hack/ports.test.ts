@@ -1,4 +1,7 @@
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { freePort, isFree, listeningInodes, portOwner } from './ports.ts';
 
@@ -25,4 +28,23 @@ test('a port with a listener is not free, and its owner is found', async () => {
   expect(await freePort(port)).not.toBe(port);
   await new Promise((resolve) => server.close(resolve));
   expect(await freePort(port)).toBe(port);
+});
+
+test.runIf(process.platform === 'linux')(
+  'a port that one process chose is chosen by no other before its server listens',
+  async () => {
+    const port = await freePort();
+    expect(await isFree(port)).toBe(true);
+    const program = `import(${JSON.stringify(join(import.meta.dirname, 'ports.ts'))}).then(async ({ freePort }) =>
+      console.log(await freePort(${port})))`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', program]);
+    expect(Number(stdout)).toBeGreaterThan(0);
+    expect(Number(stdout)).not.toBe(port);
+    expect(await freePort(port)).toBe(port);
+  },
+);
+
+test('two calls never choose the same port', async () => {
+  const ports = await Promise.all(Array.from({ length: 200 }, () => freePort()));
+  expect(new Set(ports).size).toBe(200);
 });

@@ -5,17 +5,38 @@ import { createServer } from 'node:net';
 /** Ports that no outgoing connection uses (Linux gives those 32768 to 60999). */
 const STILL = [20_000, 30_000] as const;
 
+/** The ports that this process chose. */
+const chosen = new Set<number>();
+
 /**
  * A TCP port of 127.0.0.1 that was free a moment ago; the preferred one when it is free. It is not one of the kernel's
- * ephemeral ports, which any outgoing connection may take meanwhile, so only another listener can take it.
+ * ephemeral ports, which any outgoing connection may take meanwhile. It belongs to this process until its end: no other
+ * call gets it, here or in another process, so a server may also be started there later, and again.
  */
 export async function freePort(preferred?: number): Promise<number> {
-  if (preferred && (await listens(preferred))) return preferred;
+  if (preferred && (chosen.has(preferred) || (await reserve(preferred))) && (await listens(preferred)))
+    return preferred;
   for (let attempt = 0; attempt < 50; attempt++) {
-    const port = await listens(randomInt(...STILL));
-    if (port) return port;
+    const port = randomInt(...STILL);
+    if (!chosen.has(port) && (await reserve(port)) && (await listens(port))) return port;
   }
   return (await listens(0)) as number;
+}
+
+/**
+ * Reserves a port by an abstract Unix socket of its name, which the kernel removes when this process ends. Where there
+ * are none (only Linux has them), no port is reserved for others.
+ */
+function reserve(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().unref();
+    const end = (reserved: boolean) => {
+      if (reserved) chosen.add(port);
+      resolve(reserved);
+    };
+    server.once('error', (error: NodeJS.ErrnoException) => end(error.code !== 'EADDRINUSE'));
+    server.listen(`\0skerry-port-${port}`, () => end(true));
+  });
 }
 
 /** Whether a server could listen on this port of 127.0.0.1 now. */
