@@ -30,18 +30,33 @@ function statusOf(item: Partial<ObservedMicroservice>): NonNullable<Application[
   });
 }
 
-test('a microservice whose health check fails for good has a warning with the exit code and the output', () => {
+/** What is recorded when the status becomes each of these in turn, the first of them the first of all. */
+function eventsOf(...statuses: NonNullable<Application['status']>[]): EventInput[] {
   const events: EventInput[] = [];
   const recorder = {
     record: (_: unknown, event: EventInput) => void events.push(event),
     [Symbol.asyncDispose]: async () => {},
   };
-  const starting = statusOf({ healthStatus: 'starting', healthMessage: 'exit code 2: no such flag' });
-  const unhealthy = statusOf({ healthStatus: 'unhealthy', healthMessage: 'exit code 2: no such flag' });
+  for (const [i, status] of statuses.entries()) recordTransitions(recorder, application, statuses[i - 1], status);
+  return events;
+}
+
+const starting = statusOf({ healthStatus: 'starting', healthMessage: 'exit code 2: no such flag' });
+const unhealthy = statusOf({ healthStatus: 'unhealthy', healthMessage: 'exit code 2: no such flag' });
+const healthy = statusOf({ healthStatus: 'healthy' });
+
+test('a microservice whose health check fails for good has a warning with the exit code and the output', () => {
   const otherText = statusOf({ healthStatus: 'unhealthy', healthMessage: 'exit code 2: another text' });
-  recordTransitions(recorder, application, undefined, starting);
-  recordTransitions(recorder, application, starting, unhealthy);
-  recordTransitions(recorder, application, unhealthy, otherText);
-  expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(['Normal Starting', 'Warning Unhealthy']);
-  expect(events[1]?.note).toBe('0/1 ready; reader: running, but its health check fails: exit code 2: no such flag');
+  const events = eventsOf(starting, unhealthy, otherText);
+  expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(['Warning Unhealthy']);
+  expect(events[0]?.note).toBe('0/1 ready; reader: running, but its health check fails: exit code 2: no such flag');
+});
+
+test.each([
+  ['that an object begins to start is no event', [starting], []],
+  ['a first status that is a warning is an event', [unhealthy], ['Warning Unhealthy']],
+  ['a first start is one event', [starting, healthy], ['Normal AllRunning']],
+  ['each later start is an event', [starting, healthy, starting], ['Normal AllRunning', 'Normal Starting']],
+] as const)('%s', (_, statuses, events) => {
+  expect(eventsOf(...statuses).map(({ type, reason }) => `${type} ${reason}`)).toEqual(events);
 });

@@ -38,7 +38,8 @@ const EXPECTED: ReadonlySet<string> = new Set<Reason>([
 
 /**
  * Records one event per transition: when the status or the reason of a condition differs from what is stored. The event
- * has the reason of the condition.
+ * has the reason of the condition. The first status of an object is a transition only when it is a warning: that an object
+ * begins is what its creation says.
  */
 export function recordTransitions(
   events: EventRecorder,
@@ -52,6 +53,7 @@ export function recordTransitions(
     if (!is || (was?.status === is.status && was.reason === is.reason)) continue;
     const bad =
       type === 'Ready' ? is.status !== 'True' && !EXPECTED.has(is.reason) : is.status === 'True' && !NORMAL.has(type);
+    if (type === 'Ready' && !was && !bad) continue;
     events.record(object, {
       type: bad ? 'Warning' : 'Normal',
       reason: is.reason,
