@@ -8,7 +8,7 @@ import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
 import { repositoryFiles } from './repository.ts';
-import { describeTally, runProject, sum, type Tally } from './vitest.ts';
+import { describeFailures, describeTally, runProject, sum, type Tally } from './vitest.ts';
 
 /** The message of a check that fails; nothing when it passes. */
 type Verdict = string | undefined;
@@ -45,7 +45,8 @@ export async function runChecks(): Promise<Tally[]> {
     const time = formatDuration(performance.now() - start);
     process.stdout.write(`${verdict === undefined ? 'ok    ' : 'FAILED'} ${name.padEnd(20)} ${time}\n`);
     if (verdict !== undefined) process.stdout.write(`${verdict.trimEnd()}\n`);
-    tallies.push({ passed: verdict === undefined ? 1 : 0, failed: verdict === undefined ? 0 : 1, skipped: 0 });
+    const failures = verdict === undefined ? [] : [`${name}: see above`];
+    tallies.push({ passed: 1 - failures.length, failed: failures.length, skipped: 0, failures });
   }
   return tallies;
 }
@@ -112,6 +113,6 @@ function command(name: string, args: string[]): Promise<Verdict> {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const tally = await check();
-  process.stdout.write(`${describeTally(tally)}\n`);
+  process.stdout.write(`${describeFailures(tally)}${describeTally(tally)}\n`);
   process.exitCode = tally.failed > 0 ? 1 : 0;
 }

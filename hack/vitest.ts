@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { ROOT } from './paths.ts';
 
 /** Numbers of passed, failed and skipped tests. */
@@ -9,6 +10,8 @@ export interface Tally {
   passed: number;
   failed: number;
   skipped: number;
+  /** what failed, a line each: its name and the first line of its error */
+  failures: readonly string[];
 }
 
 /** The projects of vitest.config.ts. */
@@ -21,7 +24,12 @@ interface Report {
   numPendingTests: number;
   numTodoTests: number;
   success: boolean;
-  testResults: { status: string; assertionResults: { status: string }[] }[];
+  testResults: {
+    name: string;
+    status: string;
+    message: string;
+    assertionResults: { status: string; fullName: string; failureMessages?: string[] | null }[];
+  }[];
 }
 
 /**
@@ -50,32 +58,51 @@ export async function runProject(project: Project, after?: Promise<unknown>): Pr
  * failure, and so does such a run (a broken set-up, an unhandled error): no failure may go uncounted.
  */
 export function tallyOf(report: Report | undefined, exitCode: number | null): Tally {
-  if (!report) return { passed: 0, failed: exitCode === 0 ? 0 : 1, skipped: 0 };
-  const broken = report.testResults.filter(
-    ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((each) => each.status === 'failed'),
-  ).length;
-  const failed = report.numFailedTests + broken;
+  const unknown = exitCode === 0 ? [] : ['a run that failed without a failed test: see its output'];
+  if (!report) return { passed: 0, failed: unknown.length, skipped: 0, failures: unknown };
+  const failures = report.testResults.flatMap(({ name, status, message, assertionResults }) => {
+    const file = relative(ROOT, name);
+    const tests = assertionResults.filter((each) => each.status === 'failed');
+    if (status === 'failed' && tests.length === 0) return [lineOf(file, message)];
+    return tests.map(({ fullName, failureMessages }) => lineOf(`${file} > ${fullName}`, failureMessages?.[0]));
+  });
   return {
     passed: report.numPassedTests,
-    failed: failed === 0 && exitCode !== 0 ? 1 : failed,
+    failed: failures.length || unknown.length,
     skipped: report.numPendingTests + report.numTodoTests,
+    failures: failures.length > 0 ? failures : unknown,
   };
+}
+
+/** Characters of an error in the list of failures. */
+const ERROR_LENGTH = 300;
+
+/** Several lines of an error in one: what follows the first one often has the reason. */
+function lineOf(name: string, error = ''): string {
+  const text = stripVTControlCharacters(error).replace(/\s+/g, ' ').trim();
+  return `${name}: ${text.length > ERROR_LENGTH ? `${text.slice(0, ERROR_LENGTH - 1)}…` : text}`;
 }
 
 /** The sum of several tallies. */
 export function sum(tallies: readonly Tally[]): Tally {
   return tallies.reduce(
-    (total, { passed, failed, skipped }) => ({
+    (total, { passed, failed, skipped, failures }) => ({
       passed: total.passed + passed,
       failed: total.failed + failed,
       skipped: total.skipped + skipped,
+      failures: [...total.failures, ...failures],
     }),
-    { passed: 0, failed: 0, skipped: 0 },
+    { passed: 0, failed: 0, skipped: 0, failures: [] },
   );
 }
 
+/** Lines with what failed, for the end of the output: `FAILED src/a.test.ts > a thing: Error: why`; empty without any. */
+export function describeFailures({ failures }: Pick<Tally, 'failures'>): string {
+  return failures.map((line) => `FAILED ${line}\n`).join('');
+}
+
 /** `312 passed, 0 failed`, and the skipped tests if there are any. */
-export function describeTally({ passed, failed, skipped }: Tally): string {
+export function describeTally({ passed, failed, skipped }: Omit<Tally, 'failures'>): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
