@@ -47,6 +47,7 @@ import { createSegments } from './stores/audit-segments.ts';
 import { createEpochs } from './stores/epochs.ts';
 import { createLookups } from './stores/lookups.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './stores/replicas.ts';
+import { reportRestores } from './stores/restored-event.ts';
 import { readRevisionKey } from './stores/revision-key.ts';
 import {
   byKey,
@@ -129,6 +130,10 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     ids.reset();
   };
   epochs.onRestored(startOver);
+  // Each use has its own limits, so that none takes the events of another one.
+  const openRecorder = () =>
+    building.use(createEventRecorder({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics }));
+  reportRestores(epochs, openRecorder(), leadership.lease);
   leadership.onWentBack(() => {
     startOver();
     epochs.invalidate();
@@ -230,8 +235,6 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
       log,
     }),
   );
-  // Apart from that of the reconcilers, so that sessions take none of the events that they may record.
-  const recorder = { client, controller: `${GROUP}/controller`, instance: identity, log, metrics };
   const sockets = building.use(
     openSockets({
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
@@ -239,7 +242,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
       mostSockets: config.mostSockets,
       mostOfUser: config.ofUser.sockets,
       isAlone: () => sharedPlaces?.isAlone ?? true,
-      ...{ ...auditing, events: building.use(createEventRecorder(recorder)) },
+      ...{ ...auditing, events: openRecorder() },
     }),
   );
   const ops = building.use(createOps({ client, stores: essential, metrics }));

@@ -19,7 +19,7 @@ export interface LeaderWorkOptions
   budgets: Budgets;
 }
 
-/** The work of a replica while it leads: it begins an epoch, runs the reconcilers, and records events. */
+/** The work of a replica while it leads: it begins an epoch, runs the reconcilers, and records their events. */
 export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ...shared }: LeaderWorkOptions): void {
   const { observations, log, metrics } = shared;
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));
@@ -41,15 +41,6 @@ export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ..
       log,
       metrics,
     });
-    using _restores = epochs.onRestored((lost, now) =>
-      events.record(leadership.lease, {
-        type: 'Warning',
-        reason: 'DatastoreRestored',
-        note: `the datastore was restored from a backup, or is another one: it lacks what was sent up to position ${lost}, and goes on at ${now}. Nodes retain what it lacks; their condition DatastoreRestored says what, and how to accept the datastore`,
-        action: 'Restore',
-        about: 'DatastoreRestored',
-      }),
-    );
     await runControllers(
       {
         ...shared,

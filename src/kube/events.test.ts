@@ -1,15 +1,24 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createVirtualClock, makeConfigMap, settle } from './_util.ts';
+import { ApiError, TransportError } from './api-error.ts';
 import { createEventRecorder, type EventInput } from './events.ts';
 
-function makeRecorder() {
+/** With `failures`, the first writes end with these errors; `executes` stores their objects all the same. */
+function makeRecorder(failures: Error[] = [], executes = false) {
   const clock = createVirtualClock();
   const written: { reason: string; note: string }[] = [];
   const dropped: string[] = [];
+  const names = new Set<string>();
   const events = createEventRecorder({
     client: {
       create: async (_resource, object) => {
+        const error = failures.shift();
+        if (error && !executes) throw error;
+        const { name } = object.metadata;
+        if (names.has(name)) throw new ApiError(409, { reason: 'AlreadyExists' }, 'create');
+        names.add(name);
         written.push(object as unknown as { reason: string; note: string });
+        if (error) throw error;
         return object;
       },
     },
@@ -20,7 +29,7 @@ function makeRecorder() {
   });
   const record = (name: string, event: Partial<EventInput>) =>
     events.record(makeConfigMap(name, 1), { type: 'Normal', reason: 'R', action: 'A', note: 'n', ...event });
-  return { clock, record, written, dropped };
+  return { clock, record, written, dropped, events };
 }
 
 test('of two conditions that change in the same run each gets one event, however often the run repeats', async () => {
@@ -156,4 +165,46 @@ test('a note is truncated by its bytes, which are what the API server counts, an
   const notes = written.map(({ note }) => note);
   expect(notes.map((note) => Buffer.byteLength(note) <= 1_024)).toEqual([true, true]);
   expect(notes).toEqual([expect.stringMatching(/^ä{500,}\.\.\.$/), expect.stringMatching(/^x😀{250,}\.\.\.$/u)]);
+});
+
+describe('an event that the API server does not take', () => {
+  const refused = () => new TransportError('refused', 'connect ECONNREFUSED');
+
+  test('is written once the API server is back', async () => {
+    const { clock, record, written, dropped } = makeRecorder([refused(), refused(), new ApiError(503, {}, 'create')]);
+    record('a', {});
+    await settle();
+    expect(written).toEqual([]);
+    await clock.advance(30 * SECOND);
+    expect(written).toHaveLength(1);
+    expect(dropped).toEqual([]);
+  });
+
+  test('is stored once when only the response was lost', async () => {
+    const { clock, record, written, dropped } = makeRecorder([new TransportError('lost', 'socket hang up')], true);
+    record('a', {});
+    await clock.advance(30 * SECOND);
+    expect(written).toHaveLength(1);
+    expect(dropped).toEqual([]);
+  });
+
+  test('is counted after eight attempts, and at once when it can never be stored', async () => {
+    const never = makeRecorder([new ApiError(403, { reason: 'Forbidden' }, 'create')]);
+    never.record('a', {});
+    await settle();
+    expect(never.dropped).toEqual(['failed']);
+    const { clock, record, written, dropped } = makeRecorder(Array.from({ length: 9 }, refused));
+    record('a', {});
+    await clock.advance(5 * MINUTE);
+    expect(written).toEqual([]);
+    expect(dropped).toEqual(['failed']);
+  });
+
+  test('does not delay the end of the recorder', async () => {
+    const { events, record, dropped } = makeRecorder([refused(), refused()]);
+    record('a', {});
+    await settle();
+    await events[Symbol.asyncDispose]();
+    expect(dropped).toEqual(['failed']);
+  });
 });

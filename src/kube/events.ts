@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { isAlreadyExists, isTransient } from './api-error.ts';
+import { type Backoff, backoffDelay } from './backoff.ts';
 import type { KubeClient } from './client.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, sleep, systemClock } from './clock.ts';
 import { type Log, type Metrics, silentLog } from './dependencies.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
@@ -36,8 +38,8 @@ export interface EventInput {
  * Records Kubernetes Events (events.k8s.io/v1): one per transition, with a rate limit per object and one for all objects.
  * A reason that an object had no event about lately has a limit of its own, so that a change that goes on for ever does not
  * hide another one. What a limit withholds is recorded later, the latest change of each subject, and says how many changes
- * before it have no event. `record` returns at once; a failure is counted and never reaches the caller. Disposing waits for
- * pending writes.
+ * before it have no event. `record` returns at once; a write that an API server which is away or busy did not accept is repeated
+ * for some minutes, and a failure is counted and never reaches the caller. Disposing waits for pending writes, and repeats none.
  */
 export interface EventRecorder extends AsyncDisposable {
   record(regarding: KubeObject, event: EventInput): void;
@@ -64,6 +66,9 @@ const MAX_WITHHELD = 2_000;
 const MAX_WITHHELD_OF_OBJECT = 8;
 /** Between two looks at which of them may be recorded, ms. */
 const RETRY_MS = 1_000;
+/** A write is attempted eight times, for two minutes at most between the first and the last. */
+const ATTEMPTS = 8;
+const BACKOFF: Backoff = { baseMs: 1_000, factor: 2, maxMs: 30_000, jitter: 0.5 };
 /** Bytes of a note that the API server accepts. */
 const NOTE_BYTES = 1_024;
 
@@ -90,6 +95,7 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
   /** how many of them are about an object, by uid */
   const withheldOf = new Map<string, number>();
   let cancelRetry: (() => void) | undefined;
+  const ending = new AbortController();
 
   /** Takes a token of the common bucket and those of the object, or none at all. */
   function admit(uid: string, reason: string): boolean {
@@ -103,11 +109,21 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
 
   async function send({ event: { reason }, body, leftOut }: Withheld, note: string) {
     const more = leftOut === 0 ? '' : ` (events left out before it: ${leftOut})`;
-    try {
-      await client.create(EVENTS, body(shortened(note, NOTE_BYTES - more.length) + more), { timeoutMs: 10_000 });
-    } catch (error) {
-      metrics.eventDropped?.({ reason: 'failed' });
-      log.debug({ err: error, reason }, 'Event was not recorded');
+    // Its name stays, so that an attempt whose response was lost is not stored twice.
+    const object = body(shortened(note, NOTE_BYTES - more.length) + more);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await client.create(EVENTS, object, { timeoutMs: 10_000 });
+        return;
+      } catch (error) {
+        if (attempt > 1 && isAlreadyExists(error)) return;
+        if (!isTransient(error) || attempt === ATTEMPTS || ending.signal.aborted) {
+          metrics.eventDropped?.({ reason: 'failed' });
+          log.debug({ err: error, reason }, 'Event was not recorded');
+          return;
+        }
+      }
+      await sleep(backoffDelay(BACKOFF, attempt, Math.random), ending.signal, clock);
     }
   }
 
@@ -156,6 +172,7 @@ export function createEventRecorder(options: EventOptions): EventRecorder {
       if (!tryRecord(about, one)) withhold(about, one);
     },
     async [Symbol.asyncDispose]() {
+      ending.abort();
       cancelRetry?.();
       withheld.clear();
       await Promise.all(pending);
