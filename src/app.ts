@@ -114,7 +114,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const usage = building.use(trackUsage(byKey(stores)));
   const budgets = budgetsOf(config.budgets);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
-  const revisionKey = await readRevisionKey({ client, namespace }, stop.signal);
+  const revisionKey = await readRevisionKey({ client, namespace, log }, stop.signal);
   const lookups = createLookups(stores, { revisionKey });
   const ids = createIds({
     client,

@@ -2,20 +2,54 @@ import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { isAlreadyExists, type KubeClient } from '../kube/mod.ts';
+import {
+  type Backoff,
+  backoffDelay,
+  type Clock,
+  isAlreadyExists,
+  isForbidden,
+  isTransient,
+  isUnauthorized,
+  type KubeClient,
+  type Log,
+  sleep,
+  systemClock,
+} from '../kube/mod.ts';
 
 export const REVISION_KEY_SECRET = 'skerry-revision-key';
 const KEY = 'key';
 
+/** For about a minute: roles that were applied together with the Deployment take effect a moment later. */
+const ATTEMPTS = 12;
+const BACKOFF: Backoff = { baseMs: 500, factor: 2, maxMs: 10_000, jitter: 0.5 };
+
+interface Source {
+  client: Pick<KubeClient, 'find' | 'get' | 'create'>;
+  namespace: string;
+  log: Log;
+  clock?: Clock;
+}
+
 /**
  * The random key of this installation for revisions. With it, a changed Secret changes the revision of the
  * microservices that use it, and no status reveals its content. The first replica creates the key,
- * and it is never replaced: another key would restart every microservice that uses a Secret.
+ * and it is never replaced: another key would restart every microservice that uses a Secret. An API server that is away, or that
+ * does not know the roles yet, is asked again; every other error, and the last, is thrown.
  */
-export async function readRevisionKey(
-  { client, namespace }: { client: KubeClient; namespace: string },
-  signal: AbortSignal,
-): Promise<string> {
+export async function readRevisionKey(source: Source, signal: AbortSignal): Promise<string> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await readOnce(source, signal);
+    } catch (error) {
+      const mayPass = isTransient(error) || isForbidden(error) || isUnauthorized(error);
+      if (signal.aborted || !mayPass || attempt === ATTEMPTS) throw error;
+      source.log.warn({ reason: (error as Error).message }, 'The revision key cannot be read yet');
+    }
+    await sleep(backoffDelay(BACKOFF, attempt, Math.random), signal, source.clock ?? systemClock);
+  }
+}
+
+async function readOnce({ client, namespace }: Source, signal: AbortSignal): Promise<string> {
   const ref = { namespace, name: REVISION_KEY_SECRET };
   const known =
     (await client.find<Secret>(RESOURCES.secrets, ref, { signal })) ?? (await create(client, namespace, signal));
@@ -28,7 +62,7 @@ export async function readRevisionKey(
   return key;
 }
 
-async function create(client: KubeClient, namespace: string, signal: AbortSignal): Promise<Secret | undefined> {
+async function create(client: Source['client'], namespace: string, signal: AbortSignal): Promise<Secret | undefined> {
   const secret: Secret = {
     apiVersion: 'v1',
     kind: 'Secret',
