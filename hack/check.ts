@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { scoreBuiltChart } from './chart-score.ts';
-import { findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
+import { findCycleChanges, findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
@@ -74,7 +74,8 @@ function checkLayers(): Verdict {
   const unused = findUnusedPermissions(files, rules).map(
     (one) => `  hack/deps.json: ${one}, which nothing in it imports`,
   );
-  const all = [...lines, ...unknown, ...unused];
+  const cycles = findCycleChanges(files, rules).map((line) => `  ${line}`);
+  const all = [...lines, ...unknown, ...unused, ...cycles];
   return all.length > 0 ? all.join('\n') : undefined;
 }
 

@@ -1,5 +1,13 @@
-import { expect, test } from 'vitest';
-import { findUnknownLayers, findUnusedPermissions, findViolations, importsOf, type LayerRules } from './layers.ts';
+import { describe, expect, test } from 'vitest';
+import {
+  findCycleChanges,
+  findCycles,
+  findUnknownLayers,
+  findUnusedPermissions,
+  findViolations,
+  importsOf,
+  type LayerRules,
+} from './layers.ts';
 
 const RULES: LayerRules = {
   layers: {
@@ -66,4 +74,33 @@ test('a folder, a package or a builtin that a rule allows and only tests import 
 test('imports are found across several lines, and not in comments', () => {
   const text = `// import 'a';\n/**\n * import { x } from 'b';\n */\nimport {\n  x,\n  type Y,\n} from 'c';\nexport type { Z } from 'd';\nimport 'e';\n`;
   expect(importsOf(text)).toEqual(['c', 'd', 'e']);
+});
+
+describe('a circle of folders below the layers', () => {
+  const files = new Map([
+    ['src/domain/a/x.ts', `import { y } from '../b/y.ts';`],
+    ['src/domain/b/y.ts', `import type { Z } from '../c/z.ts';`],
+    ['src/domain/c/z.ts', `import { x } from '../a/x.ts';`],
+    ['src/domain/d/w.ts', `import { x } from '../a/x.ts';\nimport './v.ts';`],
+    ['src/domain/d/v.ts', `import './w.ts';`],
+    ['src/domain/a/x.test.ts', `import '../d/w.ts';`],
+    ['hack/a/x.ts', `import '../b/y.ts';`],
+    ['hack/b/y.ts', `import '../a/x.ts';`],
+  ]);
+  const group = ['src/domain/a', 'src/domain/b', 'src/domain/c'];
+
+  test('is found with each folder in it, whatever tests and the files of one folder import', () => {
+    expect(findCycles(files)).toEqual([group]);
+  });
+
+  test('must be named, and no more than there are', () => {
+    const changes = (cycles: string[][]) => findCycleChanges(files, { layers: {}, cycles });
+    expect(changes([group])).toEqual([]);
+    expect(changes([['src/domain/a', 'src/domain/b']])).toEqual([
+      'src/domain/c imports other folders in a circle: move what both need to a folder of its own',
+    ]);
+    expect(changes([[...group, 'src/domain/d']])).toEqual([
+      'src/domain/d is in no circle any more: remove it from "cycles" in hack/deps.json',
+    ]);
+  });
 });

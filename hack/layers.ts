@@ -10,6 +10,8 @@ interface LayerRule {
 /** hack/deps.json: rules by folder or file, both relative to the repository. */
 export interface LayerRules {
   layers: Readonly<Record<string, LayerRule>>;
+  /** The groups of folders that import each other in a circle and still have to be parted. */
+  cycles?: readonly (readonly string[])[];
 }
 
 /** An import that the rules do not allow. */
@@ -79,6 +81,58 @@ export function findUnusedPermissions(files: ReadonlyMap<string, string>, rules:
     if (builtins === '*' && layers !== '*' && !imported.some((name) => name.startsWith('node:'))) unused.push('node:*');
     return unused.map((name) => `${layer} allows ${name}`);
   });
+}
+
+/**
+ * Folders below the layers that import each other in a circle, as groups: every folder of a group reaches every other one. The
+ * files that lie in a layer itself are a folder as well. Tests and their helpers do not count.
+ */
+export function findCycles(files: ReadonlyMap<string, string>): string[][] {
+  const graph = new Map<string, Set<string>>();
+  for (const [file, text] of files) {
+    if (isTest(file) || !COVERED.test(file)) continue;
+    const folder = posix.dirname(file);
+    const targets = graph.get(folder) ?? new Set();
+    graph.set(folder, targets);
+    for (const imports of importsOf(text)) {
+      const target = posix.join(folder, imports);
+      if (imports.startsWith('.') && files.has(target)) targets.add(posix.dirname(target));
+    }
+  }
+  const reach = new Map([...graph.keys()].map((folder) => [folder, reachableFrom(folder, graph)]));
+  const groups = new Map<string, string[]>();
+  for (const folder of [...graph.keys()].sort()) {
+    const group = [...(reach.get(folder) ?? [])].filter((other) => reach.get(other)?.has(folder)).sort();
+    if (group.length > 1) groups.set(group.join(' '), group);
+  }
+  return [...groups.values()];
+}
+
+/** What the circles of the code and those that the rules name have not in common; an empty list when they are the same. */
+export function findCycleChanges(files: ReadonlyMap<string, string>, { cycles = [] }: LayerRules): string[] {
+  const found = findCycles(files).flat();
+  const known = cycles.flat();
+  return [
+    ...found
+      .filter((folder) => !known.includes(folder))
+      .map((folder) => `${folder} imports other folders in a circle: move what both need to a folder of its own`),
+    ...known
+      .filter((folder) => !found.includes(folder))
+      .map((folder) => `${folder} is in no circle any more: remove it from "cycles" in hack/deps.json`),
+  ];
+}
+
+function reachableFrom(start: string, graph: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
+  const seen = new Set<string>();
+  const left = [start];
+  for (let folder = left.pop(); folder !== undefined; folder = left.pop()) {
+    for (const next of graph.get(folder) ?? []) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      left.push(next);
+    }
+  }
+  return seen;
 }
 
 /** The modules that a TypeScript file imports, types included. */
