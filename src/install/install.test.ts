@@ -65,6 +65,13 @@ async function serve(options: Partial<InstallOptions>): Promise<string> {
 }
 
 /** Runs the script of a server on a machine whose programs note their arguments. */
+/** Begins to fetch a file. The response is kept until the end of the test: one that is collected gives up its connection. */
+async function open(url: string, init?: RequestInit): Promise<Response> {
+  const response = await fetch(url, init);
+  onTestFinished(() => void response);
+  return response;
+}
+
 async function install(url: string, joinString?: string) {
   return installOn({}, url, joinString);
 }
@@ -295,12 +302,12 @@ test('one address fetches eight files at once, and others still fetch', async ()
   writeFileSync(join(folder, '1.2.3/large'), Buffer.alloc(8 * 2 ** 20));
   let address = 'a';
   const url = await serve({ releases: { folder }, addressOf: () => address });
-  const open = async () => (await fetch(`${url}/releases/1.2.3/large`)).status;
-  expect(await Promise.all(Array.from({ length: 8 }, open))).toEqual(Array(8).fill(200));
+  const status = async () => (await open(`${url}/releases/1.2.3/large`)).status;
+  expect(await Promise.all(Array.from({ length: 8 }, status))).toEqual(Array(8).fill(200));
   const refused = await fetch(`${url}/releases/1.2.3/large`);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10']);
   address = 'b';
-  expect(await open()).toBe(200);
+  expect(await status()).toBe(200);
 });
 
 test('a new machine gets its turn after a minute where its address fetches eight files: the slowest download gives way', async () => {
@@ -310,11 +317,11 @@ test('a new machine gets its turn after a minute where its address fetches eight
   truncateSync(large, 24 * 2 ** 20);
   let at = 0;
   const url = `${await serve({ releases: { folder }, now: () => at })}/releases/1.2.3/large`;
-  const open = async () => {
+  const begin = async () => {
     const { status, body } = await fetch(url);
     return { status, reader: body?.getReader() };
   };
-  type Download = Awaited<ReturnType<typeof open>>;
+  type Download = Awaited<ReturnType<typeof begin>>;
   const read = async ({ reader }: Download, bytes: number) => {
     for (let got = 0; got < bytes; ) {
       const piece = await reader?.read();
@@ -323,15 +330,15 @@ test('a new machine gets its turn after a minute where its address fetches eight
     }
   };
   const held: Download[] = [];
-  for (let i = 0; i < 8; i++) held.push(await open());
+  for (let i = 0; i < 8; i++) held.push(await begin());
   const [fast] = held as [Download];
   await read(fast, 16 * 2 ** 20);
   at = 59_999;
-  expect((await open()).status).toBe(503);
+  expect((await begin()).status).toBe(503);
   at = 60_000;
-  expect((await open()).status).toBe(200);
+  expect((await begin()).status).toBe(200);
   // The new one has not had its turn, so that a second one takes that of another.
-  expect((await open()).status).toBe(200);
+  expect((await begin()).status).toBe(200);
   await read(fast, Number.POSITIVE_INFINITY);
   const ends = await Promise.allSettled(held.slice(1).map((one) => read(one, Number.POSITIVE_INFINITY)));
   expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(2);
@@ -362,15 +369,15 @@ test('two files at once go to each node, however many nodes share one address', 
     return headers.authorization;
   };
   const url = await serve({ releases: { folder }, nodeOf });
-  const open = async (authorization?: string) => {
+  const status = async (authorization?: string) => {
     const headers = authorization === undefined ? undefined : { authorization };
-    return (await fetch(`${url}/releases/1.2.3/large`, { headers })).status;
+    return (await open(`${url}/releases/1.2.3/large`, { headers })).status;
   };
   for (const node of ['a', 'b', 'c', 'd', 'e'])
-    expect([await open(node), await open(node), await open(node)]).toEqual([200, 200, 503]);
+    expect([await status(node), await status(node), await status(node)]).toEqual([200, 200, 503]);
   // A client that is no node counts by its address.
-  expect(await Promise.all(Array.from({ length: 8 }, () => open('Bearer wrong')))).toEqual(Array(8).fill(200));
-  expect(await open()).toBe(503);
+  expect(await Promise.all(Array.from({ length: 8 }, () => status('Bearer wrong')))).toEqual(Array(8).fill(200));
+  expect(await status()).toBe(503);
 });
 
 test('clients that are no nodes hold half of the downloads at most, and one that takes long gives way when there is no place left', async () => {
@@ -380,21 +387,20 @@ test('clients that are no nodes hold half of the downloads at most, and one that
   const nodeOf: InstallOptions['nodeOf'] = async ({ headers }) => headers.authorization;
   const addressOf = () => String(Math.floor(address++ / 8));
   const url = `${await serve({ releases: { folder }, nodeOf, addressOf, now: () => at })}/releases/1.2.3/large`;
-  // All are kept: a response that is collected gives up its connection.
   const held: Response[] = [];
-  const open = async (authorization?: string) => {
-    const response = await fetch(url, authorization === undefined ? {} : { headers: { authorization } });
+  const status = async (authorization?: string) => {
+    const response = await open(url, authorization === undefined ? {} : { headers: { authorization } });
     held.push(response);
-    return response;
+    return response.status;
   };
-  for (let i = 0; i < 32; i++) expect((await open()).status).toBe(200);
-  expect((await open()).status).toBe(503);
-  for (let i = 0; i < 32; i++) expect((await open(`node ${i}`)).status).toBe(200);
-  expect((await open('another node')).status).toBe(503);
+  for (let i = 0; i < 32; i++) expect(await status()).toBe(200);
+  expect(await status()).toBe(503);
+  for (let i = 0; i < 32; i++) expect(await status(`node ${i}`)).toBe(200);
+  expect(await status('another node')).toBe(503);
   at = 10 * 60_000;
-  expect((await open()).status).toBe(200);
+  expect(await status()).toBe(200);
   await expect(held[0]?.arrayBuffer()).rejects.toThrow('terminated');
-  expect((await open('another node')).status).toBe(200);
+  expect(await status('another node')).toBe(200);
   await expect(held[1]?.arrayBuffer()).rejects.toThrow('terminated');
 });
 
@@ -453,8 +459,8 @@ test('a connection that ends gives back the downloads that waited on it', async 
   socket.resetAndDestroy();
   await expect.poll(status).toBe(200);
   // All of them, not one.
-  const open = async () => (await fetch(`${url}/releases/1.2.3/large`)).status;
-  expect(await Promise.all(Array.from({ length: 8 }, open))).toEqual(Array(8).fill(200));
+  const statusOfLarge = async () => (await open(`${url}/releases/1.2.3/large`)).status;
+  expect(await Promise.all(Array.from({ length: 8 }, statusOfLarge))).toEqual(Array(8).fill(200));
 });
 
 test('the latest release is the one that agents update to, else that of the packages, and none where there is no place', async () => {
