@@ -3,8 +3,7 @@ import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
 import type { ObservationDelta } from './agents/dependencies.ts';
 import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
-import type { SystemImages } from './api/names.ts';
-import { API_VERSION, LABELS } from './api/names.ts';
+import { API_VERSION, LABELS, type SystemImages } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type {
   Application,
@@ -24,8 +23,9 @@ import { type ControllerDependencies, runControllers } from './controllers/index
 import { liveness, nodeUuid } from './domain/index.ts';
 import { CORE_KINDS } from './kinds/core-objects.ts';
 import { KINDS } from './kinds/index.ts';
-import { type EventInput, type KubeObject, silentLog } from './kube/mod.ts';
+import type { EventInput, KubeObject } from './kube/mod.ts';
 import type { MutableStore, Store } from './kube/store.ts';
+import { silentLog } from './lib/log.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';

@@ -22,12 +22,12 @@ import {
   createServiceAccount,
   type KubeClient,
   type Leadership,
-  type Log,
   NoServiceAccountError,
   type ServiceAccount,
-  systemClock,
 } from './kube/mod.ts';
 import { addLeaderWork } from './leader.ts';
+import { systemClock } from './lib/clock.ts';
+import type { Log } from './lib/log.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
 import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createWriteBudgets } from './rest/budgets.ts';

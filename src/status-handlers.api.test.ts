@@ -13,7 +13,7 @@ import { connect } from './connection.ts';
 import { createStatusWriter } from './controllers/status-writer.ts';
 import { conditionsOf, entryUuid, kstatus } from './domain/index.ts';
 import { KINDS, RESOURCES } from './kinds/index.ts';
-import { silentLog } from './kube/mod.ts';
+import { silentLog } from './lib/log.ts';
 import { createLog } from './telemetry/log.ts';
 import { NODE_TOKEN, type StatusReport } from './wire/index.ts';
 

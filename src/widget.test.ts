@@ -8,7 +8,7 @@ import { createIds } from './controllers/ids.ts';
 import { createKindController } from './controllers/kind.ts';
 import { createRegistryController } from './controllers/registry.ts';
 import { KINDS } from './kinds/index.ts';
-import { silentLog } from './kube/mod.ts';
+import { silentLog } from './lib/log.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { ROLE_NAMES, roles, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';

@@ -1,5 +1,7 @@
 import { mergeReport } from '../domain/index.ts';
-import { type Clock, type KubeClient, type Log, systemClock } from '../kube/mod.ts';
+import type { KubeClient } from '../kube/mod.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import type {
   AgentMetrics,
   AgentOptions,

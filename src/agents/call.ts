@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { RetainUnlisted } from '../wire/index.ts';
 import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';

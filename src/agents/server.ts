@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { desiredState, nodeUuid } from '../domain/index.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
-import { type Clock, type KubeClient, type KubeObject, type Log, type Store, systemClock } from '../kube/mod.ts';
+import type { KubeClient, KubeObject, Store } from '../kube/mod.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import type { Epochs } from '../stores/epochs.ts';
 import { provisioningKeyName } from '../stores/provisioning-key.ts';
 import { agentEvent } from './audit.ts';

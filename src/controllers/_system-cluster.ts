@@ -8,7 +8,8 @@ import { EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-referen
 import { SYSTEM_NAMES_NAME } from '../api/names.ts';
 import { CORE_KINDS } from '../kinds/core-objects.ts';
 import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
-import { type Resource, silentLog } from '../kube/mod.ts';
+import type { Resource } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
 import type { RoleName } from '../rest/access/roles.ts';
 import { keepPolicyParameters } from '../stores/policy-parameters.ts';

@@ -5,8 +5,8 @@ import type { Application, Artifact, EdgeNode, ObservedArtifact } from '../api/v
 import { makeApplication, makeEntry, makeKnowledge, makeModel, makeNode, makeRegistry } from '../domain/_util.ts';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../domain/artifact/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
-import { silentLog } from '../kube/mod.ts';
 import type { Store } from '../kube/store.ts';
+import { silentLog } from '../lib/log.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from '../stores/stores.ts';
 import { artifactFingerprint } from '../wire/index.ts';

@@ -4,7 +4,7 @@ import type { Application, EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import { makeApplication, makeEntry, makeNode, makeObservation } from '../domain/_util.ts';
 import { type DesiredEntry, entryUuid, liveness, nodeUuid, type Observation } from '../domain/index.ts';
 import { KINDS } from '../kinds/index.ts';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createStores } from '../stores/stores.ts';
 import { createRenderer } from '../templates/renderer.ts';

@@ -1,6 +1,7 @@
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
 import { statusCost } from '../domain/index.ts';
-import { createTokenBuckets, equal } from '../kube/mod.ts';
+import { equal } from '../kube/mod.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 
 /** Limits the status writes that one node can cause by its reports. */
 export interface StatusBudget {

@@ -5,7 +5,7 @@ import { makeApplication, makeEntry } from '../domain/_util.ts';
 import { invalid } from '../domain/errors.ts';
 import { type Renderer, RenderTimeout } from '../domain/templates/renderer.ts';
 import { KINDS } from '../kinds/index.ts';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createStores } from '../stores/stores.ts';
 import { runControllers } from './index.ts';

@@ -20,7 +20,7 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
-import { createTokenBuckets } from '../kube/token-bucket.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { storeOf } from '../stores/stores.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';

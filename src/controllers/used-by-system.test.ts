@@ -4,7 +4,8 @@ import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_sy
 import { LABELS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
-import { type Resource, silentLog } from '../kube/mod.ts';
+import type { Resource } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createIdLookup, createStores, storeOf } from '../stores/stores.ts';
 import { createCoreObjectController } from './core-objects.ts';

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Clock } from '../kube/clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import { clientAddress } from './client-address.ts';
 import {
   type ConnectionLimits,

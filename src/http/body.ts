@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { type ByteBudget, isFull } from '../kube/byte-budget.ts';
-import type { Clock } from '../kube/clock.ts';
+import { type ByteBudget, isFull } from '../lib/byte-budget.ts';
+import type { Clock } from '../lib/clock.ts';
 
 /** Reads a request body within bounds: of its size, of what one caller and all callers send at once, and of time. */
 export type ReadBody = (req: IncomingMessage, rules: BodyRules) => Promise<Buffer>;

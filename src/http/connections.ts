@@ -1,4 +1,4 @@
-import type { Clock } from '../kube/clock.ts';
+import type { Clock } from '../lib/clock.ts';
 
 /** Bounds of the connections of one listener. */
 export interface ConnectionLimits {

@@ -1,4 +1,4 @@
-import { createTokenBuckets, type TokenBucketsOptions } from '../kube/token-bucket.ts';
+import { createTokenBuckets, type TokenBucketsOptions } from '../lib/token-bucket.ts';
 
 /** How often each key may do something. Methods that refuse throw. */
 export interface RateLimit {

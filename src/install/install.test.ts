@@ -16,7 +16,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { silentLog } from '../kube/dependencies.ts';
+import { silentLog } from '../lib/log.ts';
 import { createInstall, type InstallOptions } from './install.ts';
 import { createLatestRelease } from './packages.ts';
 

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { HEADERS } from '../api/names.ts';
-import type { Log } from '../kube/dependencies.ts';
+import type { Log } from '../lib/log.ts';
 import { createPackages, type Place } from './packages.ts';
 import { installScript, NO_PACKAGES_SCRIPT } from './script.ts';
 import { sendFile } from './send-file.ts';

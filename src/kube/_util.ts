@@ -1,6 +1,6 @@
 /** Helpers of the tests in this folder. */
 import { createVirtualTime, type VirtualTime } from '../../hack/testing/virtual-time.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { KubeObject, Resource } from './object.ts';
 
 export interface ConfigMap extends KubeObject {

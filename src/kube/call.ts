@@ -1,8 +1,8 @@
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { sleep, systemClock } from '../lib/clock.ts';
 import { ApiError, isConflict, isUnauthorized, TransportError } from './api-error.ts';
-import { type Backoff, backoffDelay } from './backoff.ts';
-import { sleep, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
-import type { Metrics } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { errorFrom, parseBody, readBody } from './response.ts';
 import type { Transport } from './transport.ts';
 

@@ -1,7 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import { isNotFound, type StatusBody } from './api-error.ts';
 import { type Call, type CallContext, type CallOptions, performCall } from './call.ts';
-import type { Metrics } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
 import { createPageSize, PAGE_SIZE } from './page-size.ts';
 import { pathOf, type Query, withQuery } from './path.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Log } from '../lib/log.ts';
 import { CONFIG_MAPS, type ConfigMap, createVirtualClock, makeConfigMap, settle } from './_util.ts';
 import { ApiError } from './api-error.ts';
 import { both, type ControllerOptions, createController, type ReconcileContext, watching } from './controller.ts';
-import type { Log } from './dependencies.ts';
 import { done, type Outcome, requeueAfter, stall, wait } from './outcome.ts';
 import { createStore } from './store.ts';
 

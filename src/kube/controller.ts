@@ -1,9 +1,10 @@
+import type { Backoff } from '../lib/backoff.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import { isAlreadyExists, isConflict } from './api-error.ts';
-import type { Backoff } from './backoff.ts';
 import { FencedError } from './call.ts';
-import { type Clock, systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
-import { type Log, type Metrics, silentLog } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { type KubeObject, keyOf } from './object.ts';
 import { delayOf, type Outcome } from './outcome.ts';
 import { createQueue, type Queue } from './queue.ts';

@@ -1,5 +1,5 @@
+import { type Clock, systemClock } from '../lib/clock.ts';
 import { TransportError } from './api-error.ts';
-import { type Clock, systemClock } from './clock.ts';
 
 /** A signal that aborts with its parent or when the time is over. Disposing it removes the timer and the listener. */
 export interface Deadline extends Disposable {

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { isAlreadyExists, isTransient } from './api-error.ts';
-import { type Backoff, backoffDelay } from './backoff.ts';
 import type { KubeClient } from './client.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
-import { type Log, type Metrics, silentLog } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
-import { createTokenBuckets } from './token-bucket.ts';
 
 export interface EventOptions {
   client: Pick<KubeClient, 'create'>;

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
+import { silentLog } from '../lib/log.ts';
 import type { KubeClient } from './client.ts';
-import { silentLog } from './dependencies.ts';
 import { createLeadership, type Term } from './leadership.ts';
 import type { ElectionOptions, Holder } from './lease.ts';
 

@@ -1,6 +1,7 @@
+import type { Log } from '../lib/log.ts';
 import type { KubeClient } from './client.ts';
-import type { Log, Metrics } from './dependencies.ts';
 import { type Election, LEASES, startElection } from './lease.ts';
+import type { Metrics } from './metrics.ts';
 import type { KubeObject } from './object.ts';
 
 /** One leadership of this replica, from taking the lease to losing it. */

@@ -1,8 +1,9 @@
+import { jittered } from '../lib/backoff.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
-import { jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
-import { type Log, type Metrics, silentLog } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from './object.ts';
 import { startReflector } from './reflector.ts';

@@ -1,15 +1,13 @@
 /** The exports of the controller runtime. It knows Kubernetes, but none of the kinds of this program. */
 export * from './apply.ts';
-export * from './backoff.ts';
 export * from './client.ts';
-export * from './clock.ts';
 export * from './compare.ts';
 export * from './controller.ts';
-export * from './dependencies.ts';
 export * from './events.ts';
 export * from './finalizer.ts';
 export * from './leadership.ts';
 export * from './lease.ts';
+export * from './metrics.ts';
 export * from './object.ts';
 export * from './outcome.ts';
 export * from './queue.ts';
@@ -17,5 +15,4 @@ export * from './reflector.ts';
 export * from './service-account.ts';
 export * from './status.ts';
 export * from './store.ts';
-export * from './token-bucket.ts';
 export * from './update.ts';

@@ -1,6 +1,6 @@
-import { type Backoff, backoffDelay } from './backoff.ts';
-import { type Clock, systemClock } from './clock.ts';
-import { createDueHeap } from './due-heap.ts';
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { createDueHeap } from '../lib/due-heap.ts';
 
 export interface QueueOptions {
   /**

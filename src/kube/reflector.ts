@@ -1,3 +1,6 @@
+import { type Backoff, backoffDelay, jittered } from '../lib/backoff.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import {
   ApiError,
   isExpired,
@@ -8,10 +11,8 @@ import {
   isVersionTooLarge,
   TransportError,
 } from './api-error.ts';
-import { type Backoff, backoffDelay, jittered } from './backoff.ts';
 import type { KubeClient } from './client.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
-import { type Log, type Metrics, silentLog } from './dependencies.ts';
+import type { Metrics } from './metrics.ts';
 import { compareResourceVersions, type KubeObject, keyOf, nameOf } from './object.ts';
 import { createPageSize } from './page-size.ts';
 import { type MutableStore, type Store, selectionQuery } from './store.ts';

@@ -3,7 +3,7 @@
  * which no reader may see half done.
  */
 
-import { type Log, silentLog } from './dependencies.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import { compareResourceVersions, type KubeObject, keyFor, keyOf, type ObjectRef, type Resource } from './object.ts';
 
 /** The objects of a resource that a store has. The reflector makes its queries from it. */

@@ -1,8 +1,8 @@
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
-import { type Backoff, backoffDelay } from './backoff.ts';
 import type { CallOptions } from './call.ts';
 import type { KubeClient, WriteOptions } from './client.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import type { KubeObject, ObjectRef, Resource } from './object.ts';
 
 export interface RetryOptions {

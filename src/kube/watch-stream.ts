@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
+import { systemClock } from '../lib/clock.ts';
 import { ApiError, type StatusBody, TransportError } from './api-error.ts';
 import { CALL_MS, type CallContext } from './call.ts';
-import { systemClock } from './clock.ts';
 import { startDeadline } from './deadline.ts';
 import { createJsonLines } from './json-lines.ts';
 import { type KubeObject, nameOf, type Resource } from './object.ts';

@@ -5,7 +5,7 @@ import { jsonExcess } from '../api/json.ts';
 import { quoted } from '../domain/upload/document.ts';
 import type { BodyRefusal, ReadBody } from '../http/body.ts';
 import { HttpError, retryAfter } from '../http/http-error.ts';
-import type { ByteBudget } from '../kube/byte-budget.ts';
+import type { ByteBudget } from '../lib/byte-budget.ts';
 import { duplicateKey } from './duplicate-key.ts';
 import { invalid, tooOften } from './errors.ts';
 import type { Limits } from './limits.ts';

@@ -13,8 +13,8 @@ import {
 } from '../domain/budget.ts';
 import { type ConfigMapForm, coreConfigMap, coreSecret, type SecretForm } from '../domain/core-objects/form.ts';
 import { HttpError } from '../http/http-error.ts';
-import { type Clock, systemClock } from '../kube/clock.ts';
-import { createTokenBuckets } from '../kube/token-bucket.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { CONTENT, type StoredUsage } from '../stores/usage.ts';
 import type { Caller } from './access/access.ts';
 import type { Objects, RestDependencies, StoredObject, WriteBudgets } from './dependencies.ts';

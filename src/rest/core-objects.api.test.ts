@@ -10,7 +10,7 @@ import { createVolumeMountController } from '../controllers/volume-mount.ts';
 import { desiredState } from '../domain/index.ts';
 import { BUILT_INS } from '../domain/registry/index.ts';
 import { KINDS, RESOURCES } from '../kinds/index.ts';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { createIdLookup } from '../stores/stores.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';

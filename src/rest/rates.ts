@@ -1,5 +1,5 @@
 import { createRateLimit } from '../http/rate-limit.ts';
-import { type Clock, systemClock } from '../kube/clock.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Guesses } from './access/access.ts';
 import { tooOften } from './errors.ts';
 import { createUnknownTokens } from './unknown-tokens.ts';

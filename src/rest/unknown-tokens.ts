@@ -1,5 +1,5 @@
-import type { Clock } from '../kube/clock.ts';
-import { createTokenBuckets } from '../kube/token-bucket.ts';
+import type { Clock } from '../lib/clock.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { tooOften } from './errors.ts';
 
 /** How often tokens that are not known may be reviewed: steady rate and burst (docs/architecture.md#limits-by-address). */

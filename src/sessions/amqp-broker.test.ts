@@ -2,7 +2,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import rhea, { type EventContext, type Receiver, type Sender } from 'rhea';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createVirtualClock, until } from '../kube/_util.ts';
-import { type Log, silentLog } from '../kube/mod.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import { createAmqpBroker } from './amqp-broker.ts';
 import type { Address, BrokerMessage } from './broker.ts';
 

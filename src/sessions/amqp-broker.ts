@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 // A CommonJS module whose exports Node cannot name.
 import rhea, { type Connection, type ConnectionOptions, type Receiver, type Sender } from 'rhea';
-import { type Backoff, backoffDelay, type Clock, type Log } from '../kube/mod.ts';
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
 export interface AmqpBrokerOptions {

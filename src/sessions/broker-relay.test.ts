@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { encodeFrame, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
 import { createFakeSocket } from './_fake-socket.ts';
 import { type Address, type ChannelListener, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES } from '../wire/sessions.ts';
 import { type Address, type Broker, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';

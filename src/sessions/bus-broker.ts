@@ -9,7 +9,8 @@ import {
   type NatsConnection,
   type Subscription,
 } from 'nats';
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
 export interface BusBrokerOptions {

@@ -1,4 +1,5 @@
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { createAmqpBroker } from './amqp-broker.ts';
 import { createBrokerRelay } from './broker-relay.ts';
 import { createBusBroker } from './bus-broker.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SessionTarget } from '../domain/session/session.ts';
 import { HttpError, retryAfter } from '../http/http-error.ts';
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { Directory, Placed } from './directory.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
 import { decodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
 import type { Envelope } from './broker.ts';

@@ -1,7 +1,8 @@
 import type { AuditEvent } from '../domain/audit.ts';
 import type { Lookups } from '../domain/inputs.ts';
 import { sessionSubject } from '../domain/session/target.ts';
-import type { EventRecorder, Log } from '../kube/mod.ts';
+import type { EventRecorder } from '../kube/mod.ts';
+import type { Log } from '../lib/log.ts';
 import type { SocketPath, UserSocket } from './paths.ts';
 import type { Outcome } from './sessions.ts';
 

@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createVirtualClock } from '../kube/_util.ts';
-import { type Clock, silentLog, systemClock } from '../kube/mod.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { silentLog } from '../lib/log.ts';
 import { encodeFrame, FRAME_TYPES as T } from '../wire/frames.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
 

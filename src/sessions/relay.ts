@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HttpError } from '../http/http-error.ts';
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { FRAME_LIMITS } from '../wire/frames.ts';
 import { CLOSE_CODES, CLOSE_TIMEOUT, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import { WebSocket } from '../wire/web-socket.ts';

@@ -10,7 +10,8 @@ import {
   step,
 } from '../domain/session/session.ts';
 import { noFormerRuns } from '../domain/session/target.ts';
-import type { Clock, Log } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
 
 import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';

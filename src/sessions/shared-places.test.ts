@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
-import { silentLog } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { PLACE_TIMES } from './leader-places.ts';
 import { createSharedPlaces } from './shared-places.ts';
 

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { SessionTarget } from '../domain/session/session.ts';
-import { type Backoff, backoffDelay, type Clock, type Log, sleep } from '../kube/mod.ts';
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { type Clock, sleep } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { createDirectory, type Placed } from './directory.ts';
 import {
   createLeaderPlaces,

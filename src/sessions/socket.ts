@@ -1,4 +1,4 @@
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
 import { FRAME_LIMITS } from '../wire/frames.ts';
 import { CLOSE_CODES, CLOSE_REASON_BYTES, CLOSE_TIMEOUT, SESSION_TIMES } from '../wire/sessions.ts';
 import { type WebSocket, WebSocketServer } from '../wire/web-socket.ts';

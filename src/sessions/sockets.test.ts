@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HEADERS } from '../api/names.ts';
 import { createVirtualClock } from '../kube/_util.ts';
-import { type Clock, systemClock } from '../kube/clock.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
 import { FRAME_LIMITS, type FrameType, FRAME_TYPES as T } from '../wire/frames.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
 import { type Client, socketOf } from './_client.ts';

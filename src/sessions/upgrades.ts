@@ -9,7 +9,7 @@ import type { SessionTarget } from '../domain/session/session.ts';
 import { findTarget, formerRunRefusal, groundLost, placeSession } from '../domain/session/target.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
-import type { Clock } from '../kube/mod.ts';
+import type { Clock } from '../lib/clock.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import type { WebSocket } from '../wire/web-socket.ts';

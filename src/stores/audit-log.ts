@@ -13,7 +13,10 @@ import {
   type Uncounted,
   weightOf,
 } from '../domain/audit.ts';
-import { type Clock, createTokenBuckets, jittered, type Log, silentLog, systemClock } from '../kube/mod.ts';
+import { jittered } from '../lib/backoff.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import type { Segment, Segments } from './audit-segments.ts';
 
 /**

@@ -6,7 +6,8 @@ import type { ConfigMap } from '../api/resources.ts';
 import type { Application } from '../api/v3/index.ts';
 import { formatEpochLog, formatPosition, isIssued, latestPosition, parseEpochLog } from '../domain/epoch.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { createClient, type KubeClient, silentLog } from '../kube/mod.ts';
+import { createClient, type KubeClient } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { createEpochs, type Epochs } from './epochs.ts';
 import { createStores, followStores } from './stores.ts';
 

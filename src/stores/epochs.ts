@@ -13,7 +13,9 @@ import {
   withNextSequenceNumber,
 } from '../domain/epoch.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import { createOrUpdate, type KubeClient, type KubeObject, type Log, type Store, sleep } from '../kube/mod.ts';
+import { createOrUpdate, type KubeClient, type KubeObject, type Store } from '../kube/mod.ts';
+import { sleep } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import type { EssentialStores } from './stores.ts';
 
 export const EPOCH_LOG = 'skerry-epochs';

@@ -1,15 +1,8 @@
 import { FIELD_MANAGERS } from '../api/names.ts';
 import { CORE_RESOURCES, type ConfigMap } from '../api/resources.ts';
-import {
-  type Clock,
-  createOrUpdate,
-  type KubeClient,
-  type KubeObject,
-  type Log,
-  type Store,
-  sleep,
-  systemClock,
-} from '../kube/mod.ts';
+import { createOrUpdate, type KubeClient, type KubeObject, type Store } from '../kube/mod.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 
 /** What an admission policy reads from a ConfigMap, since it knows one object and the leader knows all. */
 interface PolicyParameters {

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Secret } from '../api/resources.ts';
 import { createVirtualClock } from '../kube/_util.ts';
-import { ApiError, silentLog, TransportError } from '../kube/mod.ts';
+import { ApiError, TransportError } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import { REVISION_KEY_SECRET, readRevisionKey } from './revision-key.ts';
 
 const SECRET: Secret = {

@@ -2,19 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import { RESOURCES } from '../kinds/index.ts';
-import {
-  type Backoff,
-  backoffDelay,
-  type Clock,
-  isAlreadyExists,
-  isForbidden,
-  isTransient,
-  isUnauthorized,
-  type KubeClient,
-  type Log,
-  sleep,
-  systemClock,
-} from '../kube/mod.ts';
+import { isAlreadyExists, isForbidden, isTransient, isUnauthorized, type KubeClient } from '../kube/mod.ts';
+import { type Backoff, backoffDelay } from '../lib/backoff.ts';
+import { type Clock, sleep, systemClock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 
 export const REVISION_KEY_SECRET = 'skerry-revision-key';
 const KEY = 'key';

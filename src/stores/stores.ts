@@ -14,7 +14,6 @@ import {
   createStore,
   type KubeClient,
   type KubeObject,
-  type Log,
   type Metrics,
   type MutableStore,
   type Reflector,
@@ -23,6 +22,7 @@ import {
   type Store,
   startReflector,
 } from '../kube/mod.ts';
+import type { Log } from '../lib/log.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
 /** The stores that lookups read. */

@@ -3,7 +3,7 @@ import { EVERY_KIND, stored, systemChains } from '../_system-references.ts';
 import { LABELS } from '../api/names.ts';
 import { NAMES_LENGTH } from '../domain/system-names.ts';
 import type { Kind, KindObject } from '../kinds/index.ts';
-import type { Log } from '../kube/mod.ts';
+import type { Log } from '../lib/log.ts';
 import { createStores, storeOf } from './stores.ts';
 import { trackSystemNames } from './system-names.ts';
 

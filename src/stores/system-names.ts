@@ -1,7 +1,7 @@
 import { EVERY_NAME, isJudged, type NamedObject, systemNamesData } from '../domain/system-names.ts';
 import { CORE_KINDS } from '../kinds/core-objects.ts';
 import { KINDS, type Kind, type KindObject, type Kinds, referenceKey } from '../kinds/index.ts';
-import { type Log, silentLog } from '../kube/mod.ts';
+import { type Log, silentLog } from '../lib/log.ts';
 import { indexesOf } from './indexes.ts';
 import { storeOf } from './stores.ts';
 import { referrersOf } from './use.ts';

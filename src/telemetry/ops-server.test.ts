@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
 import { expect, onTestFinished, test } from 'vitest';
 import { admitConnections } from '../http/admit-connections.ts';
-import { systemClock } from '../kube/clock.ts';
+import { systemClock } from '../lib/clock.ts';
 import { createOpsServer } from './ops-server.ts';
 
 test('probes are answered while one address holds 300 connections to their port', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { desiredState, entryUuid } from '../../domain/index.ts';
 import { contentSource, countedVersion } from '../../domain/volume-mount/volume-mount.ts';
-import { silentLog } from '../../kube/mod.ts';
+import { silentLog } from '../../lib/log.ts';
 import { createLookups } from '../../stores/lookups.ts';
 import { type Digests, flagsOf } from '../../wire/index.ts';
 import {

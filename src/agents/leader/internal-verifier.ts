@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { createRateLimit } from '../../http/rate-limit.ts';
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { InternalCredentials } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';
 import { bearerOf } from '../pipeline/token.ts';

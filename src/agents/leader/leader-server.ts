@@ -7,8 +7,9 @@ import { clientAddress } from '../../http/client-address.ts';
 import type { ConnectionLimits } from '../../http/connections.ts';
 import { replyTo } from '../../http/http-error.ts';
 import { json, type Reply, send } from '../../http/reply.ts';
-import { createByteBudget } from '../../kube/byte-budget.ts';
-import type { Clock, Log } from '../../kube/mod.ts';
+import { createByteBudget } from '../../lib/byte-budget.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type {
   InternalCredentials,
   InternalHandlers,

@@ -1,4 +1,6 @@
-import { type Backoff, backoffDelay, type Clock, type Log } from '../../kube/mod.ts';
+import { type Backoff, backoffDelay } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type { AgentMetrics, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
 import { createDeltaQueue } from './delta-queue.ts';
 import { LeaderError } from './leader-error.ts';

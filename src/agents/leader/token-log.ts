@@ -1,4 +1,4 @@
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { TokenMark, UsedTokens } from '../pipeline/used-tokens.ts';
 
 /**

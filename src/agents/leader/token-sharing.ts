@@ -1,4 +1,6 @@
-import { type Backoff, backoffDelay, type Clock, type Log, sleep } from '../../kube/mod.ts';
+import { type Backoff, backoffDelay } from '../../lib/backoff.ts';
+import { type Clock, sleep } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type { Leadership } from '../dependencies.ts';
 import type { TokenMark, UsedTokens } from '../pipeline/used-tokens.ts';
 import type { LeaderClient } from './leader-client.ts';

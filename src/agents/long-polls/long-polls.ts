@@ -1,4 +1,5 @@
-import type { Clock, Log } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import { type Digests, SECTIONS } from '../../wire/index.ts';
 
 /** Long polls, which wait until a section is due for their node. One factory, since all its parts share one timer. */

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeAction } from '../../domain/actions.ts';
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { type Digests, formatHave, SECTIONS, type Section } from '../../wire/index.ts';
 import { differ } from './long-polls.ts';
 

@@ -1,5 +1,6 @@
 import type { RateLimit } from '../../http/rate-limit.ts';
-import { type Clock, isTransient } from '../../kube/mod.ts';
+import { isTransient } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { NodeIdentity } from '../dependencies.ts';
 import { AgentFailure, type AgentFailureCode } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../../api/names.ts';
 import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../domain/epoch.ts';
-import type { Clock } from '../../kube/mod.ts';
-import { createTokenBuckets } from '../../kube/token-bucket.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import type { Epochs } from '../../stores/epochs.ts';
 import type { Digests } from '../../wire/index.ts';
 import { type Call, type EpochCheck, headerOf } from '../call.ts';

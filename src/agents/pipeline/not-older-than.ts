@@ -1,5 +1,6 @@
-import { type Clock, compareResourceVersions, type KubeObject, type Store } from '../../kube/mod.ts';
-import { createTokenBuckets } from '../../kube/token-bucket.ts';
+import { compareResourceVersions, type KubeObject, type Store } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import { notReady } from '../failure.ts';
 
 /**

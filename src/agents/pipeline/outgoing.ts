@@ -1,4 +1,4 @@
-import { createByteBudget, isFull } from '../../kube/byte-budget.ts';
+import { createByteBudget, isFull } from '../../lib/byte-budget.ts';
 import type { AgentLimits } from '../dependencies.ts';
 import { notReady } from '../failure.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { notReady } from '../failure.ts';
 
 /** Whether this replica serves agents. */

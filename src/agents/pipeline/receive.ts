@@ -1,6 +1,6 @@
 import type { RateLimit } from '../../http/rate-limit.ts';
-import { createByteBudget } from '../../kube/byte-budget.ts';
-import type { Clock } from '../../kube/mod.ts';
+import { createByteBudget } from '../../lib/byte-budget.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { AgentLimits } from '../dependencies.ts';
 import type { BodyClass, Exchange } from './exchange.ts';
 import { createJsonReader } from './json-body.ts';

@@ -1,6 +1,7 @@
 import { replyTo } from '../../http/http-error.ts';
 import { send } from '../../http/reply.ts';
-import { isTransient, type Log } from '../../kube/mod.ts';
+import { isTransient } from '../../kube/mod.ts';
+import type { Log } from '../../lib/log.ts';
 import type { AgentMetrics } from '../dependencies.ts';
 import { failureOf } from '../failure.ts';
 import type { Exchange } from './exchange.ts';

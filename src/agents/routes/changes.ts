@@ -2,7 +2,7 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import { requestedAction } from '../../domain/actions.ts';
 import { lostFor, mayLoseRebuild } from '../../domain/edge-node/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import {
   changesAckSchema,
   type Digests,

@@ -1,4 +1,6 @@
-import type { Clock, KubeClient, Log } from '../../kube/mod.ts';
+import type { KubeClient } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type { Observe } from '../call.ts';
 import type {
   AgentLimits,

@@ -1,5 +1,5 @@
 import { json, type Reply } from '../../http/reply.ts';
-import type { Log } from '../../kube/mod.ts';
+import type { Log } from '../../lib/log.ts';
 import { createCall, type Observe } from '../call.ts';
 import type { AgentMetrics } from '../dependencies.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';

@@ -10,7 +10,7 @@ import {
 import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
 import type { SessionLists } from '../../domain/session/list.ts';
 import { json, type Reply } from '../../http/reply.ts';
-import type { Clock } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
 import {
   type Digests,
   formatHave,

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isDue, requestedAction } from '../../domain/actions.ts';
 import type { Reply } from '../../http/reply.ts';
-import type { Clock } from '../../kube/mod.ts';
-import { createTokenBuckets } from '../../kube/token-bucket.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import type { VersionReply } from '../../wire/index.ts';
 import type { Call, Observe } from '../call.ts';
 import type { VersionKeys } from '../dependencies.ts';

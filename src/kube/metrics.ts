@@ -1,22 +1,3 @@
-/** What the runtime needs from outside: a log and metrics. */
-
-/** The subset of pino that is used: structured fields first, then a static message. */
-export interface Log {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-  child(fields: object): Log;
-}
-
-export const silentLog: Log = {
-  debug: () => {},
-  info: () => {},
-  warn: () => {},
-  error: () => {},
-  child: () => silentLog,
-};
-
 /** Every hook is optional; a hook must not throw. Labels have a low cardinality: never the name of an object. */
 export interface Metrics {
   /** One HTTP request to the API server; each retry counts. `code` is the status, or a transport error code. */
