@@ -2,7 +2,7 @@ import type { Access } from '../hack/cluster/cluster.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { CRD_VERSION } from '../src/api/crd.ts';
 import { API_VERSION, GROUP } from '../src/api/names.ts';
-import { KINDS } from '../src/kinds/index.ts';
+import { KINDS } from '../src/subjects/kinds.ts';
 import { until } from './_stack.ts';
 
 /** An installation on a cluster of others: what is asked before it, and how all of it but the CRDs is taken away. */

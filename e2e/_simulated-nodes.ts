@@ -5,7 +5,7 @@ import { MemoryEngine } from '../agent/src/engines/memory/engine.ts';
 import { exchange, STALE } from '../agent/src/system/http.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { BASE } from '../src/rest/base.ts';
-import { formatJoinString } from '../src/wire/index.ts';
+import { formatJoinString } from '../src/wire/node-token.ts';
 import { type Stack, until, untilReady } from './_stack.ts';
 
 /** A node with the real agent; only its engine and its disk are simulated. It runs one microservice. */

@@ -18,7 +18,7 @@ import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
 import { type Answer, createTestClient } from '../src/rest/_client.ts';
 import { routes } from '../src/rest/routes/index.ts';
-import { formatJoinString } from '../src/wire/index.ts';
+import { formatJoinString } from '../src/wire/node-token.ts';
 
 /**
  * The parts that a user has: the API server, a container engine and a registry of the test run, and controller and agent

@@ -8,7 +8,7 @@ import { LAST_CHART, unpackLastRelease } from '../hack/last-release.ts';
 import { ROOT } from '../hack/paths.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { API_VERSION } from '../src/api/names.ts';
-import { KINDS } from '../src/kinds/index.ts';
+import { KINDS } from '../src/subjects/kinds.ts';
 import { type Access, adminAccess } from './_access.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import { until } from './_stack.ts';

@@ -4,7 +4,7 @@ import { signToken } from '../agent/src/state/token.ts';
 import { nodeKeySecret } from '../src/agents/node-key.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
-import { NODE_TOKEN } from '../src/wire/index.ts';
+import { NODE_TOKEN } from '../src/wire/node-token.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**

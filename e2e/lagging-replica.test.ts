@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
-import { formatJoinString } from '../src/wire/index.ts';
+import { formatJoinString } from '../src/wire/node-token.ts';
 import { until } from './_stack.ts';
 import { createMachine, type Machine } from './history/agents.ts';
 import type { EngineRecord } from './history/history.ts';

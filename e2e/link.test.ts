@@ -9,7 +9,7 @@ import { VirtualClock } from '../agent/src/system/_virtual-clock.ts';
 import { freePort } from '../hack/ports.ts';
 import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import { formatJoinString } from '../src/wire/index.ts';
+import { formatJoinString } from '../src/wire/node-token.ts';
 import { startLocalAgent } from './_agent.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {

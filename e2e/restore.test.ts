@@ -11,7 +11,7 @@ import { type ControlPlane, installCrds, startControlPlane } from '../hack/contr
 import { findEtcdClient } from '../hack/etcd-client.ts';
 import { freePort } from '../hack/ports.ts';
 import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
-import { isIssued, parseEpochLog } from '../src/domain/epoch.ts';
+import { isIssued, parseEpochLog } from '../src/rules/epoch.ts';
 import {
   type AgentProcess,
   type ControllerProcess,

@@ -3,7 +3,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { scoreBuiltChart } from './chart-score.ts';
-import { findCycleChanges, findUnknownLayers, findUnusedPermissions, findViolations } from './layers.ts';
+import {
+  findCycleChanges,
+  findUnknownLayers,
+  findUnorderedSubjects,
+  findUnusedPermissions,
+  findViolations,
+} from './layers.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
@@ -74,8 +80,11 @@ function checkLayers(): Verdict {
   const unused = findUnusedPermissions(files, rules).map(
     (one) => `  hack/deps.json: ${one}, which nothing in it imports`,
   );
+  const unordered = findUnorderedSubjects(names, rules).map(
+    (subject) => `  hack/deps.json has no place for src/subjects/${subject} in the order of the subjects`,
+  );
   const cycles = findCycleChanges(files, rules).map((line) => `  ${line}`);
-  const all = [...lines, ...unknown, ...unused, ...cycles];
+  const all = [...lines, ...unknown, ...unordered, ...unused, ...cycles];
   return all.length > 0 ? all.join('\n') : undefined;
 }
 

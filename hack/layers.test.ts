@@ -3,6 +3,7 @@ import {
   findCycleChanges,
   findCycles,
   findUnknownLayers,
+  findUnorderedSubjects,
   findUnusedPermissions,
   findViolations,
   importsOf,
@@ -74,6 +75,56 @@ test('a folder, a package or a builtin that a rule allows and only tests import 
 test('imports are found across several lines, and not in comments', () => {
   const text = `// import 'a';\n/**\n * import { x } from 'b';\n */\nimport {\n  x,\n  type Y,\n} from 'c';\nexport type { Z } from 'd';\nimport 'e';\n`;
   expect(importsOf(text)).toEqual(['c', 'd', 'e']);
+});
+
+describe('a subject', () => {
+  const pure = { layers: ['src/api', 'src/subjects/*/rules'], packages: [], builtins: [] };
+  const rules: LayerRules = {
+    layers: {
+      ...RULES.layers,
+      'src/subjects/*/rules': pure,
+      'src/subjects/*/kinds': pure,
+    },
+    subjects: [['nodes'], ['catalog', 'pki'], ['workloads']],
+  };
+  const judgeSubject = (file: string, imports: string) =>
+    findViolations(new Map([[`src/subjects/${file}`, `import '${imports}';`]]), rules).map(({ reason }) => reason);
+
+  test.each([
+    ['its own rules', 'catalog/rules/a.ts', './b.ts'],
+    ['the rules of a subject of an earlier group', 'workloads/rules/a.ts', '../../catalog/rules/b.ts'],
+    ['a folder below its rules', 'nodes/rules/a.ts', './placement/b.ts'],
+    ['its own rules, from its kinds', 'pki/kinds/a.ts', '../rules/b.ts'],
+  ])('may import %s', (_, file, imports) => {
+    expect(judgeSubject(file, imports)).toEqual([]);
+  });
+
+  test.each([
+    ['of a later group', 'nodes/rules/a.ts', '../../catalog/rules/b.ts', 'nodes', 'catalog'],
+    ['of its own group', 'catalog/rules/a.ts', '../../pki/rules/b.ts', 'catalog', 'pki'],
+    ['without a place in the order', 'workloads/rules/a.ts', '../../bus/rules/b.ts', 'workloads', 'bus'],
+  ])('may not import a subject %s', (_, file, imports, own, used) => {
+    expect(judgeSubject(file, imports)).toEqual([
+      `the subject ${own} may not import ${used}, which does not come before it`,
+    ]);
+  });
+
+  test('may not import its kinds from its rules, and no module of Node', () => {
+    expect(judgeSubject('nodes/rules/a.ts', '../kinds/b.ts')).toEqual([
+      'src/subjects/*/rules may not import src/subjects/*/kinds',
+    ]);
+    expect(judgeSubject('nodes/rules/a.ts', 'node:fs')).toEqual([
+      'src/subjects/*/rules is pure and may not use node:fs',
+    ]);
+  });
+
+  test('has a folder of which each file belongs to a layer, and a place in the order', () => {
+    expect(judgeSubject('nodes/other/a.ts', 'x')).toEqual(['no layer in hack/deps.json has this file']);
+    expect(judgeSubject('a.ts', 'x')).toEqual(['no layer in hack/deps.json has this file']);
+    expect(findUnorderedSubjects(['src/subjects/bus/rules/a.ts', 'src/subjects/nodes/rules/a.ts'], rules)).toEqual([
+      'bus',
+    ]);
+  });
 });
 
 describe('a circle of folders below the layers', () => {

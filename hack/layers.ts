@@ -9,7 +9,10 @@ interface LayerRule {
 
 /** hack/deps.json: rules by folder or file, both relative to the repository. */
 export interface LayerRules {
+  /** In a path `*` is the name of one folder: `src/subjects/*\/rules`. Of several rules about a file the first one counts. */
   layers: Readonly<Record<string, LayerRule>>;
+  /** The subjects in groups: a folder of `src/subjects` imports its own files and those of the groups before its own. */
+  subjects?: readonly (readonly string[])[];
   /** The groups of folders that import each other in a circle and still have to be parted. */
   cycles?: readonly (readonly string[])[];
 }
@@ -57,6 +60,12 @@ export function findUnknownLayers(paths: Iterable<string>, rules: LayerRules): s
   }
   const named = Object.values(rules.layers).flatMap(({ layers }) => (layers === '*' ? [] : layers));
   return [...new Set([...Object.keys(rules.layers), ...named])].filter((layer) => !known.has(layer)).sort();
+}
+
+/** Folders of `src/subjects` that have no place in the order of the subjects, which is data of the rules. */
+export function findUnorderedSubjects(paths: Iterable<string>, { subjects = [] }: LayerRules): string[] {
+  const found = new Set([...paths].flatMap((path) => subjectOf(path) ?? []));
+  return [...found].filter((subject) => !subjects.flat().includes(subject)).sort();
 }
 
 /** What a rule allows and no file of its layer imports: `src/kinds allows src/wire`. Tests and their helpers do not count. */
@@ -155,6 +164,9 @@ function judge(file: string, layer: string, imports: string, rule: LayerRule, ru
   }
   const target = posix.join(posix.dirname(file), imports);
   if (isTest(target)) return 'only tests may import tests and their helpers';
+  const [own, used] = [subjectOf(file), subjectOf(target)];
+  if (own !== undefined && used !== undefined && own !== used && groupOf(used, rules) >= groupOf(own, rules))
+    return `the subject ${own} may not import ${used}, which does not come before it`;
   const other = layerOf(target, rules);
   if (other === layer) return undefined;
   if (!other) return `${target} belongs to no layer`;
@@ -170,7 +182,21 @@ function allows(list: readonly string[] | '*', name: string): boolean {
 }
 
 function layerOf(file: string, rules: LayerRules): string | undefined {
-  return Object.keys(rules.layers).find((layer) => file === layer || file.startsWith(`${layer}/`));
+  const parts = file.split('/');
+  return Object.keys(rules.layers).find((layer) =>
+    layer.split('/').every((name, i) => name === parts[i] || (name === '*' && i < parts.length - 1)),
+  );
+}
+
+/** `catalog` of `src/subjects/catalog/rules/registry.ts`. */
+function subjectOf(file: string): string | undefined {
+  return /^src\/subjects\/([^/]+)\//.exec(file)?.[1];
+}
+
+/** The place of a subject in the order; one without a place comes after all others. */
+function groupOf(subject: string, { subjects = [] }: LayerRules): number {
+  const at = subjects.findIndex((group) => group.includes(subject));
+  return at < 0 ? subjects.length : at;
 }
 
 function isTest(file: string): boolean {

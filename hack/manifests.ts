@@ -16,12 +16,12 @@ import {
 } from '../src/api/names.ts';
 import { CORE_RESOURCES } from '../src/api/resources.ts';
 import { toStructural } from '../src/api/structural.ts';
-import type { Quantity } from '../src/domain/budget.ts';
-import { CORE_POLICIES } from '../src/domain/core-objects/rules.ts';
-import { BOUND_ROLES } from '../src/domain/service-account.ts';
-import { EVERY_NAME } from '../src/domain/system-names.ts';
-import { KINDS, type Kinds } from '../src/kinds/index.ts';
 import { roles } from '../src/rest/access/roles.ts';
+import type { Quantity } from '../src/rules/budget.ts';
+import { EVERY_NAME } from '../src/rules/system-names.ts';
+import { BOUND_ROLES } from '../src/subjects/accounts/rules/service-account.ts';
+import { CORE_POLICIES } from '../src/subjects/content/rules/core-objects/rules.ts';
+import { KINDS, type Kinds } from '../src/subjects/kinds.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };
 
@@ -286,7 +286,7 @@ const IS_OF_HELM =
 
 /**
  * A policy knows one object, and not the sum of all: the leader writes down how much of each budget is used (`policyData` of
- * src/domain/budget.ts). What does not grow is always allowed. The bytes of a spec cannot be counted here, so that specs
+ * src/rules/budget.ts). What does not grow is always allowed. The bytes of a spec cannot be counted here, so that specs
  * change freely until half of the reserve is used up. An upgrade of the chart, which may raise the budgets, is always possible
  * for those who have the reserve.
  */

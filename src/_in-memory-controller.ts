@@ -20,9 +20,6 @@ import type {
 } from './api/v3/index.ts';
 import { createIds } from './controllers/ids.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
-import { liveness, nodeUuid } from './domain/index.ts';
-import { CORE_KINDS } from './kinds/core-objects.ts';
-import { KINDS } from './kinds/index.ts';
 import type { EventInput, KubeObject } from './kube/mod.ts';
 import type { MutableStore, Store } from './kube/store.ts';
 import { silentLog } from './lib/log.ts';
@@ -30,11 +27,16 @@ import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
+import { nodeUuid } from './rules/identity.ts';
 import { createLookups } from './stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
 import { createSystemNumbers, trackSystemNames } from './stores/system-names.ts';
+import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
+import { KINDS } from './subjects/kinds.ts';
+import { liveness } from './subjects/nodes/rules/liveness.ts';
 import { createRenderer } from './templates/renderer.ts';
-import { artifactFingerprint, type MicroserviceStatus } from './wire/index.ts';
+import type { MicroserviceStatus } from './wire/agent.ts';
+import { artifactFingerprint } from './wire/artifacts.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;

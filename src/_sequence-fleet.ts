@@ -36,9 +36,9 @@ import {
 } from './_sequence-operations.ts';
 import { LABELS } from './api/names.ts';
 import type { Application } from './api/v3/index.ts';
-import { entryUuid as derivedUuid, objectName } from './domain/names.ts';
 import type { KubeObject } from './kube/object.ts';
 import type { Store } from './kube/store.ts';
+import { entryUuid as derivedUuid, objectName } from './rules/names.ts';
 
 /** Carries out operations at a controller in memory and in the model, and compares every answer. */
 

@@ -2,8 +2,8 @@
  * The rules of docs/spec as far as sequences of operations need them: what exists, what uses what, what is refused. Pure,
  * and without code of the product. The rules of a kind are one row of a table.
  */
-import type { CORE_KINDS } from './kinds/core-objects.ts';
-import type { KindKey } from './kinds/index.ts';
+import type { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
+import type { KindKey } from './subjects/kinds.ts';
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = KindKey | keyof typeof CORE_KINDS;

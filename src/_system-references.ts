@@ -1,10 +1,12 @@
 import { agreementTables } from './api/_agreement.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
-import { isOneOf } from './domain/built-in.ts';
-import { referencedByApplications } from './kinds/application.ts';
-import { CORE_KINDS } from './kinds/core-objects.ts';
-import { KINDS, type Kind, type KindObject } from './kinds/index.ts';
+import type { Kind } from './kinds/definition.ts';
+import type { KindObject } from './kinds/object.ts';
 import { editsOfKinds } from './rest/_edits.ts';
+import { isOneOf } from './rules/built-in.ts';
+import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
+import { KINDS } from './subjects/kinds.ts';
+import { referencedByApplications } from './subjects/workloads/kinds/application.ts';
 
 /**
  * Every way in which an application of the system comes to use an object: for each kind with references and each kind that it

@@ -14,10 +14,11 @@ import {
 } from './api/meta.ts';
 import { withRules } from './api/rules.ts';
 import { integer, object, text } from './api/schema.ts';
-import { defineKind, type FindReferenced } from './kinds/definition.ts';
-import { KINDS, type Kinds } from './kinds/index.ts';
+import { defineKind } from './kinds/definition.ts';
+import type { FindReferenced } from './kinds/object.ts';
 import { plainTranslation } from './kinds/plain.ts';
 import { plainShapes } from './kinds/rest.ts';
+import { KINDS, type Kinds } from './subjects/kinds.ts';
 
 /** A kind that consists of this definition alone: tests show with it what a definition provides. */
 const identity = IDENTITIES.id;

@@ -8,14 +8,11 @@ import { GROUP } from './api/names.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { createIds } from './controllers/ids.ts';
-import { type Budgets, budgetsOf, QUANTITIES } from './domain/budget.ts';
-import { fleetFigures, nodeUuid } from './domain/index.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import { servedChain } from './http/served-chain.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
-import { KINDS, type Kinds } from './kinds/index.ts';
 import {
   createEventRecorder,
   createLeadership,
@@ -36,6 +33,8 @@ import { tooOften } from './rest/errors.ts';
 import { LIMITS } from './rest/limits.ts';
 import { presentNodes } from './rest/reads.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
+import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
+import { nodeUuid } from './rules/identity.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
@@ -61,6 +60,8 @@ import {
 } from './stores/stores.ts';
 import { createSystemNumbers } from './stores/system-names.ts';
 import { type StoredUsage, trackUsage } from './stores/usage.ts';
+import { KINDS, type Kinds } from './subjects/kinds.ts';
+import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';

@@ -11,7 +11,7 @@ import {
   type SystemItemName,
 } from './api/names.ts';
 import { imageReference } from './api/v3/microservice.ts';
-import { type BudgetSettings, DEFAULT_BUDGETS } from './domain/budget.ts';
+import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
 

@@ -3,8 +3,8 @@ import { testConfig } from './_test-config.ts';
 import { CRD_VERSION } from './api/crd.ts';
 import { connect } from './connection.ts';
 import { applyCrds, CRDS, type CustomResourceDefinition } from './crds.ts';
-import { KINDS } from './kinds/index.ts';
 import type { KubeClient } from './kube/mod.ts';
+import { KINDS } from './subjects/kinds.ts';
 
 /** The CRDs of the API server that all tests share; each test leaves them as they were. */
 const name = 'models.skerry.dev';

@@ -1,7 +1,7 @@
 import packageJson from '../package.json' with { type: 'json' };
 import { CRD_VERSION, toCrd } from './api/crd.ts';
-import type { Kinds } from './kinds/index.ts';
 import { isAlreadyExists, isConflict, type KubeClient, type KubeObject, type Resource } from './kube/mod.ts';
+import type { Kinds } from './subjects/kinds.ts';
 
 /**
  * Brings the CRDs of the cluster to those of this version, since Helm never upgrades them. It only creates and replaces

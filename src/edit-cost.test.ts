@@ -11,10 +11,12 @@ import {
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
-import { nodeUuid } from './domain/index.ts';
-import { CORE_KINDS } from './kinds/core-objects.ts';
-import { KINDS, type Kind, type KindKey, type KindObject } from './kinds/index.ts';
+import type { Kind } from './kinds/definition.ts';
+import type { KindObject } from './kinds/object.ts';
+import { nodeUuid } from './rules/identity.ts';
 import { storeOf } from './stores/stores.ts';
+import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
+import { KINDS, type KindKey } from './subjects/kinds.ts';
 
 /**
  * The whole controller in one process, over an API server in memory, with few and with many objects of every kind. Both get

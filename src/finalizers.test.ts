@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { FINALIZERS } from './api/names.ts';
 import { removeFinalizers } from './finalizers.ts';
-import { KINDS } from './kinds/index.ts';
 import { ApiError, type KubeClient, type KubeObject, type Resource } from './kube/mod.ts';
+import { KINDS } from './subjects/kinds.ts';
 
 const CONFLICT = () => new ApiError(409, { reason: 'Conflict' }, 'patch');
 

@@ -1,5 +1,4 @@
 import { FINALIZERS } from './api/names.ts';
-import type { Kinds } from './kinds/index.ts';
 import {
   isNotFound,
   type KubeClient,
@@ -10,6 +9,7 @@ import {
   removeFinalizer,
   retryOnConflict,
 } from './kube/mod.ts';
+import type { Kinds } from './subjects/kinds.ts';
 
 /**
  * Removes the finalizers of the controller from all objects of a namespace, once no controller works there any more: each

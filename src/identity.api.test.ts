@@ -13,10 +13,10 @@ import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
-import { RESOURCES } from './kinds/index.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
 import { routes } from './rest/routes/index.ts';
+import { RESOURCES } from './subjects/kinds.ts';
 import { createLog } from './telemetry/log.ts';
 
 /** Who objects are, on a real API server with a controller that leads: as kubectl, GitOps tools and backups meet it. */

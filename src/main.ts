@@ -5,7 +5,7 @@ import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';
 import { applyCrds } from './crds.ts';
 import { removeFinalizers } from './finalizers.ts';
-import { KINDS } from './kinds/index.ts';
+import { KINDS } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
 

@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from './api/v3/index.ts';
-import { nodeUuid, v3Name } from './domain/index.ts';
-import { RESOURCES } from './kinds/index.ts';
-import type { MicroserviceStatus } from './wire/index.ts';
+import { nodeUuid } from './rules/identity.ts';
+import { v3Name } from './rules/names.ts';
+import { RESOURCES } from './subjects/kinds.ts';
+import type { MicroserviceStatus } from './wire/agent.ts';
 
 /** A node that runs an application of two microservices, and a spare node; an edit is that of a kubectl user, which nothing refuses. */
 async function setUp() {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
 import type { Application, EdgeNode } from './api/v3/index.ts';
-import { nodeUuid, v3Name } from './domain/index.ts';
-import type { MicroserviceStatus } from './wire/index.ts';
+import { nodeUuid } from './rules/identity.ts';
+import { v3Name } from './rules/names.ts';
+import type { MicroserviceStatus } from './wire/agent.ts';
 
 /** Two nodes with an application of two microservices each, and a spare node; the first application moves. */
 async function setUp(options: Parameters<typeof startInMemoryController>[1] = {}) {

@@ -5,7 +5,7 @@ import type { TestClient } from './rest/_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from './rest/_memory.ts';
 import { serveInMemory } from './rest/_server.ts';
 import { startStack } from './sessions/_stack.ts';
-import type { StatusReport } from './wire/index.ts';
+import type { StatusReport } from './wire/agent.ts';
 
 /**
  * Every rule of a route that judges a fact that a node reports (docs/spec/rest-v3.md#one-truth), with the stored status always

@@ -4,10 +4,12 @@ import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import { toStructural } from './api/structural.ts';
 import type { Application } from './api/v3/index.ts';
-import { findTarget } from './domain/session/target.ts';
-import { KINDS, type Kind, type KindKey, type KindObject } from './kinds/index.ts';
+import type { Kind } from './kinds/definition.ts';
+import type { KindObject } from './kinds/object.ts';
 import { createLookups } from './stores/lookups.ts';
 import { storeOf } from './stores/stores.ts';
+import { KINDS, type KindKey } from './subjects/kinds.ts';
+import { findTarget } from './subjects/workloads/rules/session-target.ts';
 
 /**
  * Who has what can be named, for every kind: what is there stays, whatever an older object asks for over kubectl later, and the

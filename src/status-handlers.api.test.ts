@@ -11,11 +11,13 @@ import { type App, createApp } from './app.ts';
 import type { Config } from './config.ts';
 import { connect } from './connection.ts';
 import { createStatusWriter } from './controllers/status-writer.ts';
-import { conditionsOf, entryUuid, kstatus } from './domain/index.ts';
-import { KINDS, RESOURCES } from './kinds/index.ts';
 import { silentLog } from './lib/log.ts';
+import { conditionsOf, kstatus } from './rules/conditions.ts';
+import { entryUuid } from './rules/names.ts';
+import { KINDS, RESOURCES } from './subjects/kinds.ts';
 import { createLog } from './telemetry/log.ts';
-import { NODE_TOKEN, type StatusReport } from './wire/index.ts';
+import type { StatusReport } from './wire/agent.ts';
+import { NODE_TOKEN } from './wire/node-token.ts';
 
 /** Reports of nodes, on a real API server and over the agent routes: one node reports the truth, the other one invents items. */
 const namespace = `statements-${randomUUID().slice(0, 8)}`;

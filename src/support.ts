@@ -1,8 +1,8 @@
 import packageJson from '../package.json' with { type: 'json' };
 import type { ResourceOf } from './api/resources.ts';
 import type { Config } from './config.ts';
-import { KINDS, type Kinds } from './kinds/index.ts';
 import { type KubeClient, type KubeObject, LEASES } from './kube/mod.ts';
+import { KINDS, type Kinds } from './subjects/kinds.ts';
 
 const MASK = '***';
 /** Values that people write into a microservice may be secret, whatever their names; their size and names are sufficient. */

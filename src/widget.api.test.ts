@@ -5,11 +5,11 @@ import { WITH_WIDGETS, type Widget, widgetKind } from './_widget.ts';
 import { toCrd } from './api/crd.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import { type App, createApp } from './app.ts';
-import { RESOURCES } from './kinds/index.ts';
 import type { KubeObject, Resource } from './kube/mod.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
 import { createRoutes } from './rest/routes/index.ts';
+import { RESOURCES } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';
 

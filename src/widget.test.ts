@@ -7,7 +7,6 @@ import type { ControllerDependencies } from './controllers/dependencies.ts';
 import { createIds } from './controllers/ids.ts';
 import { createKindController } from './controllers/kind.ts';
 import { createRegistryController } from './controllers/registry.ts';
-import { KINDS } from './kinds/index.ts';
 import { silentLog } from './lib/log.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { ROLE_NAMES, roles, rulesOf } from './rest/access/roles.ts';
@@ -18,6 +17,7 @@ import { createRoutes } from './rest/routes/index.ts';
 import { createRestServer, type RestServer } from './rest/server.ts';
 import { createLookups } from './stores/lookups.ts';
 import { countObjects, createIdLookup, createStores, storeOf } from './stores/stores.ts';
+import { KINDS } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
 import { createRenderer } from './templates/renderer.ts';
 

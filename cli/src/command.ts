@@ -8,10 +8,10 @@ import {
   type EdgeNode,
   edgeNodeResource,
 } from '../../src/api/v3/index.ts';
-import { catalogItemRefsOf } from '../../src/domain/catalog-item/index.ts';
-import { objectName, v3Name } from '../../src/domain/names.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
+import { objectName, v3Name } from '../../src/rules/names.ts';
 import type { Streams } from '../../src/session-client/attach.ts';
+import { catalogItemRefsOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { CommandError, UsageError } from './errors.ts';
 

@@ -1,14 +1,15 @@
 import { LABELS } from '../../src/api/names.ts';
 import type { Application, EdgeNode } from '../../src/api/v3/index.ts';
-import { coreName, isShareable, textNameOf } from '../../src/domain/core-objects/form.ts';
-import { objectName, uuidOf } from '../../src/domain/names.ts';
-import { nearestOf } from '../../src/domain/nearest.ts';
-import { roleVerdict } from '../../src/domain/service-account.ts';
-import { quoted } from '../../src/domain/upload/document.ts';
-import { CORE_KINDS } from '../../src/kinds/core-objects.ts';
-import { type KindObject, type Reference, refsTo } from '../../src/kinds/definition.ts';
-import { KINDS, type Kind } from '../../src/kinds/index.ts';
+import { type Kind, refsTo } from '../../src/kinds/definition.ts';
+import type { KindObject, Reference } from '../../src/kinds/object.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
+import { quoted } from '../../src/rules/document.ts';
+import { objectName, uuidOf } from '../../src/rules/names.ts';
+import { nearestOf } from '../../src/rules/nearest.ts';
+import { roleVerdict } from '../../src/subjects/accounts/rules/service-account.ts';
+import { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
+import { coreName, isShareable, textNameOf } from '../../src/subjects/content/rules/core-objects/form.ts';
+import { KINDS } from '../../src/subjects/kinds.ts';
 import type { CommandContext } from './command.ts';
 
 /** An object that a command wrote, or would have written. */

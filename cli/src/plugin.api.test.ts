@@ -10,11 +10,11 @@ import { readSpec } from '../../src/api/normal-form.ts';
 import type { Secret } from '../../src/api/resources.ts';
 import { fullEntry } from '../../src/api/v3/_application.cases.ts';
 import { type Application, applicationResource } from '../../src/api/v3/index.ts';
-import { normalEntry } from '../../src/domain/microservice/normal-form.ts';
-import { RESOURCES } from '../../src/kinds/index.ts';
 import type { KubeObject } from '../../src/kube/mod.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
+import { normalEntry } from '../../src/rules/normal-entry.ts';
 import { startHeartbeat } from '../../src/stores/replicas.ts';
+import { RESOURCES } from '../../src/subjects/kinds.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
 

@@ -6,12 +6,13 @@ import type {
   MicroserviceEntry,
   ObservedMicroservice,
 } from '../../src/api/v3/index.ts';
-import { imageSourceOf } from '../../src/domain/catalog-item/index.ts';
-import { archOf } from '../../src/domain/edge-node/settings.ts';
-import { imageFor, normalEntry } from '../../src/domain/microservice/normal-form.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
-import { KINDS, refsTo } from '../../src/kinds/index.ts';
+import { refsTo } from '../../src/kinds/definition.ts';
+import { entryUuid, nodeUuid, v3Name } from '../../src/rules/names.ts';
+import { imageFor, normalEntry } from '../../src/rules/normal-entry.ts';
 import { holderIn } from '../../src/stores/holder.ts';
+import { imageSourceOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
+import { KINDS } from '../../src/subjects/kinds.ts';
+import { archOf } from '../../src/subjects/nodes/rules/settings.ts';
 import { imageText } from '../../src/terminal/image.ts';
 import { duration } from '../../src/terminal/output.ts';
 

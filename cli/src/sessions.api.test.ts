@@ -10,9 +10,9 @@ import type { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
 import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { RESOURCES } from '../../src/kinds/index.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
+import { RESOURCES } from '../../src/subjects/kinds.ts';
 import { createPlugin } from './_plugin.ts';
 
 /**

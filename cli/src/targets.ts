@@ -1,5 +1,5 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../src/api/v3/index.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../src/domain/names.ts';
+import { entryUuid, nodeUuid, v3Name } from '../../src/rules/names.ts';
 import { applicationNamed, type CommandContext, findNamed, listApplications, NODES, target } from './command.ts';
 import { CommandError, UsageError } from './errors.ts';
 

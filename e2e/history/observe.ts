@@ -3,8 +3,8 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ANNOTATIONS, API_VERSION } from '../../src/api/names.ts';
 import type { Application } from '../../src/api/v3/index.ts';
-import { entryUuid } from '../../src/domain/names.ts';
 import { loadConfig } from '../../src/kube/_fault-proxy.ts';
+import { entryUuid } from '../../src/rules/names.ts';
 import type { Version } from './history.ts';
 import type { AppState, EntryState } from './model.ts';
 

@@ -5,7 +5,7 @@ import { waitFor } from '../../hack/wait.ts';
 import { API_VERSION } from '../../src/api/names.ts';
 import type { Application, EdgeNode } from '../../src/api/v3/index.ts';
 import { type Seen, statusBody, type Trouble } from '../../src/kube/_fault-proxy.ts';
-import { formatJoinString } from '../../src/wire/index.ts';
+import { formatJoinString } from '../../src/wire/node-token.ts';
 import { createMachine, type Machine } from './agents.ts';
 import type { Fault, Story, Writes } from './generate.ts';
 import type { EngineRecord, FaultRecord, History, Operation } from './history.ts';

@@ -12,7 +12,7 @@ import { librariesFor } from '../../hack/package/parts.ts';
 import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
 import { API_VERSION } from '../../src/api/names.ts';
-import { formatJoinString } from '../../src/wire/index.ts';
+import { formatJoinString } from '../../src/wire/node-token.ts';
 import { createStack, type Stack, until, untilReady, webApplication } from '../_stack.ts';
 
 /** The image of the agent as a container beside the engine whose socket it has, as docs/install.md starts it. */

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONTAINER_LABELS, DEFAULT_NAMESPACE } from '../../src/api/names.ts';
-import { formatJoinString } from '../../src/wire/index.ts';
+import { formatJoinString } from '../../src/wire/node-token.ts';
 import type { Engine } from '../engine.ts';
 import { callEngine } from '../engine-api.ts';
 import type { Kube, KubeObject } from '../kube.ts';

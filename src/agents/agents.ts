@@ -1,7 +1,7 @@
-import { mergeReport } from '../domain/index.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { mergeReport } from '../subjects/nodes/rules/report.ts';
 import type {
   AgentMetrics,
   AgentOptions,

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HEADERS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { RetainUnlisted } from '../wire/index.ts';
+import type { RetainUnlisted } from '../wire/agent.ts';
 import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 

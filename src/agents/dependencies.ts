@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import type { AuditEvent } from '../domain/audit.ts';
-import type { DesiredState, Observation } from '../domain/inputs.ts';
-import type { SessionLists } from '../domain/session/list.ts';
-import { ESSENTIAL_KINDS, type ObjectOf } from '../kinds/index.ts';
 import type { Leadership as KubeLeadership, KubeObject, Store } from '../kube/mod.ts';
-import type { AgentConfig, StatusReport } from '../wire/index.ts';
+import type { AuditEvent } from '../rules/audit.ts';
+import type { DesiredState, Observation } from '../rules/inputs.ts';
+import type { SessionLists } from '../sessions/rules/list.ts';
+import { ESSENTIAL_KINDS, type ObjectOf } from '../subjects/kinds.ts';
+import type { AgentConfig, StatusReport } from '../wire/agent.ts';
 
 /**
  * The dependencies of the agent routes, and what they provide. Begin with `createAgents` (agents.ts) and routes/table.ts.

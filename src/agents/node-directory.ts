@@ -1,11 +1,11 @@
 import type { KeyObject } from 'node:crypto';
 import { LABELS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import { holder } from '../domain/precedence.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
+import { holder } from '../rules/precedence.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import type { AgentStores } from './dependencies.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
 

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { desiredState, nodeUuid } from '../domain/index.ts';
+import { desiredState } from '../desired/rules/desired.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { KubeClient, KubeObject, Store } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { nodeUuid } from '../rules/identity.ts';
 import type { Epochs } from '../stores/epochs.ts';
 import { provisioningKeyName } from '../stores/provisioning-key.ts';
 import { agentEvent } from './audit.ts';

@@ -1,4 +1,4 @@
-import { KINDS, type Kinds } from '../kinds/index.ts';
+import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import type { ResourceDefinition } from './meta.ts';
 
 /**

@@ -68,7 +68,7 @@ export const ANNOTATIONS = {
   forceDelete: `${GROUP}/force-delete`,
   /** on any object of ours: neither REST nor kubectl deletes it while the annotation is present and not "false" */
   protected: `${GROUP}/protected`,
-  /** on an EdgeNode: epoch of a restored datastore that the operator accepts (src/domain/epoch.ts) */
+  /** on an EdgeNode: epoch of a restored datastore that the operator accepts (src/rules/epoch.ts) */
   acceptEpoch: `${GROUP}/accept-epoch`,
   /** on a Registry: REST is creating it; it has no id, and is deleted after a minute unless its creation is completed */
   draft: `${GROUP}/draft`,
@@ -87,7 +87,7 @@ export const ANNOTATIONS = {
   debugUntil: `${GROUP}/debug-until`,
   /** on an Application of the system: what it was made for, and goes with */
   madeFor: `${GROUP}/made-for`,
-  /** on any object that REST stored: the user whom it counts for (src/domain/budget.ts) */
+  /** on any object that REST stored: the user whom it counts for (src/rules/budget.ts) */
   storedBy: `${GROUP}/stored-by`,
   /** on a Secret of the audit log: the number of its events */
   auditEvents: `${GROUP}/audit-events`,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KINDS } from '../kinds/index.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { type Structural, toStructural } from './structural.ts';
 
 /** Every pattern of a spec is applied to texts of users, in this process: no text may take it long. */

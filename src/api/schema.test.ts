@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { KINDS } from '../kinds/index.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { toCrd, undescribed } from './crd.ts';
 import { brokenTransitions, obeys, type Rule, toCel } from './rules.ts';
 import { closedObject, commonPattern, mapList, object, text } from './schema.ts';

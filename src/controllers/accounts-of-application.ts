@@ -1,8 +1,9 @@
 import { ANNOTATIONS, FINALIZERS } from '../api/names.ts';
 import type { Application, ServiceAccount } from '../api/v3/index.ts';
-import { v3Name } from '../domain/index.ts';
-import { RESOURCES, referenceKey } from '../kinds/index.ts';
+import { referenceKey } from '../kinds/definition.ts';
 import { refOf, removeFinalizer } from '../kube/mod.ts';
+import { v3Name } from '../rules/names.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /**

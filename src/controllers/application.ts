@@ -2,38 +2,8 @@ import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, ApplicationStatus, EdgeNode } from '../api/v3/index.ts';
-import { textNameOf } from '../domain/core-objects/form.ts';
-import {
-  type ApplicationStatusInputs,
-  applicationStatus,
-  applicationVerdict,
-  checkApplicationDeletion,
-  entryUuid,
-  type Identity,
-  identityLabels,
-  isIdentityTaken,
-  type NodeFacts,
-  type NodeId,
-  nodeOf,
-  nodeUuid,
-  placementsIn,
-  readyAt,
-  refusedMoves,
-  type SilenceChange,
-  silenceChange,
-  v3Name,
-  verdicts,
-  withPlacements,
-} from '../domain/index.ts';
-import {
-  KINDS,
-  type Kind,
-  type KindObject,
-  REFERENCED_KINDS,
-  RESOURCES,
-  referenceKey,
-  refsTo,
-} from '../kinds/index.ts';
+import { type Kind, referenceKey, refsTo } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import {
   both,
   type Change,
@@ -47,11 +17,22 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { checkApplicationDeletion } from '../rules/deletion.ts';
+import { type Identity, identityLabels, isIdentityTaken, nodeUuid } from '../rules/identity.ts';
+import { entryUuid, v3Name } from '../rules/names.ts';
 import { isOnlyRelinked } from '../stores/link-change.ts';
 import { applicationsOn } from '../stores/lookups.ts';
 import { isSeenAlike } from '../stores/node-change.ts';
 import { rivalsByRecord, rivalsOf } from '../stores/rivals.ts';
 import { storeOf } from '../stores/stores.ts';
+import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
+import { KINDS, REFERENCED_KINDS, RESOURCES } from '../subjects/kinds.ts';
+import { type SilenceChange, silenceChange } from '../subjects/nodes/rules/mass-silence.ts';
+import { nodeOf } from '../subjects/nodes/rules/placement/entries.ts';
+import { type NodeId, withPlacements } from '../subjects/nodes/rules/placement/moves.ts';
+import { applicationStatus, placementsIn, readyAt } from '../subjects/workloads/rules/application/status.ts';
+import type { ApplicationStatusInputs, NodeFacts } from '../subjects/workloads/rules/application/status-inputs.ts';
+import { applicationVerdict, refusedMoves, verdicts } from '../subjects/workloads/rules/verdicts/verdict.ts';
 import { deleteAccountsOf } from './accounts-of-application.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';

@@ -1,15 +1,21 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createInMemoryApiServer, type InMemoryApiServer } from '../_in-memory-api-server.ts';
 import { LABELS } from '../api/names.ts';
-import type { Application, Artifact, EdgeNode, ObservedArtifact } from '../api/v3/index.ts';
-import { makeApplication, makeEntry, makeKnowledge, makeModel, makeNode, makeRegistry } from '../domain/_util.ts';
-import { ARTIFACT_KINDS, type ArtifactKind } from '../domain/artifact/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
+import {
+  type Application,
+  ARTIFACT_KINDS,
+  type Artifact,
+  type ArtifactKind,
+  type EdgeNode,
+  type ObservedArtifact,
+} from '../api/v3/index.ts';
 import type { Store } from '../kube/store.ts';
 import { silentLog } from '../lib/log.ts';
+import { makeApplication, makeEntry, makeKnowledge, makeModel, makeNode, makeRegistry } from '../rules/_util.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createIdLookup, createStores, type Stores } from '../stores/stores.ts';
-import { artifactFingerprint } from '../wire/index.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
+import { artifactFingerprint } from '../wire/artifacts.ts';
 import { createArtifactController } from './artifact.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createIds } from './ids.ts';

@@ -1,9 +1,12 @@
-import type { Artifact, EdgeNode, ObservedArtifact } from '../api/v3/index.ts';
-import { type ArtifactKind, artifactSource, boundNames } from '../domain/artifact/index.ts';
-import { isReady } from '../domain/edge-node/artifacts.ts';
-import { currentNodeOf, nodeOf, uuidOf, v3Name } from '../domain/index.ts';
-import { KINDS, type Kind, referenceKey } from '../kinds/index.ts';
+import type { Artifact, ArtifactKind, EdgeNode, ObservedArtifact } from '../api/v3/index.ts';
+import { type Kind, referenceKey } from '../kinds/definition.ts';
 import { type Change, type Controller, keyOf, type Store, type Watch, watching } from '../kube/mod.ts';
+import { uuidOf } from '../rules/identity.ts';
+import { v3Name } from '../rules/names.ts';
+import { artifactSource, boundNames } from '../subjects/content/rules/artifact/artifact.ts';
+import { KINDS } from '../subjects/kinds.ts';
+import { isReady } from '../subjects/nodes/rules/artifacts.ts';
+import { currentNodeOf, nodeOf } from '../subjects/nodes/rules/placement/entries.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 import { linkedNode } from './links.ts';

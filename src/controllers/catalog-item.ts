@@ -1,8 +1,8 @@
 import { FIELD_MANAGERS } from '../api/names.ts';
 import { type CatalogItem, catalogItemSpecSchema } from '../api/v3/index.ts';
-import { builtInItems } from '../domain/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
 import { type Controller, equal, refOf } from '../kube/mod.ts';
+import { builtInItems } from '../subjects/catalog/rules/catalog-item.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 

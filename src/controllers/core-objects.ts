@@ -1,11 +1,8 @@
 import { FIELD_MANAGERS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, VolumeMount } from '../api/v3/index.ts';
-import { configMapForm, isShareable, labelledNumber, secretForm, textNameOf } from '../domain/core-objects/form.ts';
-import { v3Name } from '../domain/names.ts';
-import { holder } from '../domain/precedence.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import { inUseError, KINDS, type Kind, type KindObject, referenceKey } from '../kinds/index.ts';
+import { inUseError, type Kind, referenceKey } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import {
   both,
   type Change,
@@ -19,7 +16,18 @@ import {
   refOf,
   watching,
 } from '../kube/mod.ts';
+import { v3Name } from '../rules/names.ts';
+import { holder } from '../rules/precedence.ts';
 import { allUsers, createUse } from '../stores/use.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
+import {
+  configMapForm,
+  isShareable,
+  labelledNumber,
+  secretForm,
+  textNameOf,
+} from '../subjects/content/rules/core-objects/form.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { useMarks } from './use-marks.ts';

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../_in-memory-controller.ts';
 import { ANNOTATIONS, BUILT_IN_CATALOG_ITEMS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { debugShellOf } from '../domain/debug-shell.ts';
-import { nodeUuid } from '../domain/index.ts';
+import { nodeUuid } from '../rules/identity.ts';
+import { debugShellOf } from '../subjects/workloads/rules/debug-shell.ts';
 
 /** What becomes of debug shells, with REST and all reconcilers over an API server in memory. */
 const MINUTE = 60_000;

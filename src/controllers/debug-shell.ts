@@ -1,7 +1,5 @@
 import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { debugShellGoesAt, debugShellOf, isTimedDebugShell, withoutDebugShell } from '../domain/debug-shell.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
   createController,
@@ -15,6 +13,13 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { applicationsOn } from '../stores/lookups.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
+import {
+  debugShellGoesAt,
+  debugShellOf,
+  isTimedDebugShell,
+  withoutDebugShell,
+} from '../subjects/workloads/rules/debug-shell.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** How often a shell is looked at that is in use, or while sessions of other replicas may be missing. */

@@ -1,6 +1,8 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
-import { entryUuid, type NodeId, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
+import { nodeUuid } from '../rules/identity.ts';
+import { entryUuid, v3Name } from '../rules/names.ts';
+import type { NodeId } from '../subjects/nodes/rules/placement/moves.ts';
 
 /**
  * Nodes that entries left before a status had a line about them: an edit may follow the creation of an Application at once.

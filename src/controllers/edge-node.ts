@@ -1,26 +1,7 @@
 import { FINALIZERS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import {
-  affectsStatus,
-  checkNodeDeletion,
-  concernsDownstream,
-  firstReportWait,
-  type Identity,
-  identityLabels,
-  type Liveness,
-  nodeOf,
-  nodeStatus,
-  nodeUuid,
-  nodeVerdict,
-  type SilenceChange,
-  silenceChange,
-  silenceDueMs,
-  upstreamVerdicts,
-  v3Name,
-  withLastSeen,
-} from '../domain/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
+import { nodeStatus, withLastSeen } from '../desired/rules/node-status.ts';
 import {
   both,
   type Change,
@@ -36,7 +17,18 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
+import { checkNodeDeletion } from '../rules/deletion.ts';
+import { type Identity, identityLabels, nodeUuid } from '../rules/identity.ts';
+import type { Liveness } from '../rules/inputs.ts';
+import { v3Name } from '../rules/names.ts';
 import { applicationsOn } from '../stores/lookups.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
+import { type SilenceChange, silenceChange } from '../subjects/nodes/rules/mass-silence.ts';
+import { nodeOf } from '../subjects/nodes/rules/placement/entries.ts';
+import { affectsStatus } from '../subjects/nodes/rules/status-filter.ts';
+import { firstReportWait, silenceDueMs } from '../subjects/nodes/rules/status-timing.ts';
+import { concernsDownstream, upstreamVerdicts } from '../subjects/nodes/rules/upstreams.ts';
+import { nodeVerdict } from '../subjects/nodes/rules/verdict.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf } from './identity.ts';

@@ -1,13 +1,8 @@
-import {
-  holder,
-  type Identified,
-  type Identity,
-  idToRecord,
-  idVerdict,
-  uuidToRecord,
-  type Verdict,
-} from '../domain/index.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { type Identified, type Identity, idToRecord, idVerdict, uuidToRecord } from '../rules/identity.ts';
+import type { Verdict } from '../rules/inputs.ts';
+import { holder } from '../rules/precedence.ts';
 import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 

@@ -1,10 +1,10 @@
 import { BOUNDS } from '../api/bounds.ts';
 import { FIRST_ID } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
-import { firmness, type Identified } from '../domain/names.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import { createOrUpdate, type KubeClient } from '../kube/mod.ts';
 import { type Log, silentLog } from '../lib/log.ts';
+import { firmness, type Identified } from '../rules/names.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 
 /** Issues numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */
 export interface Ids {

@@ -1,5 +1,5 @@
-import { KINDS, type KindKey } from '../kinds/index.ts';
 import type { Controller } from '../kube/mod.ts';
+import { KINDS, type KindKey } from '../subjects/kinds.ts';
 import { createApplicationController } from './application.ts';
 import { createArtifactController } from './artifact.ts';
 import { createCatalogItemController } from './catalog-item.ts';

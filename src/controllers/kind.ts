@@ -1,6 +1,6 @@
 import { API_VERSION, FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
-import { identityLabels, kindStatus, nameTaken, type Progress, stalledBy, uuidTaken } from '../domain/index.ts';
-import { inUseError, type Kind, type KindObject, nameIn, referenceKey, refsTo } from '../kinds/index.ts';
+import { inUseError, type Kind, nameIn, referenceKey, refsTo } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import {
   both,
   type Change,
@@ -19,6 +19,9 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
+import type { Progress } from '../rules/conditions.ts';
+import { identityLabels, nameTaken, uuidTaken } from '../rules/identity.ts';
+import { kindStatus, stalledBy } from '../rules/kind-status.ts';
 import { holderIn } from '../stores/holder.ts';
 import { storeOf } from '../stores/stores.ts';
 import { createReferences, createUse, referrersOf } from '../stores/use.ts';

@@ -2,11 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../_in-memory-controller.ts';
 import { API_VERSION } from '../api/names.ts';
 import type { RuntimeClass } from '../api/v3/index.ts';
-import { makeNode, makeRuntimeClass } from '../domain/_util.ts';
-import { KINDS, type Kind, type KindKey, type KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import type { Store } from '../kube/mod.ts';
+import { makeNode, makeRuntimeClass } from '../rules/_util.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createStores, storeOf } from '../stores/stores.ts';
+import { KINDS, type KindKey } from '../subjects/kinds.ts';
 import { createLinks } from './links.ts';
 
 /** Links that kubectl writes, with all reconcilers over an API server in memory. */

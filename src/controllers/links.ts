@@ -1,7 +1,11 @@
 import type { EdgeNode } from '../api/v3/index.ts';
-import { linkObstacle, nodeUuid, type Progress, v3Name } from '../domain/index.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import { type Change, keyOf, type Watch, watching } from '../kube/mod.ts';
+import type { Progress } from '../rules/conditions.ts';
+import { nodeUuid } from '../rules/identity.ts';
+import { linkObstacle } from '../rules/kind-status.ts';
+import { v3Name } from '../rules/names.ts';
 import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 

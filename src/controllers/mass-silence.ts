@@ -1,4 +1,6 @@
-import { massSilence, nodeUuid, signOfLife } from '../domain/index.ts';
+import { nodeUuid } from '../rules/identity.ts';
+import { signOfLife } from '../subjects/nodes/rules/liveness.ts';
+import { massSilence } from '../subjects/nodes/rules/mass-silence.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** The state of mass silence for the reconcilers. */

@@ -4,9 +4,10 @@ import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
 import { BOUNDS } from '../api/bounds.ts';
 import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
-import { EVERY_NAME, NAMES_LENGTH } from '../domain/system-names.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { EVERY_NAME, NAMES_LENGTH } from '../rules/system-names.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
 
 // Who gives objects over kubectl names that applications of the system use, by every reference that there is.

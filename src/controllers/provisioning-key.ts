@@ -1,5 +1,4 @@
 import type { Secret } from '../api/resources.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import {
   type Controller,
   createController,
@@ -11,6 +10,7 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { isReplacedBy, provisioningKeyOf, readProvisioningKey } from '../stores/provisioning-key.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** The same agent may repeat its request with a used key until the key expires; this time later the key is deleted. */

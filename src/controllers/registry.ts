@@ -1,9 +1,11 @@
 import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { destinationText, isDraft, passwordObstacle } from '../domain/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
 import { type Controller, done, keyOf, refOf, requeueAfter, watching } from '../kube/mod.ts';
 import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
+import { isDraft } from '../subjects/catalog/rules/registry.ts';
+import { destinationText } from '../subjects/catalog/rules/registry-destination.ts';
+import { passwordObstacle } from '../subjects/catalog/rules/registry-status.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 

@@ -1,7 +1,8 @@
 import { BOUNDS } from '../api/bounds.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
-import { entryUuid, nodeUuid, v3Name } from '../domain/index.ts';
 import type { Change } from '../kube/mod.ts';
+import { nodeUuid } from '../rules/identity.ts';
+import { entryUuid, v3Name } from '../rules/names.ts';
 
 /** Application and name of removed entries, by uuid. */
 type EntryNames = ReadonlyMap<string, { application: string; name: string }>;

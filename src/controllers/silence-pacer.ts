@@ -1,4 +1,4 @@
-import { hasEventsOfItsOwn, SILENCE_WRITES, type SilenceChange } from '../domain/index.ts';
+import { hasEventsOfItsOwn, SILENCE_WRITES, type SilenceChange } from '../subjects/nodes/rules/mass-silence.ts';
 import type { StatusWriteOptions } from './status-writer.ts';
 import { createWritePacer } from './write-pacer.ts';
 

@@ -1,5 +1,5 @@
 import type { EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
-import { statusCost } from '../domain/index.ts';
+import { statusCost } from '../desired/rules/status-cost.ts';
 import { equal } from '../kube/mod.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
 

@@ -1,7 +1,8 @@
 import { FIELD_MANAGERS } from '../api/names.ts';
-import { statusRefused } from '../domain/index.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import { type Change, equal, isStatusRefused, keyOf, writeStatus } from '../kube/mod.ts';
+import { statusRefused } from '../rules/conditions.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { recordTransitions } from './transition-events.ts';
 

@@ -1,27 +1,30 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import { API_VERSION, FIELD_MANAGERS } from '../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
-import {
-  applicationRead,
-  DomainError,
-  nodeRead,
-  nodeUuid,
-  registryId,
-  resolveRegistry,
-  type Verdict,
-  v3Name,
-} from '../domain/index.ts';
-import { newlyBound } from '../domain/service-account.ts';
-import { conflicts, entryPath, isOwnedByOthers, type ManagedFields } from '../domain/templates/field-owners.ts';
-import { lookUps } from '../domain/templates/look-ups.ts';
-import { applicationRendering, entryPart, entryRendering } from '../domain/templates/overlay.ts';
-import { managerOf, type PendingTemplate } from '../domain/templates/pending.ts';
-import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
-import { readTemplateRef, withoutEffect } from '../domain/templates/variables.ts';
-import { readApplicationUpload } from '../domain/upload/application.ts';
-import { KINDS, type KindObject, RESOURCES } from '../kinds/index.ts';
+import type { KindObject } from '../kinds/object.ts';
 import { isConflict, isInvalid, refOf } from '../kube/mod.ts';
+import { DomainError } from '../rules/errors.ts';
+import { nodeUuid, registryId } from '../rules/identity.ts';
+import type { Verdict } from '../rules/inputs.ts';
+import { v3Name } from '../rules/names.ts';
+import type { LookUp, Rendering } from '../rules/renderer.ts';
 import { referenced } from '../stores/use.ts';
+import { newlyBound } from '../subjects/accounts/rules/service-account.ts';
+import { resolveRegistry } from '../subjects/catalog/rules/registry.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
+import { nodeRead } from '../subjects/nodes/rules/read.ts';
+import { applicationRead } from '../subjects/workloads/rules/application/read.ts';
+import {
+  conflicts,
+  entryPath,
+  isOwnedByOthers,
+  type ManagedFields,
+} from '../subjects/workloads/rules/templates/field-owners.ts';
+import { lookUps } from '../subjects/workloads/rules/templates/look-ups.ts';
+import { applicationRendering, entryPart, entryRendering } from '../subjects/workloads/rules/templates/overlay.ts';
+import { managerOf, type PendingTemplate } from '../subjects/workloads/rules/templates/pending.ts';
+import { readTemplateRef, withoutEffect } from '../subjects/workloads/rules/templates/variables.ts';
+import { readApplicationUpload } from '../subjects/workloads/rules/upload/application.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** Applies what templates add, server-side and without force. Expressions have the rights of a viewer. */

@@ -1,8 +1,8 @@
 import type { ApplicationTemplate, MicroserviceTemplate } from '../api/v3/index.ts';
-import { stalledBy } from '../domain/index.ts';
-import { templateProblem } from '../domain/templates/problem.ts';
-import type { Kind } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
 import type { Controller } from '../kube/mod.ts';
+import { stalledBy } from '../rules/kind-status.ts';
+import { templateProblem } from '../subjects/workloads/rules/templates/problem.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import type { Application } from '../api/v3/index.ts';
-import { makeApplication, makeEntry } from '../domain/_util.ts';
-import { invalid } from '../domain/errors.ts';
-import { type Renderer, RenderTimeout } from '../domain/templates/renderer.ts';
-import { KINDS } from '../kinds/index.ts';
 import { silentLog } from '../lib/log.ts';
+import { makeApplication, makeEntry } from '../rules/_util.ts';
+import { invalid } from '../rules/errors.ts';
+import { type Renderer, RenderTimeout } from '../rules/renderer.ts';
 import { createLookups } from '../stores/lookups.ts';
 import { createStores } from '../stores/stores.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { runControllers } from './index.ts';
 
 beforeEach(() => void vi.useFakeTimers());

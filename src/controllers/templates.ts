@@ -1,13 +1,6 @@
 import type { Application } from '../api/v3/index.ts';
-import type { Verdict } from '../domain/index.ts';
-import {
-  abandonedTemplates,
-  NOT_RENDERED,
-  type PendingTemplate,
-  pendingTemplates,
-} from '../domain/templates/pending.ts';
-import { RenderTimeout } from '../domain/templates/renderer.ts';
-import { KINDS, type Kind, type KindObject, RESOURCES, referenceKey, refsTo } from '../kinds/index.ts';
+import { type Kind, referenceKey, refsTo } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import {
   type Change,
   type Controller,
@@ -21,7 +14,16 @@ import {
   watching,
 } from '../kube/mod.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
+import type { Verdict } from '../rules/inputs.ts';
+import { RenderTimeout } from '../rules/renderer.ts';
 import { storeOf } from '../stores/stores.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
+import {
+  abandonedTemplates,
+  NOT_RENDERED,
+  type PendingTemplate,
+  pendingTemplates,
+} from '../subjects/workloads/rules/templates/pending.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createTemplateApply, verdictOf } from './template-apply.ts';

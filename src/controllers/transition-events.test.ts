@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
-import { makeApplication, makeEntry, makeInputs, makeLookups, makeNode, makeObserved } from '../domain/_util.ts';
-import { applicationStatus } from '../domain/application/status.ts';
-import { verdicts } from '../domain/application/verdict.ts';
-import { desiredState } from '../domain/edge-node/desired.ts';
+import { desiredState } from '../desired/rules/desired.ts';
 import type { EventInput } from '../kube/mod.ts';
+import { makeApplication, makeEntry, makeInputs, makeLookups, makeNode, makeObserved } from '../rules/_util.ts';
+import { applicationStatus } from '../subjects/workloads/rules/application/status.ts';
+import { verdicts } from '../subjects/workloads/rules/verdicts/verdict.ts';
 import { recordTransitions } from './transition-events.ts';
 
 const application = makeApplication({

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
 import { LABELS } from '../api/names.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import { editsOfKinds } from '../rest/_edits.ts';
 import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
 

@@ -1,8 +1,9 @@
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import { textNameOf } from '../domain/core-objects/form.ts';
-import { contentSource, countedVersion } from '../domain/volume-mount/volume-mount.ts';
-import { KINDS, referenceKey } from '../kinds/index.ts';
+import { referenceKey } from '../kinds/definition.ts';
 import { both, type Controller, keyOf, watching } from '../kube/mod.ts';
+import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
+import { contentSource, countedVersion } from '../subjects/content/rules/volume-mount/volume-mount.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { createKindController } from './kind.ts';
 

@@ -2,14 +2,12 @@ import type { VerdictReason } from '../api/conditions.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
-import { type BuiltIn, isReservedFor } from '../domain/built-in.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { Lookups, Verdict } from '../domain/inputs.ts';
-import { idOf, uuidOf, v3Name } from '../domain/names.ts';
+import { type BuiltIn, isReservedFor } from '../rules/built-in.ts';
+import { DomainError } from '../rules/errors.ts';
+import type { Lookups, Verdict } from '../rules/inputs.ts';
+import { idOf, uuidOf, v3Name } from '../rules/names.ts';
 import type { FindReferenced, KindObject, Reference } from './object.ts';
 import type { KindRest } from './rest.ts';
-
-export type { FindReferenced, KindObject, Reference } from './object.ts';
 
 /** A function of an object. Its parameter is bivariant, so that definitions of all kinds fit into one list. */
 type Of<T, R> = { of(object: T): R }['of'];

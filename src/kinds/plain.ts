@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { structuralOf } from '../api/normal-form.ts';
-import { invalid } from '../domain/errors.ts';
-import { idOf, uuidOf, v3Name } from '../domain/names.ts';
-import { isObject, quoted, requireUnchanged } from '../domain/upload/document.ts';
-import { validateSpec } from '../domain/upload/validate.ts';
-import type { KindObject } from './definition.ts';
+import { isObject, quoted, requireUnchanged } from '../rules/document.ts';
+import { invalid } from '../rules/errors.ts';
+import { idOf, uuidOf, v3Name } from '../rules/names.ts';
+import { validateSpec } from '../rules/validate.ts';
+import type { KindObject } from './object.ts';
 import type { KindCrud, Write } from './rest.ts';
 
 export interface PlainOptions {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ResourceDefinition } from '../api/meta.ts';
-import type { DomainError } from '../domain/errors.ts';
+import type { DomainError } from '../rules/errors.ts';
 import type { FindReferenced } from './object.ts';
 
 type Json = Record<string, unknown>;

@@ -1,7 +1,8 @@
 import { UPLOAD_API_VERSIONS } from '../api/names.ts';
-import { invalid } from '../domain/errors.ts';
-import { readDocument } from '../domain/upload/document.ts';
-import type { Kind, KindObject } from './definition.ts';
+import { readDocument } from '../rules/document.ts';
+import { invalid } from '../rules/errors.ts';
+import type { Kind } from './definition.ts';
+import type { KindObject } from './object.ts';
 import type { KindUpload } from './rest.ts';
 
 /** The JSON body that is equivalent to a document of a kind. Throws DomainError. */

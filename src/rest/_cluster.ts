@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { createIds } from '../controllers/ids.ts';
-import type { Observation } from '../domain/inputs.ts';
-import { KINDS, type Kinds } from '../kinds/index.ts';
 import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
+import type { Observation } from '../rules/inputs.ts';
 import { createAuditLog } from '../stores/audit-log.ts';
 import { createSegments } from '../stores/audit-segments.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
+import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';

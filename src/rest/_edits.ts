@@ -1,6 +1,8 @@
 import { ANNOTATIONS } from '../api/names.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import type { Answer, TestClient } from './_client.ts';
 
 /** How the objects of each kind are made and edited over REST: for tests of what holds for every kind. */

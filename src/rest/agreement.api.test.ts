@@ -4,8 +4,9 @@ import { type AgreementCase, agreementTables } from '../api/_agreement.ts';
 import { type DerivedCase, derivedCases } from '../api/_derived.ts';
 import { cases as configMapCases } from '../api/v3/_config-map.cases.ts';
 import { cases as secretCases } from '../api/v3/_secret.cases.ts';
-import { isObject } from '../domain/upload/document.ts';
-import { KINDS, type Kind } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import { isObject } from '../rules/document.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { type CoreDoors, openCoreDoors } from './_core-doors.ts';
 import { type Answer, type Doors, inParallel, openDoors, readAs } from './_doors.ts';
 import { demandOfKube, demandOfRest } from './_wording.ts';
@@ -90,7 +91,7 @@ describe('core objects', () => {
   );
 });
 
-/** Entries have a flat form in JSON, with names and words of its own. Its many forms are tested by src/domain/microservice/flat.test.ts. */
+/** Entries have a flat form in JSON, with names and words of its own. Its many forms are tested by src/subjects/workloads/rules/entry/flat.test.ts. */
 const isFlat = (kind: Kind, door: string) => kind.key === 'applications' && door === 'json';
 const isDerived = (kind: Kind, one: AgreementCase | DerivedCase) => kind.key === 'applications' && 'path' in one;
 
@@ -104,7 +105,7 @@ const shown = ({ accepted, refusals }: Answer) => (accepted ? 'accepts' : refusa
 
 /**
  * Whether the document itself is right. What it names may still be missing: REST refuses that at once, with the words of the condition Ready,
- * which an object that kubectl stored then has (src/domain/application/verdict.test.ts).
+ * which an object that kubectl stored then has (src/subjects/workloads/rules/verdicts/verdict.test.ts).
  */
 const isRight = ({ accepted, status, code, refusals: [message = ''] }: Answer) =>
   accepted || status === 404 || VERDICTS.has(code) || /^microservice \S*: /.test(message);

@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../domain/audit.ts';
+import type { AuditEvent } from '../rules/audit.ts';
 import type { AnyRoute } from './route.ts';
 
 /** What is known of a request once it was answered. */

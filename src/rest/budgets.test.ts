@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION, LABELS } from '../api/names.ts';
-import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, type Usage } from '../domain/budget.ts';
 import { createVirtualClock } from '../kube/_util.ts';
+import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, type Usage } from '../rules/budget.ts';
 import { byKey } from '../stores/stores.ts';
 import { trackUsage } from '../stores/usage.ts';
 import { createMemoryDependencies } from './_memory.ts';

@@ -1,5 +1,8 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
+import { HttpError } from '../http/http-error.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import {
   type BudgetRefusal,
   type Budgets,
@@ -10,12 +13,14 @@ import {
   sumOf,
   type Usage,
   usageOf,
-} from '../domain/budget.ts';
-import { type ConfigMapForm, coreConfigMap, coreSecret, type SecretForm } from '../domain/core-objects/form.ts';
-import { HttpError } from '../http/http-error.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
-import { createTokenBuckets } from '../lib/token-bucket.ts';
+} from '../rules/budget.ts';
 import { CONTENT, type StoredUsage } from '../stores/usage.ts';
+import {
+  type ConfigMapForm,
+  coreConfigMap,
+  coreSecret,
+  type SecretForm,
+} from '../subjects/content/rules/core-objects/form.ts';
 import type { Caller } from './access/access.ts';
 import type { Objects, RestDependencies, StoredObject, WriteBudgets } from './dependencies.ts';
 import { tooOften } from './errors.ts';

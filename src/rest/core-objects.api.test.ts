@@ -7,11 +7,11 @@ import { createCoreObjectController } from '../controllers/core-objects.ts';
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createIds } from '../controllers/ids.ts';
 import { createVolumeMountController } from '../controllers/volume-mount.ts';
-import { desiredState } from '../domain/index.ts';
-import { BUILT_INS } from '../domain/registry/index.ts';
-import { KINDS, RESOURCES } from '../kinds/index.ts';
+import { desiredState } from '../desired/rules/desired.ts';
 import { silentLog } from '../lib/log.ts';
 import { createIdLookup } from '../stores/stores.ts';
+import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
+import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 

@@ -1,8 +1,8 @@
 import { ANNOTATIONS, PROTECTED } from '../api/names.ts';
-import { duplicateName } from '../domain/errors.ts';
-import { v3Name } from '../domain/names.ts';
 import { HttpError } from '../http/http-error.ts';
 import { isAlreadyExists } from '../kube/api-error.ts';
+import { duplicateName } from '../rules/errors.ts';
+import { v3Name } from '../rules/names.ts';
 import type { Objects, StoredObject } from './dependencies.ts';
 
 /** How long DELETE waits until the object is gone. */

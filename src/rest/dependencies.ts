@@ -1,15 +1,17 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
-import type { Usage } from '../domain/budget.ts';
-import type { ConfigMapForm, SecretForm } from '../domain/core-objects/form.ts';
-import type { Provisioning } from '../domain/edge-node/observed.ts';
-import type { Lookups, Observation } from '../domain/inputs.ts';
-import type { Renderer } from '../domain/templates/renderer.ts';
-import type { IndexOf, Kind, KindKey, KindObject, Kinds, ObjectOf } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import type { Usage } from '../rules/budget.ts';
+import type { Lookups, Observation } from '../rules/inputs.ts';
+import type { Renderer } from '../rules/renderer.ts';
 import type { AuditLog } from '../stores/audit-log.ts';
 import type { Replicas } from '../stores/replicas.ts';
 import type { StoredUsage } from '../stores/usage.ts';
 import type { References } from '../stores/use.ts';
+import type { ConfigMapForm, SecretForm } from '../subjects/content/rules/core-objects/form.ts';
+import type { IndexOf, KindKey, Kinds, ObjectOf } from '../subjects/kinds.ts';
+import type { Provisioning } from '../subjects/nodes/rules/observed.ts';
 import type { Authenticator, Authorizer, Caller } from './access/access.ts';
 
 /** The objects of each kind, by the key of the kind. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { DomainError } from '../domain/errors.ts';
 import { HttpError } from '../http/http-error.ts';
 import { ApiError, TransportError } from '../kube/api-error.ts';
+import { DomainError } from '../rules/errors.ts';
 import { errorReply, notFound } from './errors.ts';
 
 const api = (status: number, body: ConstructorParameters<typeof ApiError>[1], retryAfter?: number) =>

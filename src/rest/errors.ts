@@ -1,6 +1,6 @@
-import { DomainError } from '../domain/errors.ts';
 import { type ErrorBody, errorBody, HttpError, RETRY_AFTER, retryAfter } from '../http/http-error.ts';
 import { ApiError, isTransient } from '../kube/api-error.ts';
+import { DomainError } from '../rules/errors.ts';
 
 export const invalid = (message: string, code = 'VALIDATION_ERROR') => new HttpError(400, code, message);
 export const notFound = (code: string, message: string) => new HttpError(404, code, message);

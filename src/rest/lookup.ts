@@ -1,9 +1,11 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
-import { entryHolder } from '../domain/application/claims.ts';
-import { objectName } from '../domain/names.ts';
-import { KINDS, type Kind, type KindObject, nameIn } from '../kinds/index.ts';
+import { type Kind, nameIn } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { objectName } from '../rules/names.ts';
 import { holderIn } from '../stores/holder.ts';
+import { KINDS } from '../subjects/kinds.ts';
+import { entryHolder } from '../subjects/workloads/rules/application/claims.ts';
 import { isPresent } from './deletion.ts';
 import { type Objects, objectsOf, type RestDependencies, type StoredObject } from './dependencies.ts';
 import { notFound } from './errors.ts';

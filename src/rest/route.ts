@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Kinds } from '../kinds/index.ts';
+import type { Kinds } from '../subjects/kinds.ts';
 import type { Caller, Verb } from './access/access.ts';
 import type { RestDependencies } from './dependencies.ts';
 

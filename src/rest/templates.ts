@@ -1,18 +1,29 @@
 import type { ApplicationTemplate, MicroserviceEntry, MicroserviceTemplate } from '../api/v3/index.ts';
-import { applicationRead } from '../domain/application/read.ts';
-import { nodeRead } from '../domain/edge-node/read.ts';
-import { DomainError } from '../domain/errors.ts';
-import { findExpression } from '../domain/expressions.ts';
-import { type Fields, isEmpty } from '../domain/microservice/body-values.ts';
-import { holder } from '../domain/precedence.ts';
-import { lookUps } from '../domain/templates/look-ups.ts';
-import { applicationRendering, entryPart, entryRendering, overlaid } from '../domain/templates/overlay.ts';
-import type { LookUp, Rendering } from '../domain/templates/renderer.ts';
-import { readTemplateRef, type TemplateRef, withoutEffect } from '../domain/templates/variables.ts';
-import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../domain/upload/application.ts';
-import { isObject } from '../domain/upload/document.ts';
-import { KINDS, type Kind, type KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { type Fields, isEmpty } from '../rules/body-values.ts';
+import { isObject } from '../rules/document.ts';
+import { DomainError } from '../rules/errors.ts';
+import { findExpression } from '../rules/expressions.ts';
+import { holder } from '../rules/precedence.ts';
+import type { LookUp, Rendering } from '../rules/renderer.ts';
 import { holderIn } from '../stores/holder.ts';
+import { KINDS } from '../subjects/kinds.ts';
+import { nodeRead } from '../subjects/nodes/rules/read.ts';
+import { applicationRead } from '../subjects/workloads/rules/application/read.ts';
+import { lookUps } from '../subjects/workloads/rules/templates/look-ups.ts';
+import {
+  applicationRendering,
+  entryPart,
+  entryRendering,
+  overlaid,
+} from '../subjects/workloads/rules/templates/overlay.ts';
+import { readTemplateRef, type TemplateRef, withoutEffect } from '../subjects/workloads/rules/templates/variables.ts';
+import {
+  type ApplicationUpload,
+  readApplicationBody,
+  readApplicationUpload,
+} from '../subjects/workloads/rules/upload/application.ts';
 import type { Caller } from './access/access.ts';
 import { isPresent } from './deletion.ts';
 import type { RestDependencies } from './dependencies.ts';

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { API_VERSION, GROUP } from '../api/names.ts';
 import { WITHOUT_EFFECT } from '../api/schema.ts';
-import { cut } from '../domain/conditions.ts';
-import { invalid } from '../domain/errors.ts';
-import { isEmpty } from '../domain/microservice/body-values.ts';
-import { nearestOf } from '../domain/nearest.ts';
-import { isObject, quoted } from '../domain/upload/document.ts';
+import { isEmpty } from '../rules/body-values.ts';
+import { cut } from '../rules/conditions.ts';
+import { isObject, quoted } from '../rules/document.ts';
+import { invalid } from '../rules/errors.ts';
+import { nearestOf } from '../rules/nearest.ts';
 import type { Body } from './route.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Application } from '../api/v3/index.ts';
-import { RESOURCES } from '../kinds/index.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import type { TestClient } from './_client.ts';
 import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
 

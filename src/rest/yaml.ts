@@ -1,4 +1,4 @@
-import { parseYamlFile } from '../domain/upload/yaml.ts';
+import { parseYamlFile } from '../rules/yaml.ts';
 import { requireTexts } from './text.ts';
 
 /** Parses an uploaded file of one document whose texts can be stored unchanged. Throws a DomainError or an HttpError, both 400. */

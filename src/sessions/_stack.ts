@@ -2,7 +2,6 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
-import type { AuditEvent } from '../domain/audit.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
@@ -10,6 +9,7 @@ import { ROLE_NAMES } from '../rest/access/roles.ts';
 import { createTokenTable } from '../rest/access/rules.ts';
 import { presentNodes } from '../rest/reads.ts';
 import { createRestServer } from '../rest/server.ts';
+import type { AuditEvent } from '../rules/audit.ts';
 import { createLookups } from '../stores/lookups.ts';
 
 import { type Client, type Opened, openClient, socketOf } from './_client.ts';

@@ -1,6 +1,6 @@
-import { type ListedSession, type SessionLists, sessionLists } from '../domain/session/list.ts';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { SESSIONS_PER_TARGET, SESSIONS_PER_USER } from '../wire/sessions.ts';
+import { type ListedSession, type SessionLists, sessionLists } from './rules/list.ts';
+import type { SessionTarget } from './rules/session.ts';
 
 /** A session, or the place of one that has not begun, and the replica that has it: the one with the socket of its user. */
 export interface Placed extends Omit<ListedSession, 'phase'> {

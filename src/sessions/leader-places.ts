@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { HttpError, retryAfter } from '../http/http-error.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Directory, Placed } from './directory.ts';
+import type { SessionTarget } from './rules/session.ts';
 
 /**
  * What the leader does for the sessions of all replicas: it grants places, one after the other, so that no two users get the

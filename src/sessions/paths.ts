@@ -1,4 +1,4 @@
-import type { Named } from '../domain/session/target.ts';
+import type { Named } from '../subjects/workloads/rules/session-target.ts';
 
 /** The sockets of users, by what their permission is about. */
 export type UserSocket = 'exec' | 'systemExec' | 'logs' | 'systemLogs' | 'nodeLogs';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { createDirectory } from './directory.ts';
 import { createLeaderPlaces, type LeaderPlaces, PLACE_TIMES } from './leader-places.ts';
 import { createPlaces } from './places.ts';
+import type { SessionTarget } from './rules/session.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };
 const LOG: SessionTarget = { kind: 'log', node: 'n', microservice: 'm', tail: { lines: 1, follow: true } };

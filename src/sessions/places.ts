@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { ListedSession, SessionLists } from '../domain/session/list.ts';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { createDirectory } from './directory.ts';
+import type { ListedSession, SessionLists } from './rules/list.ts';
+import type { SessionTarget } from './rules/session.ts';
 
 /**
  * Where a session is: at this replica, at the one with this internal listener, or nowhere; a replica that does not lead may

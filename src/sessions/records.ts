@@ -1,8 +1,8 @@
-import type { AuditEvent } from '../domain/audit.ts';
-import type { Lookups } from '../domain/inputs.ts';
-import { sessionSubject } from '../domain/session/target.ts';
 import type { EventRecorder } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
+import type { AuditEvent } from '../rules/audit.ts';
+import type { Lookups } from '../rules/inputs.ts';
+import { sessionSubject } from '../subjects/workloads/rules/session-target.ts';
 import type { SocketPath, UserSocket } from './paths.ts';
 import type { Outcome } from './sessions.ts';
 

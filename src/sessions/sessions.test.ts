@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { silentLog } from '../lib/log.ts';
 import { FRAME_TYPES as T } from '../wire/frames.ts';
 import { createFakeSocket } from './_fake-socket.ts';
 import { createPlaces } from './places.ts';
+import type { SessionTarget } from './rules/session.ts';
 import { createSessions, type Outcome } from './sessions.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };

@@ -1,3 +1,10 @@
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import { noFormerRuns } from '../subjects/workloads/rules/session-target.ts';
+import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
+import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
+import type { SessionMetrics } from './metrics.ts';
+import type { Places } from './places.ts';
 import {
   beginSession,
   deadline,
@@ -8,16 +15,7 @@ import {
   type SessionTarget,
   type Step,
   step,
-} from '../domain/session/session.ts';
-import { noFormerRuns } from '../domain/session/target.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
-import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
-
-import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
-import type { SessionMetrics } from './metrics.ts';
-
-import type { Places } from './places.ts';
+} from './rules/session.ts';
 import type { Socket } from './socket.ts';
 
 /** The sessions of one replica, in memory: what happens at their sockets goes through the state machine of the domain. */

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { silentLog } from '../lib/log.ts';
 import { PLACE_TIMES } from './leader-places.ts';
+import type { SessionTarget } from './rules/session.ts';
 import { createSharedPlaces } from './shared-places.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { SessionTarget } from '../domain/session/session.ts';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { type Clock, sleep } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -15,6 +14,7 @@ import {
   type Watched,
 } from './leader-places.ts';
 import type { Places } from './places.ts';
+import type { SessionTarget } from './rules/session.ts';
 
 /**
  * The places of all replicas. The leader grants them; every other replica tells it what becomes of its own sessions, and

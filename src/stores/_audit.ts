@@ -1,4 +1,4 @@
-import type { AuditEvent } from '../domain/audit.ts';
+import type { AuditEvent } from '../rules/audit.ts';
 import { PAGE, type Segment, type Segments } from './audit-segments.ts';
 
 /** Segments of an audit log in memory, with conflicts. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { AUDIT_BOUNDS, type AuditEvent, DAY_MS } from '../domain/audit.ts';
 import { createVirtualClock } from '../kube/_util.ts';
+import { AUDIT_BOUNDS, type AuditEvent, DAY_MS } from '../rules/audit.ts';
 import { createMemorySegments } from './_audit.ts';
 import { createAuditLog } from './audit-log.ts';
 import type { Segment } from './audit-segments.ts';

@@ -1,3 +1,7 @@
+import { jittered } from '../lib/backoff.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
+import { createTokenBuckets } from '../lib/token-bucket.ts';
 import {
   AUDIT_BOUNDS,
   type AuditEvent,
@@ -12,11 +16,7 @@ import {
   takesEvents,
   type Uncounted,
   weightOf,
-} from '../domain/audit.ts';
-import { jittered } from '../lib/backoff.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
-import { type Log, silentLog } from '../lib/log.ts';
-import { createTokenBuckets } from '../lib/token-bucket.ts';
+} from '../rules/audit.ts';
 import type { Segment, Segments } from './audit-segments.ts';
 
 /**

@@ -3,8 +3,8 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
-import type { AuditEvent } from '../domain/audit.ts';
 import { isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
+import type { AuditEvent } from '../rules/audit.ts';
 
 const pack = promisify(gzip);
 const unpack = promisify(gunzip);

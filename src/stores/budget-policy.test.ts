@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { BUDGET_POLICY_NAME } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
-import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, policyData } from '../domain/budget.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { createStore, type KubeObject, type Store } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
+import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, policyData } from '../rules/budget.ts';
 import { keepPolicyParameters } from './policy-parameters.ts';
 
 /** The leader's work over a ConfigMap in memory. */

@@ -4,10 +4,10 @@ import { beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
 import type { Application } from '../api/v3/index.ts';
-import { formatEpochLog, formatPosition, isIssued, latestPosition, parseEpochLog } from '../domain/epoch.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
+import { formatEpochLog, formatPosition, isIssued, latestPosition, parseEpochLog } from '../rules/epoch.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import { createEpochs, type Epochs } from './epochs.ts';
 import { createStores, followStores } from './stores.ts';
 

@@ -1,9 +1,9 @@
 import { expect, test, vi } from 'vitest';
 import type { ConfigMap } from '../api/resources.ts';
-import { formatPosition, latestPosition } from '../domain/epoch.ts';
 import { ApiError } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
+import { formatPosition, latestPosition } from '../rules/epoch.ts';
 import { createEpochs } from './epochs.ts';
 import { createStores } from './stores.ts';
 

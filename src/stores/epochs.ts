@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
+import { createOrUpdate, type KubeClient, type KubeObject, type Store } from '../kube/mod.ts';
+import { sleep } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import {
   type EpochLog,
   type EpochPosition,
@@ -11,11 +14,8 @@ import {
   parseEpochLog,
   withNewEpoch,
   withNextSequenceNumber,
-} from '../domain/epoch.ts';
-import { RESOURCES } from '../kinds/index.ts';
-import { createOrUpdate, type KubeClient, type KubeObject, type Store } from '../kube/mod.ts';
-import { sleep } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
+} from '../rules/epoch.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 import type { EssentialStores } from './stores.ts';
 
 export const EPOCH_LOG = 'skerry-epochs';
@@ -26,7 +26,7 @@ const SOON_MS = 200;
 const STEP_MS = 1_000;
 const RETRY_MS = 5_000;
 
-/** The epoch log (src/domain/epoch.ts) as this replica knows it; the ConfigMap `skerry-epochs` stores it. */
+/** The epoch log (src/rules/epoch.ts) as this replica knows it; the ConfigMap `skerry-epochs` stores it. */
 export interface Epochs {
   readonly epochLog: EpochLog;
   /** Called when there is a new position to issue. */

@@ -1,6 +1,7 @@
-import { coreName } from '../domain/core-objects/form.ts';
-import { type Claimed, holder } from '../domain/precedence.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { type Claimed, holder } from '../rules/precedence.ts';
+import { coreName } from '../subjects/content/rules/core-objects/form.ts';
 
 /** Of several objects of a kind with one name, uuid or number, the one that has it. */
 export function holderIn<T extends KindObject>(

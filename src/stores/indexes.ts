@@ -1,7 +1,8 @@
 import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import { isShareable, labelledNumber, textNameOf } from '../domain/core-objects/form.ts';
-import { type Kind, type KindObject, nameIn, referenceKey } from '../kinds/index.ts';
+import { type Kind, nameIn, referenceKey } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import { isShareable, labelledNumber, textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
 
 type Indexes = Record<string, (object: KindObject) => Iterable<string>>;

@@ -2,8 +2,8 @@ import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { isShareable } from '../domain/core-objects/form.ts';
-import { mayBeSentTo } from '../domain/index.ts';
+import { mayBeSentTo } from '../subjects/catalog/rules/registry-destination.ts';
+import { isShareable } from '../subjects/content/rules/core-objects/form.ts';
 
 /** Whether this object, and not another one of the same name, owns the Secret. */
 export const isOwnedBy = (secret: Secret, owner: { metadata: ObjectMeta }) =>

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../../hack/kube.ts';
 import { testConfig } from '../_test-config.ts';
 import { connect } from '../connection.ts';
-import { REPLICA_TIMES } from '../domain/replica.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { type KubeClient, LEASES, type Lease } from '../kube/mod.ts';
+import { REPLICA_TIMES } from '../rules/replica.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './replicas.ts';
 
 /** Replicas and their Leases on a real API server. */

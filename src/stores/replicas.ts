@@ -1,11 +1,11 @@
 import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../api/names.ts';
-import { uuid5 } from '../domain/names.ts';
-import { REPLICA_TIMES, type Replica, replicasToRemove } from '../domain/replica.ts';
 import { microTime } from '../kube/micro-time.ts';
 import { createOrUpdate, isNotFound, type KubeClient, LEASES, type Lease } from '../kube/mod.ts';
 import { jittered } from '../lib/backoff.ts';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
+import { uuid5 } from '../rules/names.ts';
+import { REPLICA_TIMES, type Replica, replicasToRemove } from '../rules/replica.ts';
 
 /** The replicas of this controller. Each has a Lease, which it renews; these are few and seldom read, so no store has them. */
 export interface Replicas {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
-import { RESOURCES } from '../kinds/index.ts';
 import { isAlreadyExists, isForbidden, isTransient, isUnauthorized, type KubeClient } from '../kube/mod.ts';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
 
 export const REVISION_KEY_SECRET = 'skerry-revision-key';
 const KEY = 'key';

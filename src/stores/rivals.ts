@@ -1,8 +1,8 @@
 import type { Application } from '../api/v3/index.ts';
-import { recordedDifferently } from '../domain/application/moves.ts';
-import { applicationUuid } from '../domain/names.ts';
-import { entryUuidsOf } from '../kinds/application.ts';
 import type { Store } from '../kube/mod.ts';
+import { applicationUuid } from '../rules/names.ts';
+import { recordedDifferently } from '../subjects/nodes/rules/placement/moves.ts';
+import { entryUuidsOf } from '../subjects/workloads/kinds/application.ts';
 
 interface Applications {
   applications: Store<Application>;

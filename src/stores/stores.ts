@@ -1,15 +1,7 @@
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import {
-  ESSENTIAL_KINDS,
-  KINDS,
-  type Kind,
-  type KindKey,
-  type KindObject,
-  type Kinds,
-  type ObjectOf,
-} from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import {
   createStore,
   type KubeClient,
@@ -23,6 +15,8 @@ import {
   startReflector,
 } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
+import { ESSENTIAL_KINDS, KINDS, type KindKey, type Kinds, type ObjectOf } from '../subjects/kinds.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
 /** The stores that lookups read. */

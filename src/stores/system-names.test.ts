@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { EVERY_KIND, stored, systemChains } from '../_system-references.ts';
 import { LABELS } from '../api/names.ts';
-import { NAMES_LENGTH } from '../domain/system-names.ts';
-import type { Kind, KindObject } from '../kinds/index.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import type { Log } from '../lib/log.ts';
+import { NAMES_LENGTH } from '../rules/system-names.ts';
 import { createStores, storeOf } from './stores.ts';
 import { trackSystemNames } from './system-names.ts';
 

@@ -1,7 +1,9 @@
-import { EVERY_NAME, isJudged, type NamedObject, systemNamesData } from '../domain/system-names.ts';
-import { CORE_KINDS } from '../kinds/core-objects.ts';
-import { KINDS, type Kind, type KindObject, type Kinds, referenceKey } from '../kinds/index.ts';
+import { type Kind, referenceKey } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
 import { type Log, silentLog } from '../lib/log.ts';
+import { EVERY_NAME, isJudged, type NamedObject, systemNamesData } from '../rules/system-names.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
+import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { indexesOf } from './indexes.ts';
 import { storeOf } from './stores.ts';
 import { referrersOf } from './use.ts';

@@ -1,5 +1,5 @@
-import { countsForNobody, NO_USAGE, storedBy, storedBytes, sumOf, type Usage, usageOf } from '../domain/budget.ts';
 import type { KubeObject, MutableStore } from '../kube/mod.ts';
+import { countsForNobody, NO_USAGE, storedBy, storedBytes, sumOf, type Usage, usageOf } from '../rules/budget.ts';
 
 /** What users store, in sums that each change of a store adds to: a read costs nothing, whatever is stored. */
 export interface StoredUsage extends Disposable {

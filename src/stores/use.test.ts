@@ -1,8 +1,9 @@
 import { describe, expect, it, test } from 'vitest';
 import type { Application, Registry } from '../api/v3/index.ts';
-import { makeApplication, makeEntry, makeRegistry } from '../domain/_util.ts';
-import { BUILT_INS } from '../domain/registry/index.ts';
-import { inUseError, KINDS, usersOf } from '../kinds/index.ts';
+import { inUseError, usersOf } from '../kinds/definition.ts';
+import { makeApplication, makeEntry, makeRegistry } from '../rules/_util.ts';
+import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
+import { KINDS } from '../subjects/kinds.ts';
 import { createStores } from './stores.ts';
 import { createUse } from './use.ts';
 

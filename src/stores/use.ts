@@ -1,18 +1,9 @@
-import { configMapForm, isShareable, secretForm } from '../domain/core-objects/form.ts';
-import { holder } from '../domain/precedence.ts';
-import {
-  type FindReferenced,
-  type Kind,
-  type KindObject,
-  type Kinds,
-  NAMED_USERS,
-  nameIn,
-  referenceKey,
-  refsTo,
-  type Users,
-  usersOf,
-} from '../kinds/index.ts';
+import { type Kind, NAMED_USERS, nameIn, referenceKey, refsTo, type Users, usersOf } from '../kinds/definition.ts';
+import type { FindReferenced, KindObject } from '../kinds/object.ts';
 import type { Store } from '../kube/mod.ts';
+import { holder } from '../rules/precedence.ts';
+import { configMapForm, isShareable, secretForm } from '../subjects/content/rules/core-objects/form.ts';
+import type { Kinds } from '../subjects/kinds.ts';
 import { holderIn, isCalled } from './holder.ts';
 import { type Stores, storeOf } from './stores.ts';
 

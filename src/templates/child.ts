@@ -1,14 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { basename, dirname, join } from 'node:path';
-import { DomainError, invalid } from '../domain/errors.ts';
+import { DomainError, invalid } from '../rules/errors.ts';
 import {
   EXPRESSION_FAILED,
   type LookUp,
   type Rendering,
   type RenderOptions,
   RenderTimeout,
-} from '../domain/templates/renderer.ts';
-import { formatPath } from '../domain/upload/validate.ts';
+} from '../rules/renderer.ts';
+import { formatPath } from '../rules/validate.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 
 type Json = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { Liquid, type Template } from 'liquidjs';
-import { LOOK_UPS, type LookUpName, type Rendering } from '../domain/templates/renderer.ts';
+import { LOOK_UPS, type LookUpName, type Rendering } from '../rules/renderer.ts';
 import type { Failure } from './messages.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { LookUpName, Rendering } from '../domain/templates/renderer.ts';
+import type { LookUpName, Rendering } from '../rules/renderer.ts';
 
 /** Between the controller and the process that renders. One document at a time. */
 

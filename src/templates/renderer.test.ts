@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect, it, test } from 'vitest';
-import { invalid } from '../domain/errors.ts';
-import type { LookUp } from '../domain/templates/renderer.ts';
+import { invalid } from '../rules/errors.ts';
+import type { LookUp } from '../rules/renderer.ts';
 import { createRenderer } from './renderer.ts';
 
 const NODE = { name: 'gw-1', host: '10.0.0.1', ports: [{ external: 8080 }] };

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import type { Renderer, Rendering, RenderOptions } from '../domain/templates/renderer.ts';
+import type { Renderer, Rendering, RenderOptions } from '../rules/renderer.ts';
 import { exchange, startChild } from './child.ts';
 
 type Json = Record<string, unknown>;

@@ -1,6 +1,6 @@
 import type { Application } from '../../../src/api/v3/index.ts';
-import { requestRebuild } from '../../../src/domain/actions.ts';
 import { retryOnConflict } from '../../../src/kube/mod.ts';
+import { requestRebuild } from '../../../src/subjects/nodes/rules/actions.ts';
 import {
   APPLICATIONS,
   applicationNamed,

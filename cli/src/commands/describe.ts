@@ -1,7 +1,7 @@
 import { ARCHITECTURES } from '../../../src/api/names.ts';
 import type { Application, CatalogItem, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
-import { archOf } from '../../../src/domain/edge-node/settings.ts';
-import { nodeUuid, v3Name } from '../../../src/domain/names.ts';
+import { nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import { archOf } from '../../../src/subjects/nodes/rules/settings.ts';
 import { facts, table } from '../../../src/terminal/output.ts';
 import {
   applicationNamed,

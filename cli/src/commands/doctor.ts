@@ -1,7 +1,8 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
-import { v3Name } from '../../../src/domain/names.ts';
-import { KINDS, type Kind } from '../../../src/kinds/index.ts';
+import type { Kind } from '../../../src/kinds/definition.ts';
 import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
+import { v3Name } from '../../../src/rules/names.ts';
+import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
 import { type Command, type CommandContext, listApplications, listNodes } from '../command.ts';
 import { readyOf } from '../rows.ts';

@@ -1,4 +1,4 @@
-import { v3Name } from '../../../src/domain/names.ts';
+import { v3Name } from '../../../src/rules/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
 import { paint } from '../colours.ts';
 import type { Command, CommandContext } from '../command.ts';

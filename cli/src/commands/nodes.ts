@@ -1,4 +1,4 @@
-import { v3Name } from '../../../src/domain/names.ts';
+import { v3Name } from '../../../src/rules/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
 import { type Command, listNodes } from '../command.ts';
 import { CommandError } from '../errors.ts';

@@ -1,9 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import type { EdgeNode } from '../../../src/api/v3/index.ts';
 import { compareVersions, versionOf } from '../../../src/api/version.ts';
-import { isDue, requestAction, requestedAction } from '../../../src/domain/actions.ts';
-import { v3Name } from '../../../src/domain/names.ts';
 import { isForbidden, isNotFound, refOf, retryOnConflict } from '../../../src/kube/mod.ts';
+import { v3Name } from '../../../src/rules/names.ts';
+import { isDue, requestAction, requestedAction } from '../../../src/subjects/nodes/rules/actions.ts';
 import { duration } from '../../../src/terminal/output.ts';
 import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../command.ts';
 import { CommandError, UsageError } from '../errors.ts';

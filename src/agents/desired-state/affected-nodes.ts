@@ -1,15 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { Application } from '../../api/v3/index.ts';
-import { replaced } from '../../domain/application/moves.ts';
-import { textNameOf } from '../../domain/core-objects/form.ts';
-import type { Lookups } from '../../domain/inputs.ts';
-import { applicationUuid, nodeUuid, v3Name } from '../../domain/names.ts';
-import { KINDS, type Kind, type KindObject, REFERENCED_KINDS, refsTo } from '../../kinds/index.ts';
+import { type Kind, refsTo } from '../../kinds/definition.ts';
+import type { KindObject } from '../../kinds/object.ts';
 import type { Change, KubeObject, Store } from '../../kube/mod.ts';
+import type { Lookups } from '../../rules/inputs.ts';
+import { applicationUuid, nodeUuid, v3Name } from '../../rules/names.ts';
 import { isOnlyRelinked, relinkedNodes } from '../../stores/link-change.ts';
 import { isContentAlike, isWorkedFromAlike } from '../../stores/node-change.ts';
 import { rivalsByRecord, rivalsOf } from '../../stores/rivals.ts';
+import { textNameOf } from '../../subjects/content/rules/core-objects/form.ts';
+import { KINDS, REFERENCED_KINDS } from '../../subjects/kinds.ts';
+import { replaced } from '../../subjects/nodes/rules/placement/moves.ts';
 import type { AgentStores } from '../dependencies.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { desiredState, entryUuid } from '../../domain/index.ts';
-import { contentSource, countedVersion } from '../../domain/volume-mount/volume-mount.ts';
+import { desiredState } from '../../desired/rules/desired.ts';
 import { silentLog } from '../../lib/log.ts';
+import { entryUuid } from '../../rules/names.ts';
 import { createLookups } from '../../stores/lookups.ts';
-import { type Digests, flagsOf } from '../../wire/index.ts';
+import { contentSource, countedVersion } from '../../subjects/content/rules/volume-mount/volume-mount.ts';
+import { type Digests, flagsOf } from '../../wire/sections.ts';
 import {
   changed,
   fill,

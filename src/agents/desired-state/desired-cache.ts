@@ -1,7 +1,8 @@
-import type { DesiredState, NodeInputs } from '../../domain/inputs.ts';
-import { holder } from '../../domain/precedence.ts';
+import type { DesiredState, NodeInputs } from '../../rules/inputs.ts';
+import { holder } from '../../rules/precedence.ts';
 import { createLookups } from '../../stores/lookups.ts';
-import type { Digests, MicroserviceView } from '../../wire/index.ts';
+import type { MicroserviceView } from '../../wire/agent.ts';
+import type { Digests } from '../../wire/sections.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
 import { type OnAffected, subscribeAffectedNodes } from './affected-nodes.ts';
 import { createDependents } from './dependents.ts';

@@ -1,9 +1,9 @@
 import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
-import type { NodeInputs } from '../../domain/inputs.ts';
-import { nodeUuid, v3Name } from '../../domain/names.ts';
-import { nodeRefsOf } from '../../kinds/application.ts';
-import { referenceKey } from '../../kinds/index.ts';
+import { referenceKey } from '../../kinds/definition.ts';
+import type { NodeInputs } from '../../rules/inputs.ts';
+import { nodeUuid, v3Name } from '../../rules/names.ts';
 import type { StoreLookups } from '../../stores/lookups.ts';
+import { nodeRefsOf } from '../../subjects/workloads/kinds/application.ts';
 import type { AgentStores } from '../dependencies.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */

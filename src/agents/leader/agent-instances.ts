@@ -1,4 +1,4 @@
-import type { Observation } from '../../domain/inputs.ts';
+import type { Observation } from '../../rules/inputs.ts';
 import type { ObservationDelta } from '../dependencies.ts';
 
 type Instances = Observation['instances'];

@@ -1,5 +1,5 @@
-import type { Observation } from '../../domain/inputs.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Observation } from '../../rules/inputs.ts';
 import type { CurrentValues, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
 import type { ObservationForwarder } from './observation-forwarder.ts';
 

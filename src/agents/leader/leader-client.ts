@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
-import type { Observation } from '../../domain/inputs.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Observation } from '../../rules/inputs.ts';
 import type { InternalCredentials, LeaderApi, Leadership } from '../dependencies.ts';
 import type { TokenMark } from '../pipeline/used-tokens.ts';
 import { LeaderError } from './leader-error.ts';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
-import type { Observation } from '../../domain/inputs.ts';
 import { admitConnections } from '../../http/admit-connections.ts';
 import { clientAddress } from '../../http/client-address.ts';
 import type { ConnectionLimits } from '../../http/connections.ts';
@@ -10,6 +9,7 @@ import { json, type Reply, send } from '../../http/reply.ts';
 import { createByteBudget } from '../../lib/byte-budget.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
+import type { Observation } from '../../rules/inputs.ts';
 import type {
   InternalCredentials,
   InternalHandlers,

@@ -1,5 +1,5 @@
-import { joinSentLists } from '../../domain/edge-node/sent-list.ts';
-import type { Observation } from '../../domain/inputs.ts';
+import type { Observation } from '../../rules/inputs.ts';
+import { joinSentLists } from '../../subjects/nodes/rules/sent-list.ts';
 import type { ObservationDelta } from '../dependencies.ts';
 import { type MergeReport, sentListOf, waitAfter } from './observations.ts';
 

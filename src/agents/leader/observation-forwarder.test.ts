@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { mergeReport } from '../../domain/index.ts';
 import { silentLog } from '../../lib/log.ts';
+import { mergeReport } from '../../subjects/nodes/rules/report.ts';
 import { makeClock } from '../_util.ts';
 import type { Leadership, ObservationDelta } from '../dependencies.ts';
 import { LeaderError } from './leader-error.ts';

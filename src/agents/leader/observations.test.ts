@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mergeReport } from '../../domain/index.ts';
+import { mergeReport } from '../../subjects/nodes/rules/report.ts';
 import type { ObservationDelta } from '../dependencies.ts';
 import { createObservations } from './observations.ts';
 

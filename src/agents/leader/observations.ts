@@ -1,6 +1,6 @@
-import { joinSentLists, type SentList, withStoredTimes } from '../../domain/edge-node/sent-list.ts';
-import type { Observation } from '../../domain/inputs.ts';
-import type { StatusReport } from '../../wire/index.ts';
+import type { Observation } from '../../rules/inputs.ts';
+import { joinSentLists, type SentList, withStoredTimes } from '../../subjects/nodes/rules/sent-list.ts';
+import type { StatusReport } from '../../wire/agent.ts';
 import type { ObservationDelta, Observations } from '../dependencies.ts';
 import { createAgentInstances } from './agent-instances.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import { type Digests, SECTIONS } from '../../wire/index.ts';
+import { type Digests, SECTIONS } from '../../wire/sections.ts';
 
 /** Long polls, which wait until a section is due for their node. One factory, since all its parts share one timer. */
 export interface LongPolls {

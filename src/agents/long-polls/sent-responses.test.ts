@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Digests } from '../../wire/index.ts';
+import type { Digests } from '../../wire/sections.ts';
 import { makeClock } from '../_util.ts';
 import { differ } from './long-polls.ts';
 import { createSentResponses } from './sent-responses.ts';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { NodeAction } from '../../domain/actions.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { type Digests, formatHave, SECTIONS, type Section } from '../../wire/index.ts';
+import type { NodeAction } from '../../subjects/nodes/rules/actions.ts';
+import { type Digests, formatHave, SECTIONS, type Section } from '../../wire/sections.ts';
 import { differ } from './long-polls.ts';
 
 /**

@@ -8,7 +8,7 @@ import {
   parseEpochLog,
   parsePosition,
   withNewEpoch,
-} from '../../domain/epoch.ts';
+} from '../../rules/epoch.ts';
 import type { Epochs } from '../../stores/epochs.ts';
 import { type Answer, changed, makeNode, startWithNode } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';

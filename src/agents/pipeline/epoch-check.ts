@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../../api/names.ts';
-import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../domain/epoch.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
+import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../rules/epoch.ts';
 import type { Epochs } from '../../stores/epochs.ts';
-import type { Digests } from '../../wire/index.ts';
+import type { Digests } from '../../wire/sections.ts';
 import { type Call, type EpochCheck, headerOf } from '../call.ts';
 import { AgentFailure, notReady } from '../failure.ts';
 import type { NodeDirectory } from '../node-directory.ts';

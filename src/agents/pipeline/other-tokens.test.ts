@@ -12,7 +12,7 @@ import { filesInMemory } from '../../../agent/src/volume-mounts/files.ts';
 import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
-import { NODE_TOKEN } from '../../wire/index.ts';
+import { NODE_TOKEN } from '../../wire/node-token.ts';
 import { fill, keyOf, makeClock, makeKey, makeNode, startReplica } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';
 
@@ -155,7 +155,7 @@ const FILES: Record<string, string> = {
   'src/agents/pipeline/token.ts': NODE_TOKENS,
   'src/agents/routes/provision.ts': 'a provisioning key',
   'src/agents/server.ts': NODE_TOKENS,
-  'src/domain/edge-node/revision.ts': 'the fingerprint of a Secret',
+  'src/desired/rules/revision.ts': 'the fingerprint of a Secret',
   'src/kube/service-account.ts': 'the token of a replica for its leader and for relays',
   'src/rest/access/reviews.ts': 'the token of a user or of the service account of one',
   'src/rest/adapters/secrets.ts': 'a provisioning key',

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { type EpochPosition, formatPosition, parsePosition } from '../../domain/epoch.ts';
+import { type EpochPosition, formatPosition, parsePosition } from '../../rules/epoch.ts';
 
 /**
  * Positions of the epoch log as agents carry them: sealed, `<position>.<seal>`. The seal (an HMAC) proves that this

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { NODE_TOKEN } from '../../wire/index.ts';
+import { NODE_TOKEN } from '../../wire/node-token.ts';
 import { createTokenLog } from '../leader/token-log.ts';
 import { createUsedTokens } from './used-tokens.ts';
 

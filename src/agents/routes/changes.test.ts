@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { HEADERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
-import { desiredState } from '../../domain/index.ts';
+import { desiredState } from '../../desired/rules/desired.ts';
 import {
   changed,
   fill,

@@ -1,10 +1,10 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
-import { requestedAction } from '../../domain/actions.ts';
-import { lostFor, mayLoseRebuild } from '../../domain/edge-node/third-party.ts';
+import { lostFor, mayLoseRebuild } from '../../desired/rules/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { requestedAction } from '../../subjects/nodes/rules/actions.ts';
+import { changesAckSchema } from '../../wire/agent.ts';
 import {
-  changesAckSchema,
   type Digests,
   flagsOf,
   formatHave,
@@ -12,7 +12,7 @@ import {
   parseHave,
   SECTIONS,
   type Section,
-} from '../../wire/index.ts';
+} from '../../wire/sections.ts';
 import type { Call, EpochCheck, Observe } from '../call.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';
 import { AgentFailure } from '../failure.ts';

@@ -1,24 +1,18 @@
 import type { EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
-import type { SentList } from '../../domain/edge-node/sent-list.ts';
 import {
   isSent,
   knownMicroservices,
   lostFor,
   thirdPartyRegistries,
   thirdPartyView,
-} from '../../domain/edge-node/third-party.ts';
-import type { DesiredState, SentRevision } from '../../domain/inputs.ts';
-import type { SessionLists } from '../../domain/session/list.ts';
+} from '../../desired/rules/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
-import {
-  type Digests,
-  formatHave,
-  MICROSERVICE_SECTIONS,
-  type MicroserviceHold,
-  type MicroserviceView,
-  type Section,
-} from '../../wire/index.ts';
+import type { DesiredState, SentRevision } from '../../rules/inputs.ts';
+import type { SessionLists } from '../../sessions/rules/list.ts';
+import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
+import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
+import { type Digests, formatHave, MICROSERVICE_SECTIONS, type Section } from '../../wire/sections.ts';
 import type { Call, EpochCheck, Observe } from '../call.ts';
 import type { CurrentValues, NodeSessions } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';

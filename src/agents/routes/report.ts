@@ -1,13 +1,13 @@
 import type { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import {
-  artifactStatusSchema,
   microserviceStatusSchema,
   parseJson,
   repositoryStatusSchema,
   type StatusReport,
   statusReportSchema,
-} from '../../wire/index.ts';
+} from '../../wire/agent.ts';
+import { artifactStatusSchema } from '../../wire/artifacts.ts';
 import { AgentFailure } from '../failure.ts';
 
 /**

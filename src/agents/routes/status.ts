@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { HEADERS } from '../../api/names.ts';
 import { NO_CONTENT, type Reply } from '../../http/reply.ts';
-import { RESOURCES } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/index.ts';
+import { RESOURCES } from '../../subjects/kinds.ts';
+import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/agent.ts';
 import type { Call, Observe } from '../call.ts';
 import type { AgentMetrics, AgentStores } from '../dependencies.ts';
 import { AgentFailure } from '../failure.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { isDue, requestedAction } from '../../domain/actions.ts';
 import type { Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
-import type { VersionReply } from '../../wire/index.ts';
+import { isDue, requestedAction } from '../../subjects/nodes/rules/actions.ts';
+import type { VersionReply } from '../../wire/agent.ts';
 import type { Call, Observe } from '../call.ts';
 import type { VersionKeys } from '../dependencies.ts';
 import type { DesiredCache } from '../desired-state/desired-cache.ts';

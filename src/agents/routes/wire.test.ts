@@ -9,9 +9,9 @@ import {
   type SessionEvent,
   type SessionTarget,
   step,
-} from '../../domain/session/session.ts';
+} from '../../sessions/rules/session.ts';
 import { encodeFrame, FRAME_TYPES, type Frame } from '../../wire/frames.ts';
-import { SECTIONS } from '../../wire/index.ts';
+import { SECTIONS } from '../../wire/sections.ts';
 import { changed, makeClock, makeModel, makeSecret, makeVolumeMount, startWithNode } from '../_util.ts';
 import { agentRoutes } from './table.ts';
 

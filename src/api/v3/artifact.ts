@@ -19,6 +19,10 @@ import { atomicList, integerOrText, object, text } from '../schema.ts';
  * (docs/spec/workloads.md#models-and-knowledge).
  */
 
+/** Keys of the two kinds, which are also the members of an entry that bind them and those of a node's status that list them. */
+export const ARTIFACT_KINDS = ['models', 'knowledge'] as const;
+export type ArtifactKind = (typeof ARTIFACT_KINDS)[number];
+
 const identity = IDENTITIES.uuid;
 
 /** Parts joined by `/`; no part is `.` or `..`, or begins with a dot. */

@@ -1,6 +1,7 @@
 import { GROUP } from '../../api/names.ts';
-import { BOUND_ROLES } from '../../domain/service-account.ts';
-import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
+import type { Kind } from '../../kinds/definition.ts';
+import { BOUND_ROLES } from '../../subjects/accounts/rules/service-account.ts';
+import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 import type { PolicyRule } from './rules.ts';
 
 /**

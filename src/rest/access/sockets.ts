@@ -1,4 +1,4 @@
-import { KINDS } from '../../kinds/index.ts';
+import { KINDS } from '../../subjects/kinds.ts';
 import { accessByKey } from '../lookup.ts';
 import type { Grant } from '../route.ts';
 

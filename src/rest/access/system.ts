@@ -1,5 +1,6 @@
-import { isOneOf } from '../../domain/built-in.ts';
-import { type Kind, type KindObject, NAMED_USERS, nameIn } from '../../kinds/index.ts';
+import { type Kind, NAMED_USERS, nameIn } from '../../kinds/definition.ts';
+import type { KindObject } from '../../kinds/object.ts';
+import { isOneOf } from '../../rules/built-in.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { forbidden } from '../errors.ts';
 import type { Caller } from './access.ts';

@@ -1,6 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
+import { HttpError } from '../../http/http-error.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import { duplicateName } from '../../rules/errors.ts';
+import { v3Name } from '../../rules/names.ts';
 import {
   type CoreForm,
   configMapForm,
@@ -9,11 +13,7 @@ import {
   coreSecret,
   isShareable,
   secretForm,
-} from '../../domain/core-objects/form.ts';
-import { duplicateName } from '../../domain/errors.ts';
-import { v3Name } from '../../domain/names.ts';
-import { HttpError } from '../../http/http-error.ts';
-import { isAlreadyExists } from '../../kube/api-error.ts';
+} from '../../subjects/content/rules/core-objects/form.ts';
 import { isPresent } from '../deletion.ts';
 import type { Objects } from '../dependencies.ts';
 

@@ -1,6 +1,6 @@
 import { FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import type { ResourceOf } from '../../api/resources.ts';
-import type { Kind } from '../../kinds/index.ts';
+import type { Kind } from '../../kinds/definition.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { compareResourceVersions, type KubeObject } from '../../kube/object.ts';

@@ -2,14 +2,12 @@ import { createHash, randomBytes } from 'node:crypto';
 import { ANNOTATIONS, FIELD_MANAGERS, LABELS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
-import { nodeUuid } from '../../domain/names.ts';
-import { destinationText } from '../../domain/registry/index.ts';
 import { HttpError } from '../../http/http-error.ts';
-import { RESOURCES } from '../../kinds/index.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ownerReference } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
 import { createOrUpdate } from '../../kube/update.ts';
+import { nodeUuid } from '../../rules/names.ts';
 import { isOwnedBy, isPasswordOf, registryOf } from '../../stores/keyed-text.ts';
 import {
   isAwaited,
@@ -18,6 +16,8 @@ import {
   provisioningKeyData,
   provisioningKeyName,
 } from '../../stores/provisioning-key.ts';
+import { destinationText } from '../../subjects/catalog/rules/registry.ts';
+import { RESOURCES } from '../../subjects/kinds.ts';
 import type { ProvisioningKeys, RegistryPasswords } from '../dependencies.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type ApplicationTemplate, applicationTemplateResource } from '../../api/v3/index.ts';
-import { duplicateName } from '../../domain/errors.ts';
-import { v3Name } from '../../domain/names.ts';
-import { applicationTemplateCrud } from '../../kinds/application-template.ts';
-import { KINDS, type Write } from '../../kinds/index.ts';
+import type { Write } from '../../kinds/rest.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
+import { duplicateName } from '../../rules/errors.ts';
+import { v3Name } from '../../rules/names.ts';
+import { KINDS } from '../../subjects/kinds.ts';
+import { applicationTemplateCrud } from '../../subjects/workloads/kinds/application-template.ts';
 import { isPresent } from '../deletion.ts';
 import { withChanges } from '../edit.ts';
 import { forbidden } from '../errors.ts';

@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Application } from '../../api/v3/index.ts';
-import { ARTIFACT_KINDS, type ArtifactKind } from '../../domain/artifact/index.ts';
+import { type Application, ARTIFACT_KINDS, type ArtifactKind } from '../../api/v3/index.ts';
 import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { BUILT_IN_ITEMS } from '../../domain/index.ts';
+import { BUILT_IN_ITEMS } from '../../subjects/catalog/rules/catalog-item.ts';
 import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
-import type { Replica } from '../../domain/replica.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
+import type { Replica } from '../../rules/replica.ts';
 import { notFound } from '../errors.ts';
 import { type AnyRoute, route } from '../route.ts';
 import * as shapes from './shapes.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { ConfigMap, Secret } from '../../api/resources.ts';
-import { storedKey } from '../../domain/core-objects/keys.ts';
+import { storedKey } from '../../subjects/content/rules/core-objects/keys.ts';
 import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';

@@ -1,7 +1,9 @@
-import type { ConfigMapForm, SecretForm } from '../../domain/core-objects/form.ts';
-import { v3Name } from '../../domain/names.ts';
-import { configMapKind, contentOf, secretKind } from '../../kinds/core-objects.ts';
-import { KINDS, type Kind, type KindObject, referenceKey } from '../../kinds/index.ts';
+import { type Kind, referenceKey } from '../../kinds/definition.ts';
+import type { KindObject } from '../../kinds/object.ts';
+import { v3Name } from '../../rules/names.ts';
+import { configMapKind, contentOf, secretKind } from '../../subjects/content/kinds/core-objects.ts';
+import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/core-objects/form.ts';
+import { KINDS } from '../../subjects/kinds.ts';
 import type { Caller } from '../access/access.ts';
 import { deleteObject, requireUnprotected } from '../deletion.ts';
 import { objectsOf, type RestDependencies } from '../dependencies.ts';

@@ -2,22 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { API_VERSION } from '../../api/names.ts';
-import { conflict, invalid, verdictError } from '../../domain/errors.ts';
-import { identityLabels, objectName, v3Name } from '../../domain/names.ts';
-import { requireName, requireUnchanged } from '../../domain/upload/document.ts';
-import {
-  inUseError,
-  type Kind,
-  type KindObject,
-  type Kinds,
-  nameIn,
-  type Operation,
-  usersOf,
-  type Write,
-} from '../../kinds/index.ts';
-import { type KindCrud, replyShape } from '../../kinds/rest.ts';
+import { inUseError, type Kind, nameIn, usersOf } from '../../kinds/definition.ts';
+import type { KindObject } from '../../kinds/object.ts';
+import { type KindCrud, type Operation, replyShape, type Write } from '../../kinds/rest.ts';
 import { uploadBody } from '../../kinds/upload.ts';
+import { requireName, requireUnchanged } from '../../rules/document.ts';
+import { conflict, invalid, verdictError } from '../../rules/errors.ts';
+import { identityLabels, objectName, v3Name } from '../../rules/names.ts';
 import { holderIn } from '../../stores/holder.ts';
+import type { Kinds } from '../../subjects/kinds.ts';
 import type { Caller } from '../access/access.ts';
 import { requireMayChange } from '../access/system.ts';
 import { createNamed, deleteObject, isPresent, requireUnprotected } from '../deletion.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../../api/names.ts';
 import type { Application, CatalogItem } from '../../api/v3/index.ts';
-import { builtInItems } from '../../domain/index.ts';
+import { builtInItems } from '../../subjects/catalog/rules/catalog-item.ts';
 import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';

@@ -1,18 +1,18 @@
 import { z } from 'zod';
 import type { Application } from '../../api/v3/index.ts';
 import { imageReference } from '../../api/v3/microservice.ts';
+import { HttpError } from '../../http/http-error.ts';
+import { isNotFound } from '../../kube/api-error.ts';
+import { retryOnConflict } from '../../kube/update.ts';
+import { DomainError } from '../../rules/errors.ts';
+import { KINDS } from '../../subjects/kinds.ts';
 import {
   debugShellImage,
   newDebugShell,
   systemApplicationName,
   withDebugShell,
   withEndedDebugShell,
-} from '../../domain/debug-shell.ts';
-import { DomainError } from '../../domain/errors.ts';
-import { HttpError } from '../../http/http-error.ts';
-import { KINDS } from '../../kinds/index.ts';
-import { isNotFound } from '../../kube/api-error.ts';
-import { retryOnConflict } from '../../kube/update.ts';
+} from '../../subjects/workloads/rules/debug-shell.ts';
 import { checkEntries } from '../check-entries.ts';
 import { createNamed, MACHINES } from '../deletion.ts';
 import { edit } from '../edit.ts';

@@ -1,5 +1,5 @@
 import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError } from '../../rules/errors.ts';
 import { checkEntries } from '../check-entries.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';

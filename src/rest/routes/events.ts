@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { replyShape as reply } from '../../kinds/rest.ts';
 import {
   AUDIT_BOUNDS,
   DAY_MS,
@@ -8,8 +9,7 @@ import {
   EVENT_TYPES,
   eventRead,
   readTime,
-} from '../../domain/audit.ts';
-import { replyShape as reply } from '../../kinds/rest.ts';
+} from '../../rules/audit.ts';
 import { type AnyRoute, route } from '../route.ts';
 
 const tag = 'Events';

@@ -1,5 +1,6 @@
-import { KINDS, type Kind, type Kinds } from '../../kinds/index.ts';
-import { microserviceTemplateCrud } from '../../kinds/microservice-template.ts';
+import type { Kind } from '../../kinds/definition.ts';
+import { KINDS, type Kinds } from '../../subjects/kinds.ts';
+import { microserviceTemplateCrud } from '../../subjects/workloads/kinds/microservice-template.ts';
 import { constantReply } from '../constant-reply.ts';
 import { openApiDocument } from '../openapi.ts';
 import { type AnyRoute, route } from '../route.ts';

@@ -1,18 +1,17 @@
 import { z } from 'zod';
 import type { ContainerSpec } from '../../api/container/index.ts';
-import type { MicroserviceEntry } from '../../api/v3/index.ts';
-import { ARTIFACT_KINDS } from '../../domain/artifact/index.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../api/v3/index.ts';
+import { DomainError } from '../../rules/errors.ts';
+import { volumeMappingId } from '../../rules/names.ts';
+import { normalItem } from '../../rules/normal-entry.ts';
+import { volumeReads } from '../../subjects/workloads/rules/application/microservice-read.ts';
 import {
   configFromBody,
   configText,
   patchEntry,
   portFromFlat,
   volumeFromFlat,
-} from '../../domain/microservice/flat.ts';
-import { normalItem } from '../../domain/microservice/normal-form.ts';
-import { volumeReads } from '../../domain/microservice/read.ts';
-import { volumeMappingId } from '../../domain/names.ts';
+} from '../../subjects/workloads/rules/entry/flat.ts';
 import { findMicroservice } from '../lookup.ts';
 import { type AnyRoute, route } from '../route.ts';
 import { editEntry, findEntry, systemConfig, VARIANTS } from './entries.ts';

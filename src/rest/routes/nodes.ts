@@ -2,17 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { API_VERSION } from '../../api/names.ts';
 import { edgeNodeResource } from '../../api/v3/index.ts';
-import { requestAction } from '../../domain/actions.ts';
-import { nodeFromBody, patchNode } from '../../domain/edge-node/body.ts';
-import { newlyNotActing, storedWithoutEffect } from '../../domain/edge-node/not-acting.ts';
-import { matches, nodeRead, readFilters } from '../../domain/edge-node/read.ts';
-import { settingShown } from '../../domain/edge-node/settings.ts';
-import { notReadyToUpgrade } from '../../domain/edge-node/update.ts';
-import { upstreamNode, upstreamVerdicts } from '../../domain/edge-node/upstreams.ts';
-import { verdictError } from '../../domain/errors.ts';
-import { identityLabels, nodeUuid, objectName, v3Name } from '../../domain/names.ts';
-import { mountsOn } from '../../domain/volume-mount/on-node.ts';
-import { KINDS } from '../../kinds/index.ts';
+import { verdictError } from '../../rules/errors.ts';
+import { identityLabels, nodeUuid, objectName, v3Name } from '../../rules/names.ts';
+import { mountShown, mountsOn } from '../../subjects/content/rules/volume-mount/on-node.ts';
+import { KINDS } from '../../subjects/kinds.ts';
+import { requestAction } from '../../subjects/nodes/rules/actions.ts';
+import { nodeFromBody, patchNode } from '../../subjects/nodes/rules/body.ts';
+import { newlyNotActing, storedWithoutEffect } from '../../subjects/nodes/rules/not-acting.ts';
+import { matches, nodeRead, readFilters } from '../../subjects/nodes/rules/read.ts';
+import { settingShown } from '../../subjects/nodes/rules/settings.ts';
+import { notReadyToUpgrade } from '../../subjects/nodes/rules/update.ts';
+import { upstreamNode, upstreamVerdicts } from '../../subjects/nodes/rules/upstreams.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { edit, withChanges } from '../edit.ts';
@@ -94,7 +94,11 @@ export const nodeRoutes = [
       const live = await liveNodes(deps, nodes, signal);
       const mountsOf = mountsOfNodes(deps);
       return listReply('fogs', nodes, (node) => {
-        const read = nodeRead(node, { ...live(node), mounts: mountsOf(node) }, { platformStatus: false });
+        const read = nodeRead(
+          node,
+          { ...live(node), volumeMounts: mountsOf(node).map(mountShown) },
+          { platformStatus: false },
+        );
         return matches(read, filters) ? [read] : [];
       });
     },
@@ -141,7 +145,8 @@ export const nodeRoutes = [
     async handler({ deps, params, signal }) {
       const node = await nodeByUuid(deps, params.uuid, signal);
       const live = await liveNodes(deps, [node], signal);
-      return nodeRead(node, { ...live(node), mounts: mountsOn(node, deps.lookups) }, { platformStatus: true });
+      const volumeMounts = mountsOn(node, deps.lookups).map(mountShown);
+      return nodeRead(node, { ...live(node), volumeMounts }, { platformStatus: true });
     },
   }),
   route({

@@ -1,7 +1,12 @@
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { Registry } from '../../api/v3/index.ts';
-import { credentialsLost, PASSWORD_MASK, type RegistryWrite, registryRead } from '../../domain/registry/index.ts';
-import { registryCrud, registryKind } from '../../kinds/registry.ts';
+import { registryCrud, registryKind } from '../../subjects/catalog/kinds/registry.ts';
+import {
+  credentialsLost,
+  PASSWORD_MASK,
+  type RegistryWrite,
+  registryRead,
+} from '../../subjects/catalog/rules/registry.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { withChanges } from '../edit.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/names.ts';
 import type { Application } from '../../api/v3/index.ts';
-import type { Kind } from '../../kinds/index.ts';
+import type { Kind } from '../../kinds/definition.ts';
 import type { KindUpload } from '../../kinds/rest.ts';
 import type { KubeObject } from '../../kube/object.ts';
 import type { TestClient } from '../_client.ts';

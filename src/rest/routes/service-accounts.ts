@@ -1,7 +1,7 @@
 import type { ServiceAccount } from '../../api/v3/index.ts';
-import { BOUND_ROLES, serviceAccountOf } from '../../domain/service-account.ts';
-import { KINDS } from '../../kinds/index.ts';
-import { serviceAccountKind } from '../../kinds/service-account.ts';
+import { serviceAccountKind } from '../../subjects/accounts/kinds/service-account.ts';
+import { BOUND_ROLES, serviceAccountOf } from '../../subjects/accounts/rules/service-account.ts';
+import { KINDS } from '../../subjects/kinds.ts';
 import { requireMayBind } from '../access/bind.ts';
 import { findObject } from '../lookup.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';

@@ -8,8 +8,8 @@ import {
   microserviceSchema,
   PLATFORM_PHASES,
 } from '../../api/v3/index.ts';
-import { EXPRESSION_REFUSED, findExpression } from '../../domain/expressions.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
+import { EXPRESSION_REFUSED, findExpression } from '../../rules/expressions.ts';
 import type { Body } from '../route.ts';
 
 /**

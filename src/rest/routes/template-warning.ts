@@ -1,4 +1,4 @@
-import { type TemplateSpec, templateProblem } from '../../domain/templates/problem.ts';
+import { type TemplateSpec, templateProblem } from '../../subjects/workloads/rules/templates/problem.ts';
 import type { Call } from '../route.ts';
 
 /** The warning about a template that is stored and cannot be rendered, with the place in the request; kubectl shows it in Ready. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
-import { holder } from '../../domain/precedence.ts';
+import { replyShape as reply } from '../../kinds/rest.ts';
+import { holder } from '../../rules/precedence.ts';
 import {
   connectionsOf,
   DEPLOYMENT_TARGETS,
@@ -12,8 +13,7 @@ import {
   topologyOf,
   topologyOverview,
   topologySummary,
-} from '../../domain/topology.ts';
-import { replyShape as reply } from '../../kinds/rest.ts';
+} from '../../subjects/nodes/rules/topology.ts';
 import { isPresent } from '../deletion.ts';
 import type { RestDependencies } from '../dependencies.ts';
 import { notFound } from '../errors.ts';

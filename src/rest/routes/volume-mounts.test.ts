@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { contentName } from '../../domain/volume-mount/volume-mount.ts';
+import { contentName } from '../../subjects/content/rules/volume-mount/volume-mount.ts';
 import type { TestClient } from '../_client.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';

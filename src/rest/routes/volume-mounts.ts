@@ -1,6 +1,6 @@
 import type { VolumeMount } from '../../api/v3/index.ts';
-import { contentSource, mountVersion } from '../../domain/volume-mount/volume-mount.ts';
-import { volumeMountKind } from '../../kinds/volume-mount.ts';
+import { volumeMountKind } from '../../subjects/content/kinds/volume-mount.ts';
+import { contentSource, mountVersion } from '../../subjects/content/rules/volume-mount/volume-mount.ts';
 import { type CrudHooks, crudRoutes } from './crud.ts';
 
 const { crud } = volumeMountKind.rest;

@@ -1,0 +1,124 @@
+import { type EdgeNode, type EdgeNodeSpec, edgeNodeSpecSchema } from '../../../api/v3/index.ts';
+import { requireUnchanged } from '../../../rules/document.ts';
+import { invalid } from '../../../rules/errors.ts';
+import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { validateSpec } from '../../../rules/validate.ts';
+import { canonicalEngine, settingShown } from './settings.ts';
+
+type Fields = Record<string, unknown>;
+
+/** The spec of a create body; throws DomainError. Unknown fields are dropped. */
+export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec } {
+  const { name, isSystem, ...fields } = knownFields(body);
+  if (isAbsent(name)) throw invalid('name: is required', 'name');
+  if (isSystem === true) throw systemRefused();
+  const spec = checked({ ...fields, name, archId: fields.archId ?? 0 });
+  requireAddress(spec, fields);
+  const { name: checkedName = '', ...rest } = spec;
+  return { name: checkedName, spec: withGpsMode(rest, fields) };
+}
+
+/**
+ * The spec after a PATCH body: absent fields stay, null removes. A field that is shown as it is sent and was never set
+ * stays unset, so that sending back a read does not set every default. Throws DomainError.
+ */
+export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
+  const { name, isSystem, ...fields } = knownFields(body);
+  requireUnchanged('uuid', (body as Fields).uuid, nodeUuid(node));
+  requireUnchanged('name', name, v3Name(node));
+  if (!isAbsent(isSystem) && isSystem !== (node.spec.isSystem ?? false)) throw systemRefused();
+  const spec: Fields = withoutHalf(node.spec);
+  const changed: Fields = {};
+  for (const [field, value] of Object.entries(fields)) {
+    if (spec[field] === undefined && isShown(node, field, value) && !isHalf(node, field, fields)) continue;
+    changed[field] = value;
+    if (value === null) delete spec[field];
+    else spec[field] = value;
+  }
+  const patched = checked(spec);
+  requireAddress(patched, changed);
+  return withGpsMode(patched, changed);
+}
+
+/** Fields that identify a node, or that the controller alone sets. */
+const NOT_SETTINGS = new Set(['uuid', 'id']);
+
+function knownFields(body: unknown): Fields {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body: must be an object');
+  const known = Object.entries(body).filter(
+    ([field, value]) =>
+      Object.hasOwn(edgeNodeSpecSchema.shape, field) && !NOT_SETTINGS.has(field) && value !== undefined,
+  );
+  return Object.fromEntries(
+    known.map(([field, value]) => [field, value === '' && MAY_BE_EMPTY.has(field) ? null : normal(field, value)]),
+  );
+}
+
+/** Fields whose empty text means "not set"; for other fields the schema decides on empty text. */
+const MAY_BE_EMPTY = new Set([
+  'containerEngine',
+  'containerEngineUrl',
+  'deploymentType',
+  'description',
+  'diskDirectory',
+  'gpsDevice',
+  'gpsMode',
+  'host',
+  'jsMemoryStoreSize',
+  'jsStorageSize',
+  'location',
+  'logDirectory',
+  'logLevel',
+  'networkInterface',
+  'networkRouter',
+  'routerMode',
+  'busMode',
+  'timeZone',
+]);
+
+function normal(field: string, value: unknown): unknown {
+  return field === 'containerEngine' && typeof value === 'string' ? canonicalEngine(value) : value;
+}
+
+const checked = (fields: Fields): EdgeNodeSpec => validateSpec(edgeNodeSpecSchema, fields, { tolerant: true });
+
+/** Applies only when the mode is sent: a router that other routers connect to needs a known address. */
+function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
+  const mode = sent.routerMode;
+  if (mode !== 'edge' && mode !== 'interior') return;
+  const needs = mode === 'interior' ? (['host', 'interRouterPort', 'edgeRouterPort'] as const) : (['host'] as const);
+  for (const field of needs)
+    if (isAbsent(spec[field])) throw invalid(`${field}: is required with routerMode ${mode}`, field);
+}
+
+/** Coordinates without a mode have the mode manual (docs/spec/rest-v3.md#node-body). */
+function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
+  if (spec.gpsMode === 'dynamic' && isAbsent(spec.gpsDevice))
+    throw invalid('gpsDevice: is required with gpsMode dynamic', 'gpsDevice');
+  const given = !isAbsent(sent.latitude) && !isAbsent(sent.longitude);
+  return given && isAbsent(sent.gpsMode) && spec.gpsMode !== 'dynamic' && spec.gpsMode !== 'off'
+    ? { ...spec, gpsMode: 'manual' }
+    : spec;
+}
+
+const COORDINATES = ['latitude', 'longitude'];
+
+/** Without one coordinate alone, which was accepted once and never in force: it keeps nobody from changing something else. */
+const withoutHalf = (spec: Fields): Fields => {
+  const { latitude, longitude, ...rest } = spec;
+  return isAbsent(latitude) === isAbsent(longitude) ? { ...spec } : rest;
+};
+
+/** One coordinate that is sent as it is shown counts when the other one is sent as well and is another. */
+const isHalf = (node: EdgeNode, field: string, fields: Fields): boolean =>
+  COORDINATES.includes(field) &&
+  COORDINATES.some((other) => !isAbsent(fields[other]) && !isShown(node, other, fields[other]));
+
+function isShown(node: EdgeNode, field: string, value: unknown): boolean {
+  return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec) ?? null) === JSON.stringify(value);
+}
+
+const systemRefused = () =>
+  invalid('isSystem: cannot be set or cleared; nodes of the system are made by the controller', 'isSystem');
+
+const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';

@@ -1,0 +1,50 @@
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import { canonicalJson } from '../../../wire/digest.ts';
+import { settingShown } from './settings.ts';
+
+type Setting = keyof EdgeNode['spec'];
+
+/** Settings that are stored and have no effect yet. */
+const NOT_ACTING: readonly { field: Setting; is: (spec: EdgeNode['spec']) => boolean }[] = [
+  ...(
+    [
+      'busClusterPort',
+      'busHttpPort',
+      'busLeafPort',
+      'busMqttPort',
+      'busServerPort',
+      'edgeRouterPort',
+      'interRouterPort',
+      'jsMemoryStoreSize',
+      'jsStorageSize',
+      'messagingPort',
+    ] as const
+  ).map((field) => ({ field, is: (spec: EdgeNode['spec']) => spec[field] !== undefined })),
+  { field: 'deploymentType', is: ({ deploymentType }) => deploymentType === 'container' },
+  { field: 'gpsMode', is: ({ gpsMode }) => gpsMode === 'auto' || gpsMode === 'dynamic' },
+  { field: 'gpsScanFrequency', is: ({ gpsScanFrequency }) => gpsScanFrequency !== undefined },
+  { field: 'busMode', is: ({ busMode }) => busMode === 'leaf' || busMode === 'server' },
+  { field: 'edgeGuardFrequency', is: ({ edgeGuardFrequency }) => (edgeGuardFrequency ?? 0) > 0 },
+  { field: 'gpsDevice', is: ({ gpsDevice }) => gpsDevice !== undefined && gpsDevice !== '' },
+  { field: 'networkRouter', is: ({ networkRouter }) => networkRouter !== undefined && networkRouter !== '' },
+  { field: 'routerMode', is: ({ routerMode }) => routerMode === 'edge' || routerMode === 'interior' },
+  { field: 'upgradeScanFrequency', is: ({ upgradeScanFrequency }) => (upgradeScanFrequency ?? 0) > 0 },
+  { field: 'upstreamBusServers', is: ({ upstreamBusServers }) => (upstreamBusServers ?? []).length > 0 },
+  { field: 'upstreamRouters', is: ({ upstreamRouters }) => (upstreamRouters ?? []).length > 0 },
+];
+
+/** The settings of a spec that nothing acts on; one that is at the value of its absence is not named. */
+export const notActing = (spec: EdgeNode['spec']) => NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+
+/** What a condition and a warning say of settings that nothing acts on; undefined without one. */
+export const storedWithoutEffect = (fields: readonly string[]): string | undefined =>
+  fields.length === 0 ? undefined : `stored, but without effect yet: ${fields.toSorted().join(', ')}`;
+
+/**
+ * The settings that nothing acts on and that a write asks for. What a read of the node showed before, the defaults of v3
+ * included, is not asked for by who sends it back.
+ */
+export const newlyNotActing = (after: EdgeNode, before: EdgeNode = { ...after, spec: {} }): string[] =>
+  notActing(after.spec).filter((field) => textShown(after, field) !== textShown(before, field));
+
+const textShown = (node: EdgeNode, field: Setting) => canonicalJson(settingShown(node, field) ?? null);

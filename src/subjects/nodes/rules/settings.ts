@@ -1,0 +1,134 @@
+import { CONTAINER_NAME_PREFIX } from '../../../api/names.ts';
+import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
+import type { AgentConfig } from '../../../wire/agent.ts';
+
+/** Settings that a machine takes from the spec; when one is absent, the machine decides. */
+export const CONFIG_FIELDS = [
+  'networkInterface',
+  'diskLimit',
+  'memoryLimit',
+  'cpuLimit',
+  'logLimit',
+  'logFileCount',
+  'statusFrequency',
+  'changeFrequency',
+  'watchdogEnabled',
+  'edgeGuardFrequency',
+  'gpsMode',
+  'gpsDevice',
+  'gpsScanFrequency',
+  'latitude',
+  'longitude',
+  'logLevel',
+  'pruningFrequency',
+  'availableDiskThreshold',
+  'timeZone',
+] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
+
+/** Settings that are never taken from the controller (docs/spec/agent-channel.md#settings). */
+export const MACHINE_OWNED = [
+  'containerEngine',
+  'containerEngineUrl',
+  'diskDirectory',
+  'logDirectory',
+] as const satisfies readonly (keyof AgentConfig & keyof EdgeNodeSpec)[];
+
+/** `engine_a` and `engine_b` are the neutral names of docker and podman. */
+export function canonicalEngine<T extends string | undefined>(engine: T): T | 'docker' | 'podman' {
+  if (engine === 'engine_a') return 'docker';
+  if (engine === 'engine_b') return 'podman';
+  return engine;
+}
+
+/** Name of the agent's folders on a machine. */
+const AGENT = `${CONTAINER_NAME_PREFIX}agent`;
+
+/**
+ * Documented defaults, shown for settings that neither the spec nor the machine names (docs/spec/rest-v3.md#node-body).
+ */
+const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
+  location: '',
+  description: '',
+  latitude: 0,
+  longitude: 0,
+  gpsMode: 'auto',
+  gpsDevice: '',
+  gpsScanFrequency: 60,
+  containerEngine: 'docker',
+  containerEngineUrl: 'unix:///var/run/docker.sock',
+  deploymentType: 'native',
+  diskLimit: 50,
+  diskDirectory: `/var/lib/${AGENT}`,
+  memoryLimit: 4096,
+  cpuLimit: 80,
+  logLimit: 10,
+  logDirectory: `/var/log/${AGENT}`,
+  logFileCount: 10,
+  logLevel: 'info',
+  statusFrequency: 10,
+  changeFrequency: 20,
+  watchdogEnabled: true,
+  edgeGuardFrequency: 0,
+  pruningFrequency: 0,
+  availableDiskThreshold: 20,
+  timeZone: '',
+  networkInterface: 'dynamic',
+  tags: [],
+  isSystem: false,
+  routerMode: 'edge',
+  messagingPort: 5671,
+  upstreamRouters: [],
+  // The default is that the installation has no bus.
+  busMode: 'none',
+  busServerPort: 4222,
+  busLeafPort: 7422,
+  busClusterPort: 6222,
+  busMqttPort: 8883,
+  busHttpPort: 8222,
+  upstreamBusServers: [],
+  jsStorageSize: '10g',
+  jsMemoryStoreSize: '1g',
+};
+
+/** Defaults of settings that are shown in one mode only. */
+const INTERIOR_PORTS = { interRouterPort: 55671, edgeRouterPort: 45671 };
+
+const FIELDS = Object.keys(DEFAULTS) as (keyof EdgeNodeSpec)[];
+
+/** Architecture id of a node: as its agent reports, else as in its spec; 0 when neither is known. */
+export function archOf(node: EdgeNode): number {
+  return node.status?.archId || node.spec.archId || 0;
+}
+
+/** Address under which other nodes reach a node: its host, else what its agent reports. */
+export function hostOf(node: EdgeNode): string | undefined {
+  const reported = node.status?.ipAddress;
+  return node.spec.host || (reported && reported !== '0.0.0.0' ? reported : undefined);
+}
+
+/** A setting as reads show it: from the spec, else from the machine, else the documented default. */
+export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown {
+  if (field === 'archId') return archOf(node);
+  if (field === 'host') return hostOf(node) ?? '';
+  const effective = (node.status?.config ?? {}) as Partial<Record<keyof EdgeNodeSpec, unknown>>;
+  if (field === 'containerEngine') {
+    // Until the first report only the provisioning record has it.
+    const engine = node.spec[field] ?? effective[field] ?? node.status?.containerEngine ?? DEFAULTS[field];
+    return canonicalEngine(engine as string);
+  }
+  return node.spec[field] ?? effective[field] ?? DEFAULTS[field];
+}
+
+/** All settings as reads show them. */
+export function settingsShown(node: EdgeNode): Record<string, unknown> {
+  const shown: Record<string, unknown> = {};
+  for (const field of FIELDS) shown[field] = settingShown(node, field);
+  const { interRouterPort, edgeRouterPort, networkRouter } = node.spec;
+  if (shown.routerMode === 'interior')
+    Object.assign(shown, {
+      interRouterPort: interRouterPort ?? INTERIOR_PORTS.interRouterPort,
+      edgeRouterPort: edgeRouterPort ?? INTERIOR_PORTS.edgeRouterPort,
+    });
+  if (shown.routerMode === 'none') shown.networkRouter = networkRouter ?? '';
+  return shown;
+}

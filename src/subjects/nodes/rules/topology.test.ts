@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest';
+import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
+import { makeNode } from '../../../rules/_util.ts';
+import { subgraph, topologyDetails, topologyOf, topologyOverview, topologySummary } from './topology.ts';
+
+const node = (name: string, spec: Partial<EdgeNodeSpec>) => {
+  const made = makeNode({ name });
+  return { ...made, spec: { ...spec, uuid: name }, status: undefined } as ReturnType<typeof makeNode>;
+};
+const NODES = [
+  node('core', { routerMode: 'interior', host: '10.0.0.1' }),
+  node('east', { upstreamRouters: ['core', 'default-router', 'nowhere'] }),
+  node('west', { routerMode: 'edge', upstreamRouters: ['core', 'core'] }),
+  node('alone', { routerMode: 'edge', containerEngine: 'embedded' }),
+  node('off', { routerMode: 'none' }),
+];
+const router = topologyOf('router', NODES);
+
+describe('the router network', () => {
+  test('has every node but those with the mode none', () => {
+    expect([...router.nodes.keys()]).toEqual(['alone', 'core', 'east', 'west']);
+    expect(router.nodes.get('core')).toMatchObject({ role: 'interior', host: '10.0.0.1', deploymentTarget: 'remote' });
+    expect(router.nodes.get('alone')?.deploymentTarget).toBe('embedded');
+  });
+
+  test('has one connection for each upstream that is a node of it, and none to a default router that does not exist', () => {
+    expect(router.connections).toEqual([
+      { id: 'east-core', source: 'east', dest: 'core' },
+      { id: 'west-core', source: 'west', dest: 'core' },
+    ]);
+  });
+
+  test('is summarised by role', () => {
+    expect(topologySummary('router', router)).toEqual({
+      totalNodes: 4,
+      totalConnections: 2,
+      byRole: { default: 0, interior: 1, edge: 3 },
+    });
+  });
+
+  test('has in its overview the interior nodes, the edges of each and those without an upstream', () => {
+    const { defaultNode, interiorNodes, spokeGroups } = topologyOverview('router', router);
+    expect(defaultNode).toBeNull();
+    expect(interiorNodes).toEqual([router.nodes.get('core')]);
+    expect(spokeGroups).toEqual([
+      { upstreamOf: null, role: 'edge', count: 1 },
+      { upstreamOf: 'core', role: 'edge', count: 2 },
+    ]);
+  });
+
+  test('shows the ports of a node, defaults included', () => {
+    expect(topologyDetails('router', NODES[0] as never)).toMatchObject({ messagingPort: 5671, isDefault: false });
+  });
+});
+
+describe('a subgraph', () => {
+  const names = (depth: number, limit = 100) =>
+    subgraph(router, { center: 'east', depth, limit }).nodes.map(({ id }) => id);
+  test('goes as many connections away from its centre as asked', () => {
+    expect(names(1)).toEqual(['east', 'core']);
+    expect(names(2)).toEqual(['east', 'core', 'west']);
+  });
+
+  test('has no more nodes than the limit, and only connections between them', () => {
+    expect(subgraph(router, { center: 'core', depth: 1, limit: 2 })).toMatchObject({
+      nodes: [{ id: 'core' }, { id: 'east' }],
+      connections: [{ id: 'east-core' }],
+    });
+  });
+
+  test('never has more than 200 nodes', () => {
+    const star = [
+      node('hub', { routerMode: 'interior' }),
+      ...Array.from({ length: 400 }, (_, i) => node(`edge-${i}`, { upstreamRouters: ['hub'] })),
+    ];
+    expect(subgraph(topologyOf('router', star), { center: 'hub', depth: 1, limit: 500 }).nodes).toHaveLength(200);
+  });
+});
+
+test('the bus network is empty until nodes have a bus mode', () => {
+  expect(topologyOf('bus', NODES).nodes.size).toBe(0);
+  const bus = topologyOf('bus', [
+    node('a', { busMode: 'server' }),
+    node('b', { busMode: 'leaf', upstreamBusServers: ['a'] }),
+  ]);
+  expect(topologyOverview('bus', bus)).toMatchObject({
+    serverNodes: [{ id: 'a' }],
+    spokeGroups: [{ upstreamOf: 'a', role: 'leaf', count: 1 }],
+  });
+  expect(topologyDetails('bus', node('a', { busMode: 'server' }))).toMatchObject({ serverPort: 4222, isHub: false });
+});

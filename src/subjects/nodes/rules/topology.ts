@@ -1,0 +1,158 @@
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { hostOf, settingShown } from './settings.ts';
+
+/**
+ * The router and bus networks as they are configured (docs/spec/rest-v3.md#network-topology). A node takes part in a network
+ * unless its mode is `none`; a connection is an upstream that the node names and that exists. A default router and a hub,
+ * which belong to the control plane, are in no network of this version.
+ */
+export const NETWORKS = {
+  router: {
+    mode: 'routerMode',
+    upstreams: 'upstreamRouters',
+    roles: ['default', 'interior', 'edge'],
+    core: 'interior',
+  },
+  bus: { mode: 'busMode', upstreams: 'upstreamBusServers', roles: ['hub', 'server', 'leaf'], core: 'server' },
+} as const;
+export type Network = keyof typeof NETWORKS;
+
+export const DEPLOYMENT_TARGETS = ['orchestrator', 'remote', 'embedded'] as const;
+
+const DETAILS = {
+  router: ['messagingPort', 'edgeRouterPort', 'interRouterPort'],
+  bus: [
+    'busServerPort',
+    'busLeafPort',
+    'busClusterPort',
+    'busMqttPort',
+    'busHttpPort',
+    'jsStorageSize',
+    'jsMemoryStoreSize',
+  ],
+} as const;
+
+export interface TopologyNode {
+  id: string;
+  nodeUuid: string;
+  fogName: string;
+  displayName: string;
+  host: string;
+  deploymentTarget: (typeof DEPLOYMENT_TARGETS)[number];
+  role: string;
+  mode: string;
+}
+
+/** From the node that connects to the upstream that it connects to. */
+export interface TopologyConnection {
+  id: string;
+  source: string;
+  dest: string;
+}
+
+export interface Topology {
+  /** by id, in the order of names */
+  nodes: ReadonlyMap<string, TopologyNode>;
+  /** in the order of their sources */
+  connections: readonly TopologyConnection[];
+}
+
+/** Of several nodes with one name the first given counts. */
+export function topologyOf(network: Network, nodes: Iterable<EdgeNode>): Topology {
+  const { mode, upstreams } = NETWORKS[network];
+  const members = [...nodes]
+    .filter((node) => settingShown(node, mode) !== 'none')
+    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode))) }))
+    .sort((a, b) => (a.shown.fogName < b.shown.fogName ? -1 : 1));
+  const byId = new Map(members.map(({ shown }) => [shown.id, shown]));
+  const byName = new Map(members.toReversed().map(({ shown }) => [shown.fogName, shown]));
+  const connections = members.flatMap(({ node, shown: { id: source } }) => {
+    const named = (settingShown(node, upstreams) as readonly string[]).flatMap((ref) => {
+      const dest = (byId.get(ref) ?? byName.get(ref))?.id;
+      return dest === undefined || dest === source ? [] : [dest];
+    });
+    return [...new Set(named)].map((dest) => ({ id: `${source}-${dest}`, source, dest }));
+  });
+  return { nodes: byId, connections };
+}
+
+function topologyNode(node: EdgeNode, mode: string): TopologyNode {
+  const [uuid, name] = [nodeUuid(node), v3Name(node)];
+  return {
+    id: uuid,
+    nodeUuid: uuid,
+    fogName: name,
+    displayName: name,
+    host: hostOf(node) ?? '',
+    deploymentTarget: settingShown(node, 'containerEngine') === 'embedded' ? 'embedded' : 'remote',
+    role: mode,
+    mode,
+  };
+}
+
+/** Ports and sizes of one member of a network, with the names that v3 has for them. */
+export function topologyDetails(network: Network, node: EdgeNode): Record<string, unknown> {
+  const shown = DETAILS[network].map((field) => [shortName(field), settingShown(node, field)]);
+  return { ...Object.fromEntries(shown), ...(network === 'router' ? { isDefault: false } : { isHub: false }) };
+}
+
+/** `busServerPort` -> `serverPort`. */
+const shortName = (field: string) => field.replace(/^bus(\w)/, (_, first: string) => first.toLowerCase());
+
+export function topologySummary(network: Network, { nodes, connections }: Topology): Record<string, unknown> {
+  const byRole: Record<string, number> = Object.fromEntries(NETWORKS[network].roles.map((role) => [role, 0]));
+  for (const { role } of nodes.values()) byRole[role] = (byRole[role] ?? 0) + 1;
+  return { totalNodes: nodes.size, totalConnections: connections.length, byRole };
+}
+
+/** The core of a network, and how many others connect to each of its nodes; `upstreamOf` is null for those without one. */
+export function topologyOverview(network: Network, { nodes, connections }: Topology): Record<string, unknown> {
+  const { core } = NETWORKS[network];
+  const upstreamsOf = Map.groupBy(connections, ({ source }) => source);
+  const counts = new Map<string | null, number>();
+  for (const { id, role } of nodes.values()) {
+    if (role === core) continue;
+    for (const upstream of upstreamsOf.get(id)?.map(({ dest }) => dest) ?? [null])
+      counts.set(upstream, (counts.get(upstream) ?? 0) + 1);
+  }
+  const role = network === 'router' ? 'edge' : 'leaf';
+  return {
+    defaultNode: null,
+    [`${core}Nodes`]: [...nodes.values()].filter((node) => node.role === core),
+    spokeGroups: [...counts].map(([upstreamOf, count]) => ({ upstreamOf, role, count })),
+  };
+}
+
+export const connectionsOf = (id: string, { connections }: Topology) => ({
+  upstream: connections.filter(({ source }) => source === id),
+  downstream: connections.filter(({ dest }) => dest === id),
+});
+
+/** The most nodes that a subgraph has, whatever its limit. */
+const SUBGRAPH_NODES = 200;
+
+/** The nodes that are at most `depth` connections away from one, nearest first, and the connections between them. */
+export function subgraph(
+  { nodes, connections }: Topology,
+  { center, depth, limit }: { center: string; depth: number; limit: number },
+): { nodes: TopologyNode[]; connections: TopologyConnection[] } {
+  const neighbours = new Map<string, string[]>();
+  const note = (a: string, b: string) => neighbours.set(a, [...(neighbours.get(a) ?? []), b]);
+  for (const { source, dest } of connections) {
+    note(source, dest);
+    note(dest, source);
+  }
+  const most = Math.min(limit, SUBGRAPH_NODES);
+  const found = new Set([center]);
+  let ring = [center];
+  for (let step = 0; step < depth; step++) {
+    ring = ring
+      .flatMap((id) => neighbours.get(id) ?? [])
+      .filter((id) => found.size < most && !found.has(id) && found.add(id));
+  }
+  return {
+    nodes: [...found].flatMap((id) => nodes.get(id) ?? []),
+    connections: connections.filter(({ source, dest }) => found.has(source) && found.has(dest)),
+  };
+}

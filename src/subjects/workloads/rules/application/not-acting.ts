@@ -1,0 +1,29 @@
+import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
+import { findExpression } from '../../../../rules/expressions.ts';
+import { type NormalEntry, normalEntry } from '../../../../rules/normal-entry.ts';
+
+/** Why an entry cannot have access to the message bus (docs/spec/workloads.md#microservice-entry). */
+export const busAccessMissing = (
+  { spec }: Application,
+  { busConfig }: Pick<NormalEntry, 'busConfig'>,
+): string | undefined =>
+  busConfig?.busAccess && !spec.busConfig?.busAccess ? 'needs busConfig.busAccess of the application' : undefined;
+
+/** Fields of an entry that are stored and have no effect on the container yet. */
+export function notActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+  return [
+    ...busNotActing(application, entry),
+    ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
+  ];
+}
+
+/** The access to the message bus that an entry asks for and does not get. */
+export function busNotActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+  const { busConfig } = normalEntry(entry);
+  const missing = busAccessMissing(application, { busConfig });
+  return asksForBus(busConfig) ? [missing ? `busConfig (${missing})` : 'busConfig'] : [];
+}
+
+/** Whether a bus configuration, of an application or of an entry, asks for anything. */
+export const asksForBus = (busConfig: { busAccess?: boolean; busRule?: string } | undefined): boolean =>
+  Boolean(busConfig?.busAccess || busConfig?.busRule);
