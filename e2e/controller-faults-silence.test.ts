@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signToken } from '../agent/src/state/token.ts';
-import { nodeKeySecret } from '../src/agents/node-key.ts';
+import { nodeKeySecret } from '../src/agents/channel/node-key.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
 import { NODE_TOKEN } from '../src/wire/node-token.ts';

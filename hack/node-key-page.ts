@@ -1,7 +1,7 @@
-import type { AgentRoute } from '../src/agents/pipeline/exchange.ts';
+import type { AgentRoute } from '../src/agents/channel/exchange.ts';
+import { THEFTS, type Theft } from '../src/agents/channel/theft.ts';
 import type { Handlers } from '../src/agents/routes/handlers.ts';
 import { agentRoutes } from '../src/agents/routes/table.ts';
-import { THEFTS, type Theft } from '../src/agents/routes/theft.ts';
 import { SOCKET_PATHS } from '../src/sessions/paths.ts';
 
 /** Any handlers: the page has the routes alone. */

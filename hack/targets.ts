@@ -21,7 +21,7 @@ const TARGETS: Readonly<Record<string, readonly string[]>> = {
     'run',
     '--project',
     'api',
-    'src/stores/replicas.api.test.ts',
+    'src/replicas/replicas.api.test.ts',
   ],
   release: ['make', 'release'],
   bench: [process.execPath, 'bench/main.ts', '--short', 'poll'],

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Stores } from './datastore/stores.ts';
 import { equal } from './kube/compare.ts';
 import {
   ApiError,
@@ -11,7 +12,6 @@ import {
   type Resource,
 } from './kube/mod.ts';
 import type { MutableStore } from './kube/store.ts';
-import type { Stores } from './stores/stores.ts';
 
 /** An API server in memory that shows each write in the stores at once. */
 export interface InMemoryApiServer {

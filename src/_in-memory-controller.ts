@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { createAgents } from './agents/agents.ts';
-import type { ObservationDelta } from './agents/dependencies.ts';
-import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/node-key.ts';
+import type { ObservationDelta } from './agents/channel/dependencies.ts';
+import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/channel/node-key.ts';
 import { API_VERSION, LABELS, type SystemImages } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type {
@@ -18,8 +18,11 @@ import type {
   ServiceAccount,
   VolumeMount,
 } from './api/v3/index.ts';
-import { createIds } from './controllers/ids.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
+import { createIds } from './datastore/ids.ts';
+import { createLookups } from './datastore/lookups.ts';
+import { createIdLookup, createStores, type Stores } from './datastore/stores.ts';
+import { createSystemNumbers, trackSystemNames } from './datastore/system-names.ts';
 import type { EventInput, KubeObject } from './kube/mod.ts';
 import type { MutableStore, Store } from './kube/store.ts';
 import { silentLog } from './lib/log.ts';
@@ -28,9 +31,6 @@ import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { createRestServer } from './rest/server.ts';
 import { nodeUuid } from './rules/identity.ts';
-import { createLookups } from './stores/lookups.ts';
-import { createIdLookup, createStores, type Stores } from './stores/stores.ts';
-import { createSystemNumbers, trackSystemNames } from './stores/system-names.ts';
 import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
 import { KINDS } from './subjects/kinds.ts';
 import { liveness } from './subjects/nodes/rules/liveness.ts';

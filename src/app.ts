@@ -3,11 +3,30 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
-import { nodeKeyName, readNodeKey } from './agents/node-key.ts';
+import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import { GROUP } from './api/names.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
-import { createIds } from './controllers/ids.ts';
+import { createAuditLog } from './datastore/audit-log.ts';
+import { createSegments } from './datastore/audit-segments.ts';
+import { createEpochs } from './datastore/epochs.ts';
+import { createIds } from './datastore/ids.ts';
+import { createLookups } from './datastore/lookups.ts';
+import { createProvisioningKeys } from './datastore/provisioning-keys.ts';
+import { reportRestores } from './datastore/restored-event.ts';
+import { readRevisionKey } from './datastore/revision-key.ts';
+import {
+  byKey,
+  countObjects,
+  createIdLookup,
+  createStores,
+  type EssentialStores,
+  essentialStores,
+  followStores,
+  type Stores,
+} from './datastore/stores.ts';
+import { createSystemNumbers } from './datastore/system-names.ts';
+import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import { servedChain } from './http/served-chain.ts';
@@ -25,8 +44,8 @@ import {
 import { addLeaderWork } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
+import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
-import { createProvisioningKeys } from './rest/adapters/secrets.ts';
 import { createWriteBudgets } from './rest/budgets.ts';
 import type { RestDependencies } from './rest/dependencies.ts';
 import { tooOften } from './rest/errors.ts';
@@ -41,25 +60,6 @@ import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
-import { createAuditLog } from './stores/audit-log.ts';
-import { createSegments } from './stores/audit-segments.ts';
-import { createEpochs } from './stores/epochs.ts';
-import { createLookups } from './stores/lookups.ts';
-import { createReplicas, replicaUuid, startHeartbeat } from './stores/replicas.ts';
-import { reportRestores } from './stores/restored-event.ts';
-import { readRevisionKey } from './stores/revision-key.ts';
-import {
-  byKey,
-  countObjects,
-  createIdLookup,
-  createStores,
-  type EssentialStores,
-  essentialStores,
-  followStores,
-  type Stores,
-} from './stores/stores.ts';
-import { createSystemNumbers } from './stores/system-names.ts';
-import { type StoredUsage, trackUsage } from './stores/usage.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { createMetrics } from './telemetry/metrics.ts';
@@ -257,7 +257,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     },
     async start() {
       const { host, port } = config.server;
-      const internal = (await agents.leaderServer.listen({ port: config.internal.port, host })).port;
+      const internal = (await agents.internalServer.listen({ port: config.internal.port, host })).port;
       addresses.internal = internal;
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       const address = internalAddress(config, internal);
@@ -313,11 +313,11 @@ function openSockets({ config, places, isAlone, agents, rest, credentials, metri
   const internal = createRelay({
     sessions,
     token: credentials.token,
-    authenticate: agents.leaderServer.authenticate,
+    authenticate: agents.internalServer.authenticate,
     clock: systemClock,
     log,
   });
-  agents.leaderServer.http.on('upgrade', internal.handle);
+  agents.internalServer.http.on('upgrade', internal.handle);
   const { relay: settings, identity } = config;
   const relay = createConfiguredRelay({ settings, identity, internal, sessions, isAlone, clock: systemClock, log });
   const upgrades = createUpgrades({

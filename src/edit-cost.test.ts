@@ -11,10 +11,10 @@ import {
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
+import { storeOf } from './datastore/stores.ts';
 import type { Kind } from './kinds/definition.ts';
 import type { KindObject } from './kinds/object.ts';
 import { nodeUuid } from './rules/identity.ts';
-import { storeOf } from './stores/stores.ts';
 import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
 import { KINDS, type KindKey } from './subjects/kinds.ts';
 

@@ -1,13 +1,13 @@
 import { BUDGET_POLICY_NAME, GROUP, SYSTEM_NAMES_NAME } from './api/names.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
+import type { Epochs } from './datastore/epochs.ts';
+import { keepPolicyParameters } from './datastore/policy-parameters.ts';
+import { byKey } from './datastore/stores.ts';
+import { trackSystemNames } from './datastore/system-names.ts';
+import type { StoredUsage } from './datastore/usage.ts';
 import { createEventRecorder, type Leadership, type Term } from './kube/mod.ts';
 import { type Budgets, policyData } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
-import type { Epochs } from './stores/epochs.ts';
-import { keepPolicyParameters } from './stores/policy-parameters.ts';
-import { byKey } from './stores/stores.ts';
-import { trackSystemNames } from './stores/system-names.ts';
-import type { StoredUsage } from './stores/usage.ts';
 import { liveness } from './subjects/nodes/rules/liveness.ts';
 
 export interface LeaderWorkOptions

@@ -4,10 +4,10 @@ import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import { toStructural } from './api/structural.ts';
 import type { Application } from './api/v3/index.ts';
+import { createLookups } from './datastore/lookups.ts';
+import { storeOf } from './datastore/stores.ts';
 import type { Kind } from './kinds/definition.ts';
 import type { KindObject } from './kinds/object.ts';
-import { createLookups } from './stores/lookups.ts';
-import { storeOf } from './stores/stores.ts';
 import { KINDS, type KindKey } from './subjects/kinds.ts';
 import { findTarget } from './subjects/workloads/rules/session-target.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { signToken } from '../agent/src/state/token.ts';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from './_test-config.ts';
-import { nodeKeySecret } from './agents/node-key.ts';
+import { nodeKeySecret } from './agents/channel/node-key.ts';
 import type { Condition } from './api/meta.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { type Application, applicationResource, type EdgeNode } from './api/v3/index.ts';

@@ -6,10 +6,10 @@ import type {
   MicroserviceEntry,
   ObservedMicroservice,
 } from '../../src/api/v3/index.ts';
+import { holderIn } from '../../src/datastore/holder.ts';
 import { refsTo } from '../../src/kinds/definition.ts';
 import { entryUuid, nodeUuid, v3Name } from '../../src/rules/names.ts';
 import { imageFor, normalEntry } from '../../src/rules/normal-entry.ts';
-import { holderIn } from '../../src/stores/holder.ts';
 import { imageSourceOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
 import { KINDS } from '../../src/subjects/kinds.ts';
 import { archOf } from '../../src/subjects/nodes/rules/settings.ts';

@@ -1,8 +1,8 @@
 import type { EdgeNode } from '../../src/api/v3/index.ts';
 import { compareVersions } from '../../src/api/version.ts';
 import { isForbidden } from '../../src/kube/mod.ts';
+import { createReplicas } from '../../src/replicas/replicas.ts';
 import { newestAgentRelease } from '../../src/rules/replica.ts';
-import { createReplicas } from '../../src/stores/replicas.ts';
 import { isDue, requestedAction } from '../../src/subjects/nodes/rules/actions.ts';
 import type { CommandContext } from './command.ts';
 import { CommandError } from './errors.ts';

@@ -4,19 +4,19 @@ import type { AddressInfo } from 'node:net';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api/v3/index.ts';
+import { provisioningKeyData, provisioningKeyName } from '../datastore/provisioning-key.ts';
+import { createStores, type ReadStores } from '../datastore/stores.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import { ownerReference } from '../kube/object.ts';
 import type { Clock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
-import { provisioningKeyData, provisioningKeyName } from '../stores/provisioning-key.ts';
-import { createStores } from '../stores/stores.ts';
+import type { Leadership } from '../replicas/channel.ts';
 import { ESSENTIAL_KINDS } from '../subjects/kinds.ts';
 import type { PublicKey } from '../wire/agent.ts';
 import { NODE_TOKEN } from '../wire/node-token.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
-import type { AgentStores, Leadership } from './dependencies.ts';
-import { type NodeKey, nodeKeySecret } from './node-key.ts';
+import { type NodeKey, nodeKeySecret } from './channel/node-key.ts';
 
 export const NAMESPACE = 'skerry';
 
@@ -104,7 +104,7 @@ export function changed<T extends { metadata: { generation?: number } }>(object:
   return copy;
 }
 
-export const makeStores = () => createStores({ namespace: NAMESPACE }) satisfies AgentStores;
+export const makeStores = () => createStores({ namespace: NAMESPACE }) satisfies ReadStores;
 
 export type TestStores = ReturnType<typeof makeStores>;
 

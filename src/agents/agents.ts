@@ -1,22 +1,15 @@
+import type { VersionKeys } from '../datastore/provisioning-keys.ts';
+import type { ReadStores } from '../datastore/stores.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { InternalCredentials, InternalHandlers, Leadership } from '../replicas/channel.ts';
+import { createInternalServer, type InternalServer } from '../replicas/internal-server.ts';
+import { createLeaderClient, type LeaderClient } from '../replicas/leader-client.ts';
 import { mergeReport } from '../subjects/nodes/rules/report.ts';
-import type {
-  AgentMetrics,
-  AgentOptions,
-  AgentRoutes,
-  AgentStores,
-  CurrentValues,
-  InternalCredentials,
-  InternalHandlers,
-  Leadership,
-  Observations,
-  VersionKeys,
-} from './dependencies.ts';
+import type { AgentMetrics, AgentOptions, AgentRoutes, CurrentValues, Observations } from './channel/dependencies.ts';
 import { createCurrentValues } from './leader/current-values.ts';
-import { createLeaderClient, type LeaderClient } from './leader/leader-client.ts';
-import { createLeaderServer, type LeaderServer } from './leader/leader-server.ts';
+import { createAgentsAtLeader, createLeaderHandlers } from './leader/leader-api.ts';
 import { createObservationForwarder } from './leader/observation-forwarder.ts';
 import { createObservations } from './leader/observations.ts';
 import { shareTokens } from './leader/token-sharing.ts';
@@ -25,7 +18,7 @@ import { type AgentRoutesOptions, createAgentRoutes } from './server.ts';
 
 export interface AgentsOptions extends AgentOptions {
   client: KubeClient;
-  stores: AgentStores;
+  stores: ReadStores;
   versionKeys: VersionKeys;
   leadership: Leadership;
   credentials: InternalCredentials;
@@ -49,7 +42,7 @@ export interface Agents extends AsyncDisposable {
   /** for reads */
   readonly currentValues: CurrentValues;
   /** the server for other replicas */
-  readonly leaderServer: LeaderServer;
+  readonly internalServer: InternalServer;
   /** the client for the leader */
   readonly leader: Pick<LeaderClient, 'call'>;
   /** Shares used tokens with other replicas until the signal aborts. */
@@ -59,14 +52,17 @@ export interface Agents extends AsyncDisposable {
 export function createAgents(options: AgentsOptions): Agents {
   const { leadership, credentials, identity, log, clock = systemClock, metrics = {} } = options;
   const observations = createObservations(mergeReport);
-  const leader = createLeaderClient({ leadership, credentials, clock });
+  const client = createLeaderClient({ leadership, credentials });
+  const leader = createAgentsAtLeader(client, clock);
   const forwarder = createObservationForwarder({ leadership, leader, observations, mergeReport, clock, log, metrics });
   const used = createUsedTokens();
   const currentValues = createCurrentValues({ leadership, leader, observations, forwarder, clock });
   const routes = createAgentRoutes({ ...options, forwarder, currentValues, used, clock, metrics });
-  const leaderServer = createLeaderServer({
-    ...{ leadership, forwarder, observations, used, credentials, clock, log },
-    handlers: options.internalHandlers,
+  const { handlers, isLeading } = createLeaderHandlers({ leadership, forwarder, observations, used, clock });
+  const internalServer = createInternalServer({
+    isLeading,
+    handlers: { ...options.internalHandlers, ...handlers },
+    ...{ credentials, clock, log },
   });
 
   return {
@@ -84,14 +80,14 @@ export function createAgents(options: AgentsOptions): Agents {
       },
     },
     currentValues,
-    leaderServer,
-    leader,
+    internalServer,
+    leader: client,
     run: (signal) => shareTokens({ leadership, client: leader, used, replica: identity, clock, log }, signal),
     async [Symbol.asyncDispose]() {
       await routes[Symbol.asyncDispose]();
       await forwarder[Symbol.asyncDispose]();
-      await leaderServer[Symbol.asyncDispose]();
-      leader[Symbol.dispose]();
+      await internalServer[Symbol.asyncDispose]();
+      client[Symbol.dispose]();
     },
   };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { startWithNode } from './_util.ts';
-import type { RecordedEvent } from './dependencies.ts';
+import type { RecordedEvent } from './channel/dependencies.ts';
 
 async function start(recordsAddresses = true) {
   const events: RecordedEvent[] = [];

@@ -1,5 +1,5 @@
-import type { RecordedEvent } from './dependencies.ts';
-import type { Exchange } from './pipeline/exchange.ts';
+import type { RecordedEvent } from './channel/dependencies.ts';
+import type { Exchange } from './channel/exchange.ts';
 
 /**
  * The event of a request by which an agent changed something, other than what it reports; undefined for all others. It has

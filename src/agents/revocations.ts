@@ -1,6 +1,6 @@
 import type { Secret } from '../api/resources.ts';
 import type { Store } from '../kube/mod.ts';
-import { readNodeKey } from './node-key.ts';
+import { readNodeKey } from './channel/node-key.ts';
 
 /**
  * What was admitted with the key of a node and lasts, such as long polls and sockets: it ends as soon as the node has another key

@@ -1,36 +1,36 @@
 import { randomUUID } from 'node:crypto';
+import type { Epochs } from '../datastore/epochs.ts';
+import { provisioningKeyName } from '../datastore/provisioning-key.ts';
+import type { VersionKeys } from '../datastore/provisioning-keys.ts';
+import { essentialStores, type ReadStores } from '../datastore/stores.ts';
+import { createDesiredCache } from '../desired/desired-cache.ts';
 import { desiredState } from '../desired/rules/desired.ts';
+import { withSessions } from '../desired/with-sessions.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { KubeClient, KubeObject, Store } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { Epochs } from '../stores/epochs.ts';
-import { provisioningKeyName } from '../stores/provisioning-key.ts';
 import { agentEvent } from './audit.ts';
-import { createHear, targetOf } from './call.ts';
+import { createHear, targetOf } from './channel/call.ts';
 import {
   AGENT_LIMITS,
   type AgentLimits,
   type AgentMetrics,
   type AgentOptions,
   type AgentRoutes,
-  type AgentStores,
   type CurrentValues,
-  requiredStores,
-  type VersionKeys,
-} from './dependencies.ts';
-import { createDesiredCache } from './desired-state/desired-cache.ts';
-import { withSessions } from './desired-state/with-sessions.ts';
-import { AgentFailure, notReady } from './failure.ts';
+} from './channel/dependencies.ts';
+import type { Exchange } from './channel/exchange.ts';
+import { AgentFailure, notReady } from './channel/failure.ts';
+import { createNodeDirectory } from './channel/node-directory.ts';
 import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 import { createLongPolls } from './long-polls/long-polls.ts';
 import { createPositionUpdates } from './long-polls/position-updates.ts';
 import { createSentResponses } from './long-polls/sent-responses.ts';
-import { createNodeDirectory } from './node-directory.ts';
 import { createAuthenticate } from './pipeline/authenticate.ts';
 import { type CheckEpoch, createEpochCheck } from './pipeline/epoch-check.ts';
-import type { Exchange } from './pipeline/exchange.ts';
+import { createMatch } from './pipeline/match.ts';
 import { createNotOlderThan } from './pipeline/not-older-than.ts';
 import { createOutgoing } from './pipeline/outgoing.ts';
 import { createPipeline, nodeConnection } from './pipeline/pipeline.ts';
@@ -41,12 +41,11 @@ import { createServe } from './pipeline/serve.ts';
 import type { UsedTokens } from './pipeline/used-tokens.ts';
 import { createRevocations } from './revocations.ts';
 import { createHandlers } from './routes/handlers.ts';
-import { createMatch } from './routes/match.ts';
 import { agentRoutes } from './routes/table.ts';
 
 export interface AgentRoutesOptions extends AgentOptions {
   client: Pick<KubeClient, 'list' | 'listPage' | 'find' | 'create' | 'replace' | 'delete'>;
-  stores: AgentStores;
+  stores: ReadStores;
   versionKeys: VersionKeys;
   forwarder: ObservationForwarder;
   currentValues: CurrentValues;
@@ -76,9 +75,9 @@ const PROVISIONING_KEY_LENGTH = 255;
 export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const { client, stores, forwarder, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;
   const limits = { ...AGENT_LIMITS, ...options.limits };
-  const required = requiredStores(stores);
+  const required: Readonly<Record<string, Store<KubeObject>>> = essentialStores(stores) as never;
   const { requests, guesses, refusals } = createLimits(limits, clock);
-  const readiness = createReadiness(required, clock);
+  const readiness = createReadiness(Object.values(required), clock);
   const directory = createNodeDirectory({ stores, client, namespace, clock });
   const authenticate = createAuthenticate({
     directory,
@@ -142,11 +141,11 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     notOlderThan: createNotOlderThan({
       stores: required,
       replica: randomUUID(),
-      async liveVersion(index) {
-        const { resource } = required[index] as Store<KubeObject>;
+      async liveVersion(name) {
+        const { resource } = required[name] as Store<KubeObject>;
         return (await client.listPage(resource, { namespace, limit: 1, timeoutMs: LIVE_VERSION_MS })).resourceVersion;
       },
-      listAgain: (index) => options.listAgain?.(required[index] as Store<KubeObject>),
+      listAgain: (name) => options.listAgain?.(required[name] as Store<KubeObject>),
       clock,
     }),
   });

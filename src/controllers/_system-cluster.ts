@@ -6,20 +6,20 @@ import { admissionPolicies } from '../../hack/manifests.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-references.ts';
 import { SYSTEM_NAMES_NAME } from '../api/names.ts';
+import { createIds } from '../datastore/ids.ts';
+import { keepPolicyParameters } from '../datastore/policy-parameters.ts';
+import { byKey, createIdLookup } from '../datastore/stores.ts';
+import { trackSystemNames } from '../datastore/system-names.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Resource } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
 import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
 import type { RoleName } from '../rest/access/roles.ts';
-import { keepPolicyParameters } from '../stores/policy-parameters.ts';
-import { byKey, createIdLookup } from '../stores/stores.ts';
-import { trackSystemNames } from '../stores/system-names.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createCoreObjectController } from './core-objects.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { createIds } from './ids.ts';
 import { createKindController } from './kind.ts';
 
 /** The patch type of `kubectl patch --type merge`. */

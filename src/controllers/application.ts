@@ -2,7 +2,11 @@ import type { Reason } from '../api/conditions.ts';
 import { FINALIZERS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, ApplicationStatus, EdgeNode } from '../api/v3/index.ts';
+import { applicationsOn } from '../datastore/lookups.ts';
+import { rivalsByRecord, rivalsOf } from '../datastore/rivals.ts';
+import { storeOf } from '../datastore/stores.ts';
 import { type Kind, referenceKey, refsTo } from '../kinds/definition.ts';
+import { isOnlyRelinked } from '../kinds/link-change.ts';
 import type { KindObject } from '../kinds/object.ts';
 import {
   both,
@@ -20,16 +24,12 @@ import {
 import { checkApplicationDeletion } from '../rules/deletion.ts';
 import { type Identity, identityLabels, isIdentityTaken, nodeUuid } from '../rules/identity.ts';
 import { entryUuid, v3Name } from '../rules/names.ts';
-import { isOnlyRelinked } from '../stores/link-change.ts';
-import { applicationsOn } from '../stores/lookups.ts';
-import { isSeenAlike } from '../stores/node-change.ts';
-import { rivalsByRecord, rivalsOf } from '../stores/rivals.ts';
-import { storeOf } from '../stores/stores.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS, RESOURCES } from '../subjects/kinds.ts';
 import { type SilenceChange, silenceChange } from '../subjects/nodes/rules/mass-silence.ts';
 import { nodeOf } from '../subjects/nodes/rules/placement/entries.ts';
 import { type NodeId, withPlacements } from '../subjects/nodes/rules/placement/moves.ts';
+import { isSeenAlike } from '../subjects/nodes/rules/status-change.ts';
 import { applicationStatus, placementsIn, readyAt } from '../subjects/workloads/rules/application/status.ts';
 import type { ApplicationStatusInputs, NodeFacts } from '../subjects/workloads/rules/application/status-inputs.ts';
 import { applicationVerdict, refusedMoves, verdicts } from '../subjects/workloads/rules/verdicts/verdict.ts';

@@ -9,16 +9,16 @@ import {
   type EdgeNode,
   type ObservedArtifact,
 } from '../api/v3/index.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { createIdLookup, createStores, type Stores } from '../datastore/stores.ts';
 import type { Store } from '../kube/store.ts';
 import { silentLog } from '../lib/log.ts';
 import { makeApplication, makeEntry, makeKnowledge, makeModel, makeNode, makeRegistry } from '../rules/_util.ts';
-import { createLookups } from '../stores/lookups.ts';
-import { createIdLookup, createStores, type Stores } from '../stores/stores.ts';
 import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import { artifactFingerprint } from '../wire/artifacts.ts';
 import { createArtifactController } from './artifact.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { createIds } from './ids.ts';
 
 /** Model and Knowledge over an API server in memory. */
 const namespace = 'skerry';

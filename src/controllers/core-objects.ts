@@ -1,6 +1,7 @@
 import { FIELD_MANAGERS, LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, VolumeMount } from '../api/v3/index.ts';
+import { allUsers, createUse } from '../datastore/use.ts';
 import { inUseError, type Kind, referenceKey } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import {
@@ -18,7 +19,6 @@ import {
 } from '../kube/mod.ts';
 import { v3Name } from '../rules/names.ts';
 import { holder } from '../rules/precedence.ts';
-import { allUsers, createUse } from '../stores/use.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import {
   configMapForm,

@@ -1,5 +1,6 @@
 import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
+import { applicationsOn } from '../datastore/lookups.ts';
 import {
   type Controller,
   createController,
@@ -12,7 +13,6 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
-import { applicationsOn } from '../stores/lookups.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import {
   debugShellGoesAt,

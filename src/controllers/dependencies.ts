@@ -1,13 +1,13 @@
 import type { SystemImages } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import type { Ids } from '../datastore/ids.ts';
+import type { StoreLookups } from '../datastore/lookups.ts';
+import type { Stores } from '../datastore/stores.ts';
 import type { EventRecorder, KubeClient, KubeObject, Metrics } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { Renderer } from '../rules/renderer.ts';
-import type { StoreLookups } from '../stores/lookups.ts';
-import type { Stores } from '../stores/stores.ts';
 import type { Kinds } from '../subjects/kinds.ts';
-import type { Ids } from './ids.ts';
 
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
 export interface ControllerDependencies {

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import type { Application, EdgeNode, EdgeNodeStatus } from '../api/v3/index.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { createStores } from '../datastore/stores.ts';
 import { silentLog } from '../lib/log.ts';
 import { makeApplication, makeEntry, makeNode, makeObservation } from '../rules/_util.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { DesiredEntry, Observation } from '../rules/inputs.ts';
 import { entryUuid } from '../rules/names.ts';
-import { createLookups } from '../stores/lookups.ts';
-import { createStores } from '../stores/stores.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { liveness } from '../subjects/nodes/rules/liveness.ts';
 import { createRenderer } from '../templates/renderer.ts';

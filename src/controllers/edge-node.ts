@@ -1,6 +1,7 @@
 import { FINALIZERS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
+import { applicationsOn } from '../datastore/lookups.ts';
 import { nodeStatus, withLastSeen } from '../desired/rules/node-status.ts';
 import {
   both,
@@ -21,7 +22,6 @@ import { checkNodeDeletion } from '../rules/deletion.ts';
 import { type Identity, identityLabels, nodeUuid } from '../rules/identity.ts';
 import type { Liveness } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
-import { applicationsOn } from '../stores/lookups.ts';
 import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import { type SilenceChange, silenceChange } from '../subjects/nodes/rules/mass-silence.ts';
 import { nodeOf } from '../subjects/nodes/rules/placement/entries.ts';

@@ -1,9 +1,9 @@
+import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { type Identified, type Identity, idToRecord, idVerdict, uuidToRecord } from '../rules/identity.ts';
 import type { Verdict } from '../rules/inputs.ts';
 import { holder } from '../rules/precedence.ts';
-import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /**

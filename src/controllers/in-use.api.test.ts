@@ -7,18 +7,18 @@ import { admissionPolicies } from '../../hack/manifests.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { ANNOTATIONS } from '../api/names.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createIdLookup } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Resource } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
 import type { TestClient } from '../rest/_client.ts';
 import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
-import { createIdLookup } from '../stores/stores.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createCoreObjectController } from './core-objects.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { createIds } from './ids.ts';
 import { createKindController } from './kind.ts';
 
 /** What kubectl says about the deletion of an object in use: the words of REST, with the users. */

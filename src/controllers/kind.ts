@@ -1,4 +1,7 @@
 import { API_VERSION, FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
+import { holderIn } from '../datastore/holder.ts';
+import { storeOf } from '../datastore/stores.ts';
+import { createReferences, createUse, referrersOf } from '../datastore/use.ts';
 import { inUseError, type Kind, nameIn, referenceKey, refsTo } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import {
@@ -22,9 +25,6 @@ import {
 import type { Progress } from '../rules/conditions.ts';
 import { identityLabels, nameTaken, uuidTaken } from '../rules/identity.ts';
 import { kindStatus, stalledBy } from '../rules/kind-status.ts';
-import { holderIn } from '../stores/holder.ts';
-import { storeOf } from '../stores/stores.ts';
-import { createReferences, createUse, referrersOf } from '../stores/use.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 import { identityOf, idTaken } from './identity.ts';

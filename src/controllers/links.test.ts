@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../_in-memory-controller.ts';
 import { API_VERSION } from '../api/names.ts';
 import type { RuntimeClass } from '../api/v3/index.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { createStores, storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Store } from '../kube/mod.ts';
 import { makeNode, makeRuntimeClass } from '../rules/_util.ts';
-import { createLookups } from '../stores/lookups.ts';
-import { createStores, storeOf } from '../stores/stores.ts';
 import { KINDS, type KindKey } from '../subjects/kinds.ts';
 import { createLinks } from './links.ts';
 

@@ -1,4 +1,5 @@
 import type { EdgeNode } from '../api/v3/index.ts';
+import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { type Change, keyOf, type Watch, watching } from '../kube/mod.ts';
@@ -6,7 +7,6 @@ import type { Progress } from '../rules/conditions.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import { linkObstacle } from '../rules/kind-status.ts';
 import { v3Name } from '../rules/names.ts';
-import { storeOf } from '../stores/stores.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** The links of the objects of a kind to nodes. */

@@ -1,4 +1,5 @@
 import type { Secret } from '../api/resources.ts';
+import { isReplacedBy, provisioningKeyOf, readProvisioningKey } from '../datastore/provisioning-key.ts';
 import {
   type Controller,
   createController,
@@ -9,7 +10,6 @@ import {
   requeueAfter,
   watching,
 } from '../kube/mod.ts';
-import { isReplacedBy, provisioningKeyOf, readProvisioningKey } from '../stores/provisioning-key.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 

@@ -1,7 +1,7 @@
 import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Registry } from '../api/v3/index.ts';
+import { isOwnedBy, registryOf } from '../datastore/keyed-text.ts';
 import { type Controller, done, keyOf, refOf, requeueAfter, watching } from '../kube/mod.ts';
-import { isOwnedBy, registryOf } from '../stores/keyed-text.ts';
 import { isDraft } from '../subjects/catalog/rules/registry.ts';
 import { destinationText } from '../subjects/catalog/rules/registry-destination.ts';
 import { passwordObstacle } from '../subjects/catalog/rules/registry-status.ts';

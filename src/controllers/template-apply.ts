@@ -1,6 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import { API_VERSION, FIELD_MANAGERS } from '../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import { referenced } from '../datastore/use.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { isConflict, isInvalid, refOf } from '../kube/mod.ts';
 import { DomainError } from '../rules/errors.ts';
@@ -8,7 +9,6 @@ import { nodeUuid, registryId } from '../rules/identity.ts';
 import type { Verdict } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import type { LookUp, Rendering } from '../rules/renderer.ts';
-import { referenced } from '../stores/use.ts';
 import { newlyBound } from '../subjects/accounts/rules/service-account.ts';
 import { resolveRegistry } from '../subjects/catalog/rules/registry.ts';
 import { KINDS, RESOURCES } from '../subjects/kinds.ts';

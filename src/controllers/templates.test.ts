@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import type { Application } from '../api/v3/index.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { createStores } from '../datastore/stores.ts';
 import { silentLog } from '../lib/log.ts';
 import { makeApplication, makeEntry } from '../rules/_util.ts';
 import { invalid } from '../rules/errors.ts';
 import { type Renderer, RenderTimeout } from '../rules/renderer.ts';
-import { createLookups } from '../stores/lookups.ts';
-import { createStores } from '../stores/stores.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { runControllers } from './index.ts';
 

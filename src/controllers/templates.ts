@@ -1,4 +1,5 @@
 import type { Application } from '../api/v3/index.ts';
+import { storeOf } from '../datastore/stores.ts';
 import { type Kind, referenceKey, refsTo } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import {
@@ -16,7 +17,6 @@ import {
 import { createTokenBuckets } from '../lib/token-bucket.ts';
 import type { Verdict } from '../rules/inputs.ts';
 import { RenderTimeout } from '../rules/renderer.ts';
-import { storeOf } from '../stores/stores.ts';
 import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import {
   abandonedTemplates,

@@ -3,16 +3,16 @@ import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { createIdLookup, createStores, storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Resource } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
-import { createLookups } from '../stores/lookups.ts';
-import { createIdLookup, createStores, storeOf } from '../stores/stores.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createCoreObjectController } from './core-objects.ts';
 import type { ControllerDependencies } from './dependencies.ts';
-import { createIds } from './ids.ts';
 import { createKindController } from './kind.ts';
 
 /** Which objects the reconcilers mark as used by the system, by every reference that there is. */

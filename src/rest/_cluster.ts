@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
-import { createIds } from '../controllers/ids.ts';
+import { createAuditLog } from '../datastore/audit-log.ts';
+import { createSegments } from '../datastore/audit-segments.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createIdLookup, createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
 import type { Observation } from '../rules/inputs.ts';
-import { createAuditLog } from '../stores/audit-log.ts';
-import { createSegments } from '../stores/audit-segments.ts';
-import { createIdLookup, createStores, followStores, type Stores } from '../stores/stores.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';

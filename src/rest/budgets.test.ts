@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION, LABELS } from '../api/names.ts';
+import { byKey } from '../datastore/stores.ts';
+import { trackUsage } from '../datastore/usage.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { type BudgetSettings, budgetsOf, DEFAULT_BUDGETS, NO_USAGE, type Usage } from '../rules/budget.ts';
-import { byKey } from '../stores/stores.ts';
-import { trackUsage } from '../stores/usage.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import { serveInMemory } from './_server.ts';
 import type { Caller } from './access/access.ts';

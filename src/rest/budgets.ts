@@ -1,5 +1,6 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS } from '../api/names.ts';
+import { CONTENT, type StoredUsage } from '../datastore/usage.ts';
 import { HttpError } from '../http/http-error.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
@@ -14,7 +15,6 @@ import {
   type Usage,
   usageOf,
 } from '../rules/budget.ts';
-import { CONTENT, type StoredUsage } from '../stores/usage.ts';
 import {
   type ConfigMapForm,
   coreConfigMap,

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
-import { createDesiredCache, type DesiredCache } from '../agents/desired-state/desired-cache.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import { createCoreObjectController } from '../controllers/core-objects.ts';
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
-import { createIds } from '../controllers/ids.ts';
 import { createVolumeMountController } from '../controllers/volume-mount.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createIdLookup } from '../datastore/stores.ts';
+import { createDesiredCache, type DesiredCache } from '../desired/desired-cache.ts';
 import { desiredState } from '../desired/rules/desired.ts';
 import { silentLog } from '../lib/log.ts';
-import { createIdLookup } from '../stores/stores.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { KINDS, RESOURCES } from '../subjects/kinds.ts';
 import type { TestClient } from './_client.ts';

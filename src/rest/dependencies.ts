@@ -1,14 +1,15 @@
 import type { ObjectMeta } from '../api/meta.ts';
 import type { EdgeNode, Registry } from '../api/v3/index.ts';
+import type { AuditLog } from '../datastore/audit-log.ts';
+import type { ProvisioningKeys } from '../datastore/provisioning-keys.ts';
+import type { StoredUsage } from '../datastore/usage.ts';
+import type { References } from '../datastore/use.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
+import type { Replicas } from '../replicas/replicas.ts';
 import type { Usage } from '../rules/budget.ts';
 import type { Lookups, Observation } from '../rules/inputs.ts';
 import type { Renderer } from '../rules/renderer.ts';
-import type { AuditLog } from '../stores/audit-log.ts';
-import type { Replicas } from '../stores/replicas.ts';
-import type { StoredUsage } from '../stores/usage.ts';
-import type { References } from '../stores/use.ts';
 import type { ConfigMapForm, SecretForm } from '../subjects/content/rules/core-objects/form.ts';
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../subjects/kinds.ts';
 import type { Provisioning } from '../subjects/nodes/rules/observed.ts';
@@ -103,11 +104,6 @@ export interface RegistryPasswords {
   write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
   /** Removes the password that the registry refers to. */
   remove(registry: Registry, signal: AbortSignal): Promise<void>;
-}
-
-export interface ProvisioningKeys {
-  /** Stores a key with which this node can be provisioned until `expiresAt`; the former key becomes invalid. */
-  issue(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<void>;
 }
 
 /** Numbers of the v3 API, unique per kind over all replicas. */

@@ -1,9 +1,9 @@
 import { UUID_PATTERN } from '../api/meta.ts';
 import type { Application, MicroserviceEntry } from '../api/v3/index.ts';
+import { holderIn } from '../datastore/holder.ts';
 import { type Kind, nameIn } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { objectName } from '../rules/names.ts';
-import { holderIn } from '../stores/holder.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { entryHolder } from '../subjects/workloads/rules/application/claims.ts';
 import { isPresent } from './deletion.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Registry } from '../api/v3/index.ts';
-import { createLookups } from '../stores/lookups.ts';
+import { createLookups } from '../datastore/lookups.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import type { TestClient } from './_client.ts';

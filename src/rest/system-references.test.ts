@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, stored, systemChains } from '../_system-references.ts';
 import { API_VERSION } from '../api/names.ts';
+import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KubeObject } from '../kube/object.ts';
 import type { MutableStore } from '../kube/store.ts';
-import { storeOf } from '../stores/stores.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import type { Answer, TestClient } from './_client.ts';

@@ -1,4 +1,5 @@
 import type { ApplicationTemplate, MicroserviceEntry, MicroserviceTemplate } from '../api/v3/index.ts';
+import { holderIn } from '../datastore/holder.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { type Fields, isEmpty } from '../rules/body-values.ts';
@@ -7,7 +8,6 @@ import { DomainError } from '../rules/errors.ts';
 import { findExpression } from '../rules/expressions.ts';
 import { holder } from '../rules/precedence.ts';
 import type { LookUp, Rendering } from '../rules/renderer.ts';
-import { holderIn } from '../stores/holder.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { nodeRead } from '../subjects/nodes/rules/read.ts';
 import { applicationRead } from '../subjects/workloads/rules/application/read.ts';

@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
+import { createLookups } from '../datastore/lookups.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
@@ -10,7 +11,6 @@ import { createTokenTable } from '../rest/access/rules.ts';
 import { presentNodes } from '../rest/reads.ts';
 import { createRestServer } from '../rest/server.ts';
 import type { AuditEvent } from '../rules/audit.ts';
-import { createLookups } from '../stores/lookups.ts';
 
 import { type Client, type Opened, openClient, socketOf } from './_client.ts';
 import type { Broker } from './broker.ts';
@@ -148,15 +148,15 @@ async function startOne(
     ...(shared && { internalHandlers: shared.handlers }),
   });
   fill(replica.stores, { nodes: [node], applications, secrets: [keyOf(node, key)] });
-  const { leaderServer, leader } = replica.agents;
+  const { internalServer, leader } = replica.agents;
   const internal = createRelay({
     sessions,
     token: async () => 'replica',
-    authenticate: leaderServer.authenticate,
+    authenticate: internalServer.authenticate,
     clock: systemClock,
     log,
   });
-  leaderServer.http.on('upgrade', internal.handle);
+  internalServer.http.on('upgrade', internal.handle);
   const relay = broker
     ? createBrokerRelay({
         ...{ broker, sessions, failsFast: true, isAlone: () => isAlone, clock: relayClock, log },
@@ -164,12 +164,12 @@ async function startOne(
       })
     : internal;
   const connections = new Set<Duplex>();
-  for (const http of [leaderServer.http, rest.http])
+  for (const http of [internalServer.http, rest.http])
     http.on('connection', (socket: Duplex) => {
       connections.add(socket);
       socket.once('close', () => connections.delete(socket));
     });
-  const address = `127.0.0.1:${(await leaderServer.listen({ port: 0, host: '127.0.0.1' })).port}`;
+  const address = `127.0.0.1:${(await internalServer.listen({ port: 0, host: '127.0.0.1' })).port}`;
   const upgrades = createUpgrades({
     ...{ sessions, places, relay },
     lookups: createLookups(replica.stores),
@@ -203,7 +203,7 @@ async function startOne(
       internal[Symbol.dispose]();
       relay[Symbol.dispose]();
       rest.http.close();
-      leaderServer.http.close();
+      internalServer.http.close();
     },
     async [Symbol.asyncDispose]() {
       stop.abort();

@@ -136,19 +136,29 @@ describe('a router that refuses', () => {
   });
 });
 
-test('what is on its way to a listener that is gone goes back to the router, what it has heard does not', async () => {
-  const states: string[] = [];
-  const router = await startRouter({
-    sender_open({ sender }) {
-      for (const op of ['first', 'second', 'third']) sender?.send({ application_properties: { op }, body: 'x' });
-    },
-    accepted: () => void states.push('accepted'),
-    released: () => void states.push('released'),
+describe.each([
+  ['in one read', true],
+  ['one by one', false],
+])('messages for a listener that closes at the first one, which arrive %s', (_, atOnce) => {
+  test('are accepted until then, and released to the router afterwards', async () => {
+    const states: string[] = [];
+    let ops = ['first', 'second', 'third'];
+    const router = await startRouter({
+      sendable({ sender, connection }) {
+        const { socket } = connection as unknown as { socket: Socket };
+        if (atOnce) socket.cork();
+        setImmediate(() => socket.uncork());
+        for (const op of ops) sender?.send({ application_properties: { op }, body: 'x' });
+        ops = [];
+      },
+      accepted: () => void states.push('accepted'),
+      released: () => void states.push('released'),
+    });
+    const channel = router.open(() => channel.close());
+    await until('all three', () => states.length === 3);
+    expect(states).toEqual(['accepted', 'released', 'released']);
+    expect(router.seen).toEqual(['up', 'first']);
   });
-  const channel = router.open(() => channel.close());
-  await until('all three', () => states.length === 3);
-  expect(states).toEqual(['accepted', 'released', 'released']);
-  expect(router.seen).toEqual(['up', 'first']);
 });
 
 test('a connection over which an address is not answered within 5 s is given up for another one', async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 // A CommonJS module whose exports Node cannot name.
-import rhea, { type Connection, type ConnectionOptions, type Receiver, type Sender } from 'rhea';
+import rhea, { type Connection, type ConnectionOptions, type Delivery, type Receiver, type Sender } from 'rhea';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -119,6 +119,7 @@ interface Slot extends Disposable {
 function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
   const { clock, log, random = Math.random } = options;
   const bounds = new Set<Bound>();
+  const settle = createSettler();
   let connection: Connection | undefined;
   let isOpen = false;
   let isDisposed = false;
@@ -203,9 +204,9 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
     });
     receiver.on('message', ({ message: received, delivery }) => {
       // Its listener is gone: what is on its way to it goes back to the router.
-      if (!isCurrent() || !received) return void delivery?.release();
+      if (!isCurrent() || !received) return settle(delivery, 'release');
       bound.listener.message(messageOf(received));
-      delivery?.accept();
+      settle(delivery, 'accept');
     });
     for (const event of ['receiver_close', 'receiver_error'])
       receiver.on(event, (context) => {
@@ -310,6 +311,24 @@ function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
       bounds.clear();
     },
   };
+}
+
+/**
+ * Gives the outcome of each delivery in its turn. The library writes the outcomes of one turn of the event loop as one range, with
+ * the first outcome for a second one that differs: a released message would count as accepted, and be lost. So a turn has one outcome.
+ */
+function createSettler(): (delivery: Delivery | undefined, outcome: 'accept' | 'release') => void {
+  let current: 'accept' | 'release' | undefined;
+  const settle = (delivery: Delivery | undefined, outcome: 'accept' | 'release') => {
+    if (current !== undefined && current !== outcome) return void setImmediate(settle, delivery, outcome);
+    if (current === undefined)
+      setImmediate(() => {
+        current = undefined;
+      });
+    current = outcome;
+    delivery?.[outcome]();
+  };
+  return settle;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { LeaderError } from '../agents/leader/leader-error.ts';
 import { TransportError } from '../kube/api-error.ts';
+import { LeaderError } from '../replicas/leader-error.ts';
 import { createLog } from './log.ts';
 
 function makeLog(level = 'debug') {

@@ -1,11 +1,11 @@
 import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { GROUP, LABELS } from '../../../src/api/names.ts';
 import { CORE_RESOURCES } from '../../../src/api/resources.ts';
+import { EPOCH_LOG } from '../../../src/datastore/epochs.ts';
+import { REVISION_KEY_SECRET } from '../../../src/datastore/revision-key.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
 import { isAlreadyExists, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
 import { identityLabels } from '../../../src/rules/identity.ts';
-import { EPOCH_LOG } from '../../../src/stores/epochs.ts';
-import { REVISION_KEY_SECRET } from '../../../src/stores/revision-key.ts';
 import { KINDS, RESOURCES } from '../../../src/subjects/kinds.ts';
 import { type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
 import { CommandError, UsageError } from '../errors.ts';

@@ -1,6 +1,6 @@
 import packageJson from '../../../package.json' with { type: 'json' };
 import { isForbidden } from '../../../src/kube/mod.ts';
-import { createReplicas } from '../../../src/stores/replicas.ts';
+import { createReplicas } from '../../../src/replicas/replicas.ts';
 import { facts, structured } from '../../../src/terminal/output.ts';
 import type { Command, CommandContext } from '../command.ts';
 

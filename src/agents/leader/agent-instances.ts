@@ -1,5 +1,5 @@
 import type { Observation } from '../../rules/inputs.ts';
-import type { ObservationDelta } from '../dependencies.ts';
+import type { ObservationDelta } from '../channel/dependencies.ts';
 
 type Instances = Observation['instances'];
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../lib/clock.ts';
+import type { Leadership } from '../../replicas/channel.ts';
 import type { Observation } from '../../rules/inputs.ts';
-import type { CurrentValues, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
+import type { CurrentValues, LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
 import type { ObservationForwarder } from './observation-forwarder.ts';
 
 export interface CurrentValuesOptions {

@@ -1,4 +1,4 @@
-import type { ObservationDelta } from '../dependencies.ts';
+import type { ObservationDelta } from '../channel/dependencies.ts';
 import { bytesOf, CONTACT_BYTES, contactOf, mergeDeltas } from './observation-delta.ts';
 import type { MergeReport } from './observations.ts';
 

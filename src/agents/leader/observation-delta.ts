@@ -1,6 +1,6 @@
 import type { Observation } from '../../rules/inputs.ts';
 import { joinSentLists } from '../../subjects/nodes/rules/sent-list.ts';
-import type { ObservationDelta } from '../dependencies.ts';
+import type { ObservationDelta } from '../channel/dependencies.ts';
 import { type MergeReport, sentListOf, waitAfter } from './observations.ts';
 
 /** Bytes of a delta without a report. */

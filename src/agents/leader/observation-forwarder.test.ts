@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../lib/log.ts';
+import type { Leadership } from '../../replicas/channel.ts';
+import { LeaderError } from '../../replicas/leader-error.ts';
 import { mergeReport } from '../../subjects/nodes/rules/report.ts';
 import { makeClock } from '../_util.ts';
-import type { Leadership, ObservationDelta } from '../dependencies.ts';
-import { LeaderError } from './leader-error.ts';
+import type { ObservationDelta } from '../channel/dependencies.ts';
 import { createObservationForwarder } from './observation-forwarder.ts';
 import { createObservations } from './observations.ts';
 

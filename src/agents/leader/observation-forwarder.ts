@@ -1,9 +1,10 @@
 import { type Backoff, backoffDelay } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { AgentMetrics, LeaderApi, Leadership, ObservationDelta, Observations } from '../dependencies.ts';
+import type { Leadership } from '../../replicas/channel.ts';
+import { LeaderError } from '../../replicas/leader-error.ts';
+import type { AgentMetrics, LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
 import { createDeltaQueue } from './delta-queue.ts';
-import { LeaderError } from './leader-error.ts';
 import { deltaOf } from './observation-delta.ts';
 import type { MergeReport } from './observations.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { mergeReport } from '../../subjects/nodes/rules/report.ts';
-import type { ObservationDelta } from '../dependencies.ts';
+import type { ObservationDelta } from '../channel/dependencies.ts';
 import { createObservations } from './observations.ts';
 
 const SECOND = 1_000;

@@ -1,7 +1,7 @@
 import type { Observation } from '../../rules/inputs.ts';
 import { joinSentLists, type SentList, withStoredTimes } from '../../subjects/nodes/rules/sent-list.ts';
 import type { StatusReport } from '../../wire/agent.ts';
-import type { ObservationDelta, Observations } from '../dependencies.ts';
+import type { ObservationDelta, Observations } from '../channel/dependencies.ts';
 import { createAgentInstances } from './agent-instances.ts';
 
 export type MergeReport = (known: StatusReport, delta: StatusReport) => StatusReport;

@@ -1,4 +1,4 @@
-import type { Epochs } from '../../stores/epochs.ts';
+import type { Epochs } from '../../datastore/epochs.ts';
 
 /**
  * Nodes that were sent a list, until they have a position that is certainly later than the list: the next position may have

@@ -1,13 +1,13 @@
 import type { RateLimit } from '../../http/rate-limit.ts';
 import { isTransient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { NodeIdentity } from '../dependencies.ts';
-import { AgentFailure, type AgentFailureCode } from '../failure.ts';
-import type { NodeDirectory } from '../node-directory.ts';
+import type { NodeIdentity } from '../channel/dependencies.ts';
+import { AgentFailure, type AgentFailureCode } from '../channel/failure.ts';
+import type { NodeDirectory } from '../channel/node-directory.ts';
 import {
-  bearerOf,
   checkClaims,
   checkSignature,
+  nodeTokenOf,
   parseToken,
   type UnverifiedToken,
   type VerifiedToken,
@@ -113,7 +113,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   return (authorization, addressOf) => {
     let token: UnverifiedToken | undefined;
     try {
-      token = parseToken(bearerOf(authorization));
+      token = parseToken(nodeTokenOf(authorization));
       return verify(token);
     } catch (error) {
       if (token && error instanceof AgentFailure && MAY_BE_LATE.has(error.code))

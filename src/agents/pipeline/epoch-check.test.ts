@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ANNOTATIONS, HEADERS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import type { Epochs } from '../../datastore/epochs.ts';
 import {
   type EpochLog,
   type EpochPosition,
@@ -9,7 +10,6 @@ import {
   parsePosition,
   withNewEpoch,
 } from '../../rules/epoch.ts';
-import type { Epochs } from '../../stores/epochs.ts';
 import { type Answer, changed, makeNode, startWithNode } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';
 

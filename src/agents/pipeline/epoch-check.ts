@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 import { ANNOTATIONS, HEADERS } from '../../api/names.ts';
+import type { Epochs } from '../../datastore/epochs.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../rules/epoch.ts';
-import type { Epochs } from '../../stores/epochs.ts';
 import type { Digests } from '../../wire/sections.ts';
-import { type Call, type EpochCheck, headerOf } from '../call.ts';
-import { AgentFailure, notReady } from '../failure.ts';
-import type { NodeDirectory } from '../node-directory.ts';
+import { type Call, type EpochCheck, headerOf } from '../channel/call.ts';
+import { AgentFailure, notReady } from '../channel/failure.ts';
+import type { NodeDirectory } from '../channel/node-directory.ts';
 import type { PresentedPosition, SealedPositions } from './sealed-position.ts';
 
 /** Returns a promise only when the API server must be read; it rejects when that fails. */

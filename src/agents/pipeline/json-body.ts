@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { jsonExcess } from '../../api/json.ts';
 import { type BodyRefusal, type BodyRules, createBodyReader } from '../../http/body.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { AgentFailure, type AgentFailureCode } from '../failure.ts';
+import { AgentFailure, type AgentFailureCode } from '../channel/failure.ts';
 
 /** Reads the JSON of a request body; undefined when there is none. Rejects with AgentFailure. */
 export type ReadJson = (req: IncomingMessage, rules: JsonRules) => Promise<unknown>;

@@ -6,7 +6,7 @@ import { createNotOlderThan } from './not-older-than.ts';
 function makeReplica(replica: string, live: () => Promise<string> = () => Promise.reject(new Error('no cluster'))) {
   const clock = makeClock();
   const { applications, nodes } = makeStores();
-  const stores = [nodes, applications];
+  const stores = { nodes, applications };
   let asked = 0;
   const liveVersion = () => {
     asked++;
@@ -14,9 +14,9 @@ function makeReplica(replica: string, live: () => Promise<string> = () => Promis
   };
   /** stores that were to be listed again, by name */
   const listed: string[] = [];
-  const listAgain = (i: number) => void listed.push(stores[i]?.resource.plural ?? '');
+  const listAgain = (name: string) => void listed.push(name);
   const { bound, reached } = createNotOlderThan({ stores, replica, liveVersion, listAgain, clock });
-  for (const store of stores) store.swap([], '10');
+  for (const store of Object.values(stores)) store.swap([], '10');
   return {
     clock,
     nodes,
@@ -96,8 +96,8 @@ describe('a replica', () => {
     a.nodes.progress('11');
     await a.clock.advance(3_000);
     const valid = await waiting;
-    expect(valid).toBe('old:11.0');
-    expect(a.bound(valid)).toBe('a:11.0');
+    expect(valid).toBe('old:nodes=11');
+    expect(a.bound(valid)).toBe('a:nodes=11');
     c.nodes.progress('12');
     expect(c.reached(a.bound(valid))).toBeUndefined();
   });
@@ -123,7 +123,7 @@ describe('a replica', () => {
     const second = outcome(b.reached('old:400.300'));
     await b.clock.advance(3_000);
     expect(await second).toMatch(/lags behind/);
-    expect(b.listed).toEqual(['edgenodes', 'applications']);
+    expect(b.listed).toEqual(['nodes', 'applications']);
   });
 
   test('serves a request whose store catches up while the API server is read', async () => {
@@ -188,17 +188,34 @@ describe('a replica', () => {
     b.applications.set(app(20));
     a.applications.progress('25');
     const bound = a.bound(b.bound(undefined));
-    expect(bound).toBe('a:0.20');
+    expect(bound).toBe('a:applications=20');
     expect(c.reached(bound)).toBeDefined();
     c.reached(bound)?.catch(() => {});
   });
 
-  test.each(['', 'a', 'a:', ':1.2', 'a:1.x', `a:${'1'.repeat(30)}`, 'a:1.2\r\nx'])(
-    'ignores the malformed bound %j',
-    (bound) => {
-      const a = makeReplica('a');
-      expect(a.reached(bound)).toBeUndefined();
-      expect(a.bound(bound)).toBe('a:0.0');
-    },
-  );
+  test('keeps the versions of stores that only another release has', () => {
+    expect(makeReplica('a').bound('b:bus=7,nodes=20')).toBe('a:bus=7,nodes=20');
+  });
+
+  test('reads the bound of a former release, which has the versions alone', () => {
+    const a = makeReplica('a');
+    expect(a.bound('old:12.11.0.0.0.0.0.0.0.0.3')).toBe('a:nodes=12,applications=11,volumeMounts=3');
+  });
+
+  test.each([
+    '',
+    'a',
+    'a:',
+    ':1.2',
+    'a:1.x',
+    `a:${'1'.repeat(30)}`,
+    'a:1.2\r\nx',
+    'a:nodes=x',
+    'a:nodes=1,,',
+    ':nodes=1',
+  ])('ignores the malformed bound %j', (bound) => {
+    const a = makeReplica('a');
+    expect(a.reached(bound)).toBeUndefined();
+    expect(a.bound(bound)).toBe('a:');
+  });
 });

@@ -1,7 +1,7 @@
 import { compareResourceVersions, type KubeObject, type Store } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
-import { notReady } from '../failure.ts';
+import { notReady } from '../channel/failure.ts';
 
 /**
  * A lower bound for the stores that a response comes from: how far the stores of the replica were at the last response.
@@ -9,8 +9,8 @@ import { notReady } from '../failure.ts';
  * older state: requests of one agent may reach any replica, and one whose connection to the API server is half-open still
  * responds. Kubernetes calls this resourceVersionMatch=NotOlderThan.
  *
- * Form: `<replica>:<version>.<version>...`, a resource version for each store in a fixed order, 0 for none. Opaque to
- * agents.
+ * Form: `<replica>:<store>=<version>,<store>=<version>...`, a resource version for each store that has one. Opaque to agents. A
+ * replica of another release may have other stores: names that this one does not know stay in the bound.
  *
  * The bound may come from another datastore: etcd was restored, or the objects were copied into an empty one. Nothing in a
  * resource version shows that, so neither case may keep an agent out:
@@ -29,14 +29,14 @@ export interface NotOlderThan {
 }
 
 export interface NotOlderThanOptions {
-  /** of everything that a desired state is made from, in an order that never changes */
-  stores: readonly Pick<Store<KubeObject>, 'latest' | 'seenTo'>[];
+  /** of everything that a desired state is made from, by name */
+  stores: Readonly<Record<string, Pick<Store<KubeObject>, 'latest' | 'seenTo'>>>;
   /** this replica's own bounds need no comparison: its stores never go back */
   replica: string;
   /** the present resource version of a resource, from the API server itself */
-  liveVersion(store: number): Promise<string>;
+  liveVersion(store: string): Promise<string>;
   /** begins a new list of a store, and returns at once */
-  listAgain(store: number): void;
+  listAgain(store: string): void;
   clock: Pick<Clock, 'now' | 'after'>;
 }
 
@@ -49,9 +49,12 @@ const LISTS_MS = 30_000;
 const LISTS_OF_NODE = { perSecond: 1 / 600, burst: 3 };
 const NONE = '0';
 
+/** Resource versions by the name of their store. */
+type Versions = ReadonlyMap<string, string>;
+
 interface Bound {
   replica: string;
-  versions: readonly string[];
+  versions: Versions;
 }
 
 export function createNotOlderThan({
@@ -61,13 +64,15 @@ export function createNotOlderThan({
   listAgain,
   clock,
 }: NotOlderThanOptions): NotOlderThan {
-  const reads = new Map<number, { at: number; version: Promise<string> }>();
+  const reads = new Map<string, { at: number; version: Promise<string> }>();
   /** when each store was listed again last */
-  const listedAt = new Map<number, number>();
+  const listedAt = new Map<string, number>();
   const listsOfNodes = createTokenBuckets({ clock, ...LISTS_OF_NODE });
 
-  function behind(versions: readonly string[]): number[] {
-    return stores.flatMap(({ seenTo }, i) => (isOlder(seenTo ?? NONE, versions[i] ?? NONE) ? [i] : []));
+  function behind(versions: Versions): string[] {
+    return [...versions].flatMap(([name, version]) =>
+      Object.hasOwn(stores, name) && isOlder(stores[name]?.seenTo ?? NONE, version) ? [name] : [],
+    );
   }
 
   async function settle(bound: Bound, node: string): Promise<string> {
@@ -79,21 +84,21 @@ export function createNotOlderThan({
       await new Promise<void>((resolve) => void clock.after(LOOK_EVERY_MS, resolve));
       missing = behind(versions);
     }
-    const valid = [...versions];
-    const live = new Set<number>();
+    const valid = new Map(versions);
+    const live = new Set<string>();
     await Promise.all(
-      missing.map(async (i) => {
+      missing.map(async (name) => {
         // Without the API server it is more likely that this replica lags than that the bound is of another datastore.
-        const present = await ask(i, arrivedAt).catch(() => undefined);
+        const present = await ask(name, arrivedAt).catch(() => undefined);
         if (present === undefined) return;
-        if (isOlder(present, versions[i] ?? NONE)) valid[i] = NONE;
-        else live.add(i);
+        if (isOlder(present, versions.get(name) ?? NONE)) valid.delete(name);
+        else live.add(name);
       }),
     );
     missing = behind(valid);
     if (missing.length === 0) return format({ ...bound, versions: valid });
     catchUp(
-      missing.filter((i) => live.has(i)),
+      missing.filter((name) => live.has(name)),
       node,
     );
     throw notReady('this replica lags behind: ask again', 1);
@@ -103,31 +108,32 @@ export function createNotOlderThan({
    * The version of the API server, read after the request arrived: an earlier one says nothing of a bound that another replica
    * issued meanwhile. Requests that wait at the same time share the read, so there is one in two seconds at most.
    */
-  function ask(i: number, arrivedAt: number): Promise<string> {
-    const known = reads.get(i);
+  function ask(name: string, arrivedAt: number): Promise<string> {
+    const known = reads.get(name);
     if (known && known.at > arrivedAt) return known.version;
-    const read = { at: clock.now(), version: liveVersion(i) };
-    reads.set(i, read);
+    const read = { at: clock.now(), version: liveVersion(name) };
+    reads.set(name, read);
     read.version.catch(() => {
-      if (reads.get(i) === read) reads.delete(i);
+      if (reads.get(name) === read) reads.delete(name);
     });
     return read.version;
   }
 
-  function catchUp(late: readonly number[], node: string): void {
+  function catchUp(late: readonly string[], node: string): void {
     const now = clock.now();
-    const due = late.filter((i) => now - (listedAt.get(i) ?? Number.NEGATIVE_INFINITY) >= LISTS_MS);
+    const due = late.filter((name) => now - (listedAt.get(name) ?? Number.NEGATIVE_INFINITY) >= LISTS_MS);
     if (due.length === 0 || !listsOfNodes.take(node)) return;
-    for (const i of due) {
-      listedAt.set(i, now);
-      listAgain(i);
+    for (const name of due) {
+      listedAt.set(name, now);
+      listAgain(name);
     }
   }
 
   return {
     bound(presented) {
-      const before = parse(presented)?.versions ?? [];
-      const versions = stores.map(({ latest }, i) => newer(latest ?? NONE, before[i] ?? NONE));
+      const versions = new Map(parse(presented)?.versions);
+      for (const [name, { latest = NONE }] of Object.entries(stores))
+        versions.set(name, newer(latest, versions.get(name) ?? NONE));
       return format({ replica, versions });
     },
     reached(presented, node) {
@@ -138,15 +144,42 @@ export function createNotOlderThan({
   };
 }
 
-const BOUND = /^([\w-]{1,64}):(\d{1,20}(?:\.\d{1,20}){0,15})$/;
+const BOUND = /^([\w-]{1,64}):([\w.=,]{1,2000})$/;
+const NAMED = /^(\w{1,40})=(\d{1,20})$/;
+/** Former releases sent the versions alone, in this order. */
+const UNNAMED = /^\d{1,20}(?:\.\d{1,20}){0,15}$/;
+const FORMER_ORDER = [
+  'nodes',
+  'applications',
+  'registries',
+  'secrets',
+  'configMaps',
+  'runtimeClasses',
+  'models',
+  'knowledge',
+  'serviceAccounts',
+  'catalogItems',
+  'volumeMounts',
+] as const;
 
 /** Undefined for a text that is no bound. */
 function parse(text: string | undefined): Bound | undefined {
-  const [, replica, versions] = BOUND.exec(text ?? '') ?? [];
-  return replica !== undefined && versions !== undefined ? { replica, versions: versions.split('.') } : undefined;
+  const [, replica, list] = BOUND.exec(text ?? '') ?? [];
+  if (replica === undefined || list === undefined) return undefined;
+  const parts = UNNAMED.test(list)
+    ? list.split('.').flatMap((version, i) => (i < FORMER_ORDER.length ? [`${FORMER_ORDER[i]}=${version}`] : []))
+    : list.split(',');
+  const versions = new Map<string, string>();
+  for (const part of parts) {
+    const [, name, version] = NAMED.exec(part) ?? [];
+    if (name === undefined || version === undefined) return undefined;
+    versions.set(name, version);
+  }
+  return { replica, versions };
 }
 
-const format = ({ replica, versions }: Bound) => `${replica}:${versions.join('.')}`;
+const format = ({ replica, versions }: Bound) =>
+  `${replica}:${[...versions].flatMap(([name, version]) => (version === NONE ? [] : [`${name}=${version}`])).join(',')}`;
 
 /** False for versions that cannot be compared. */
 const isOlder = (a: string, b: string) => (compareResourceVersions(a, b) ?? 0) < 0;

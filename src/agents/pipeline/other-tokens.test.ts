@@ -148,24 +148,24 @@ const FILES: Record<string, string> = {
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/controller.ts': 'the token of a user or of the service account of one',
   'cli/src/token.ts': 'the token of a user or of the service account of one',
-  'src/agents/leader/internal-verifier.ts': 'the token of a replica for its leader and for relays',
-  'src/agents/leader/leader-client.ts': 'the token of a replica for its leader and for relays',
+  'src/replicas/internal-verifier.ts': 'the token of a replica for its leader and for relays',
+  'src/replicas/leader-client.ts': 'the token of a replica for its leader and for relays',
   'src/agents/pipeline/authenticate.ts': NODE_TOKENS,
   'src/agents/pipeline/sealed-position.ts': 'the sealed position of the node',
   'src/agents/pipeline/token.ts': NODE_TOKENS,
   'src/agents/routes/provision.ts': 'a provisioning key',
   'src/agents/server.ts': NODE_TOKENS,
+  'src/datastore/provisioning-keys.ts': 'a provisioning key',
   'src/desired/rules/revision.ts': 'the fingerprint of a Secret',
   'src/kube/service-account.ts': 'the token of a replica for its leader and for relays',
   'src/rest/access/reviews.ts': 'the token of a user or of the service account of one',
-  'src/rest/adapters/secrets.ts': 'a provisioning key',
   'src/sessions/relay.ts': 'the token of a replica for its leader and for relays',
   'src/sessions/upgrades.ts': 'the token of a user or of the service account of one',
-  'src/stores/lookups.ts': 'the fingerprint of a Secret',
+  'src/datastore/lookups.ts': 'the fingerprint of a Secret',
 };
 
 const ISSUES_OR_ACCEPTS =
-  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(/;
+  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(/;
 
 test('each file that issues or accepts a credential names the token that is tried in place of a node token', () => {
   const files = globSync('{src,agent/src,cli/src}/**/*.ts')

@@ -1,6 +1,6 @@
 import { createByteBudget, isFull } from '../../lib/byte-budget.ts';
-import type { AgentLimits } from '../dependencies.ts';
-import { notReady } from '../failure.ts';
+import type { AgentLimits } from '../channel/dependencies.ts';
+import { notReady } from '../channel/failure.ts';
 
 /** Bounds the memory of large responses until their clients have taken them. Throws AgentFailure when there is no room. */
 export interface Outgoing {

@@ -77,7 +77,7 @@ test('a bound of another datastore that is ahead of the API server is not sent b
   }
   const { status, headers } = await response;
   expect(status).toBe(200);
-  expect(headers['skerry-not-older-than']).toMatch(/^[\w-]{36}:\d{1,5}\./);
+  expect(headers['skerry-not-older-than']).toMatch(/^[\w-]{36}:nodes=\d{1,5},/);
 });
 
 test('the connection of an authenticated agent counts as that of its node, and no other connection does', async () => {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts';
-import { notReady } from '../failure.ts';
+import { notReady } from '../channel/failure.ts';
 
 /** Whether this replica serves agents. */
 export interface Readiness {

@@ -1,8 +1,8 @@
 import type { RateLimit } from '../../http/rate-limit.ts';
 import { createByteBudget } from '../../lib/byte-budget.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { AgentLimits } from '../dependencies.ts';
-import type { BodyClass, Exchange } from './exchange.ts';
+import type { AgentLimits } from '../channel/dependencies.ts';
+import type { BodyClass, Exchange } from '../channel/exchange.ts';
 import { createJsonReader } from './json-body.ts';
 
 /** Reads the body of a request within the bounds of its class; undefined for routes without one. */

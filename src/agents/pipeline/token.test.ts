@@ -12,7 +12,7 @@ import {
   startWithNode,
   type TokenChanges,
 } from '../_util.ts';
-import { LOOKS } from '../node-directory.ts';
+import { LOOKS } from '../channel/node-directory.ts';
 
 /** An API server that has nothing more than the local views. */
 const emptyClient = {

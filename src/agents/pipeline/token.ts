@@ -1,8 +1,9 @@
 import { type KeyObject, verify } from 'node:crypto';
 import { UUID_PATTERN } from '../../api/meta.ts';
 import { BRIDGE_ZONE } from '../../api/names.ts';
+import { bearerOf } from '../../http/bearer.ts';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
-import { AgentFailure } from '../failure.ts';
+import { AgentFailure } from '../channel/failure.ts';
 
 /** The parts of a token whose signature has not been verified. */
 export interface UnverifiedToken {
@@ -33,12 +34,11 @@ const USUAL_HEADER = Buffer.from(JSON.stringify({ alg: NODE_TOKEN.algorithm, typ
 const malformed = (message: string) => new AgentFailure('AGENT_JWT_MALFORMED', message);
 
 /** The bearer token of an Authorization header. */
-export function bearerOf(authorization: string | undefined): string {
-  const match = /^Bearer +([^ ]+) *$/i.exec((authorization ?? '').slice(0, MAX_TOKEN + 16));
-  if (!match?.[1]) {
+export function nodeTokenOf(authorization: string | undefined): string {
+  const token = bearerOf(authorization, MAX_TOKEN);
+  if (token === undefined)
     throw new AgentFailure('AGENT_AUTH_HEADER_INVALID', 'send a node token as "Authorization: Bearer <token>"');
-  }
-  return match[1];
+  return token;
 }
 
 /** Parses a token without verifying it. */

@@ -1,4 +1,5 @@
 import type { EdgeNode } from '../../api/v3/index.ts';
+import type { DesiredCache } from '../../desired/desired-cache.ts';
 import { lostFor, mayLoseRebuild } from '../../desired/rules/third-party.ts';
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -13,12 +14,11 @@ import {
   SECTIONS,
   type Section,
 } from '../../wire/sections.ts';
-import type { Call, EpochCheck, Observe } from '../call.ts';
-import type { DesiredCache } from '../desired-state/desired-cache.ts';
-import { AgentFailure } from '../failure.ts';
+import { type Call, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
+import { AgentFailure } from '../channel/failure.ts';
+import type { NodeDirectory } from '../channel/node-directory.ts';
 import { differ, type LongPolls } from '../long-polls/long-polls.ts';
 import type { ActionCounts, SentResponses } from '../long-polls/sent-responses.ts';
-import type { NodeDirectory } from '../node-directory.ts';
 import { type CheckEpoch, digestsFor } from '../pipeline/epoch-check.ts';
 
 export interface ChangesOptions {
@@ -136,8 +136,6 @@ export function createChanges(options: ChangesOptions) {
 
 /** The reply to a client that has disconnected. */
 const GONE: Reply = { status: 204 };
-
-export const isThirdParty = (call: Call) => call.agent === undefined;
 
 function waitOf(text: string | null): number {
   const seconds = Number(text ?? 0);

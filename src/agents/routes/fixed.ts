@@ -1,6 +1,6 @@
 import type { Reply } from '../../http/reply.ts';
-import type { Call, Observe } from '../call.ts';
-import { AgentFailure } from '../failure.ts';
+import type { Call, Observe } from '../channel/call.ts';
+import { AgentFailure } from '../channel/failure.ts';
 
 /** Responses that do not depend on the node. */
 export function createFixedHandlers({ observe, caCert }: { observe: Observe; caCert?: (() => string) | undefined }) {

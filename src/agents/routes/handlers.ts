@@ -1,20 +1,16 @@
+import type { VersionKeys } from '../../datastore/provisioning-keys.ts';
+import type { ReadStores } from '../../datastore/stores.ts';
+import type { DesiredCache } from '../../desired/desired-cache.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Observe } from '../call.ts';
-import type {
-  AgentLimits,
-  AgentMetrics,
-  AgentStores,
-  CurrentValues,
-  NodeSessions,
-  VersionKeys,
-} from '../dependencies.ts';
-import type { DesiredCache } from '../desired-state/desired-cache.ts';
+import type { NodeSessions } from '../../sessions/rules/list.ts';
+import type { Observe } from '../channel/call.ts';
+import type { AgentLimits, AgentMetrics, CurrentValues } from '../channel/dependencies.ts';
+import type { NodeDirectory } from '../channel/node-directory.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { LongPolls } from '../long-polls/long-polls.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
-import type { NodeDirectory } from '../node-directory.ts';
 import type { CheckEpoch } from '../pipeline/epoch-check.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
 import { createChanges } from './changes.ts';
@@ -28,7 +24,7 @@ import { createVersion } from './version.ts';
 /** The dependencies of all handlers; each takes those that it names. */
 export interface HandlerDependencies {
   client: Pick<KubeClient, 'find' | 'create' | 'replace' | 'delete'>;
-  stores: AgentStores;
+  stores: ReadStores;
   namespace: string;
   versionKeys: VersionKeys;
   caCert?: (() => string) | undefined;

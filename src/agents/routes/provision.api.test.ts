@@ -3,14 +3,14 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import { provisioningKeyName } from '../../datastore/provisioning-key.ts';
+import { createProvisioningKeys } from '../../datastore/provisioning-keys.ts';
+import { createStores, followStores } from '../../datastore/stores.ts';
 import { createClient, type KubeClient, ownerReference } from '../../kube/mod.ts';
-import { createProvisioningKeys } from '../../rest/adapters/secrets.ts';
-import { provisioningKeyName } from '../../stores/provisioning-key.ts';
-import { createStores, followStores } from '../../stores/stores.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
-import type { RecordedEvent } from '../dependencies.ts';
-import { readNodeKey } from '../node-key.ts';
+import type { RecordedEvent } from '../channel/dependencies.ts';
+import { readNodeKey } from '../channel/node-key.ts';
 
 /** Two replicas over one API server, each with its own client and local views. */
 const namespace = `agents-${randomUUID().slice(0, 8)}`;

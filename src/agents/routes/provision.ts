@@ -2,18 +2,25 @@ import { generateKeyPairSync } from 'node:crypto';
 import { FIELD_MANAGERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
+import { encodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
+import { provisioningKeyName, readProvisioningKey } from '../../datastore/provisioning-key.ts';
+import type { ReadStores } from '../../datastore/stores.ts';
 import { createOrUpdate, type KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { nodeUuid, v3Name } from '../../rules/names.ts';
-import { encodeData, isOwnedBy } from '../../stores/keyed-text.ts';
-import { provisioningKeyName, readProvisioningKey } from '../../stores/provisioning-key.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { archOf } from '../../subjects/nodes/rules/settings.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../../wire/agent.ts';
-import type { AgentStores } from '../dependencies.ts';
-import { AgentFailure, notReady } from '../failure.ts';
-import type { NodeDirectory } from '../node-directory.ts';
-import { mayReplace, type NodeKey, nodeKeyName, nodeKeySecret, parsePublicKey, readNodeKey } from '../node-key.ts';
+import { AgentFailure, notReady } from '../channel/failure.ts';
+import type { NodeDirectory } from '../channel/node-directory.ts';
+import {
+  mayReplace,
+  type NodeKey,
+  nodeKeyName,
+  nodeKeySecret,
+  parsePublicKey,
+  readNodeKey,
+} from '../channel/node-key.ts';
 
 /** A provisioned agent and the response to it. */
 export interface Provisioned {
@@ -26,7 +33,7 @@ export interface Provisioned {
 
 export interface ProvisionOptions {
   client: Pick<KubeClient, 'find' | 'create' | 'replace'>;
-  stores: Pick<AgentStores, 'secrets'>;
+  stores: Pick<ReadStores, 'secrets'>;
   directory: NodeDirectory;
   namespace: string;
   clock: Pick<Clock, 'wall'>;

@@ -1,9 +1,9 @@
 import { json, type Reply } from '../../http/reply.ts';
 import type { Log } from '../../lib/log.ts';
-import { createCall, type Observe } from '../call.ts';
-import type { AgentMetrics } from '../dependencies.ts';
+import { createCall, type Observe } from '../channel/call.ts';
+import type { AgentMetrics } from '../channel/dependencies.ts';
+import type { ProvisioningRoute } from '../channel/exchange.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
-import type { ProvisioningRoute } from '../pipeline/exchange.ts';
 import type { Provisioned } from './provision.ts';
 
 export interface ProvisioningOptions {

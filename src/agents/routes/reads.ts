@@ -1,4 +1,5 @@
 import type { EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
+import type { DesiredCache } from '../../desired/desired-cache.ts';
 import {
   isSent,
   knownMicroservices,
@@ -9,19 +10,17 @@ import {
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { DesiredState, SentRevision } from '../../rules/inputs.ts';
-import type { SessionLists } from '../../sessions/rules/list.ts';
+import type { NodeSessions, SessionLists } from '../../sessions/rules/list.ts';
 import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
 import { type Digests, formatHave, MICROSERVICE_SECTIONS, type Section } from '../../wire/sections.ts';
-import type { Call, EpochCheck, Observe } from '../call.ts';
-import type { CurrentValues, NodeSessions } from '../dependencies.ts';
-import type { DesiredCache } from '../desired-state/desired-cache.ts';
-import { AgentFailure, notReady } from '../failure.ts';
+import { type Call, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
+import type { CurrentValues } from '../channel/dependencies.ts';
+import { AgentFailure, notReady } from '../channel/failure.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import { digestsFor } from '../pipeline/epoch-check.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
-import { isThirdParty } from './changes.ts';
 
 type Entries = readonly (MicroserviceView | MicroserviceHold)[];
 type Observed = { microservices: ObservedMicroservice[] };

@@ -8,7 +8,7 @@ import {
   statusReportSchema,
 } from '../../wire/agent.ts';
 import { artifactStatusSchema } from '../../wire/artifacts.ts';
-import { AgentFailure } from '../failure.ts';
+import { AgentFailure } from '../channel/failure.ts';
 
 /**
  * Reads the status report of an agent. Agents may be older or newer than the controller, and a node whose reports are refused

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { expect, test } from 'vitest';
 import type { KubeClient } from '../../kube/mod.ts';
 import { changed, makeToken, startWithNode } from '../_util.ts';
-import { AGENT_LIMITS } from '../dependencies.ts';
+import { AGENT_LIMITS } from '../channel/dependencies.ts';
 
 type Setup = Awaited<ReturnType<typeof startWithNode>>;
 const observed = ({ replica, node }: Setup) => replica.agents.observations.get(node.spec.uuid ?? '');

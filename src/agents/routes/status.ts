@@ -1,14 +1,15 @@
 import { z } from 'zod';
 import { HEADERS } from '../../api/names.ts';
+import type { ReadStores } from '../../datastore/stores.ts';
 import { NO_CONTENT, type Reply } from '../../http/reply.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/agent.ts';
-import type { Call, Observe } from '../call.ts';
-import type { AgentMetrics, AgentStores } from '../dependencies.ts';
-import { AgentFailure } from '../failure.ts';
-import { nodeKeyName } from '../node-key.ts';
+import type { Call, Observe } from '../channel/call.ts';
+import type { AgentMetrics } from '../channel/dependencies.ts';
+import { AgentFailure } from '../channel/failure.ts';
+import { nodeKeyName } from '../channel/node-key.ts';
 import { readReport } from './report.ts';
 
 export interface StatusOptions {
@@ -22,7 +23,7 @@ export interface StatusOptions {
 
 export interface DepartureOptions {
   client: Pick<KubeClient, 'delete'>;
-  stores: Pick<AgentStores, 'secrets'>;
+  stores: Pick<ReadStores, 'secrets'>;
   namespace: string;
   observe: Observe;
   /** resolves when the leader has all observations, or after a short time */

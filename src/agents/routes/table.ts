@@ -1,7 +1,7 @@
-import type { AgentRoute, NodeRoute } from '../pipeline/exchange.ts';
+import type { AgentRoute, NodeRoute } from '../channel/exchange.ts';
+import { THEFTS, type Theft } from '../channel/theft.ts';
 import type { Handlers } from './handlers.ts';
 import { registriesFor } from './reads.ts';
-import { THEFTS, type Theft } from './theft.ts';
 
 /**
  * Every agent route: method, path, class of the body, what the pipeline does for it, handler. They are served without

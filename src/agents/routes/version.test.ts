@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { type ReplicaOptions, startWithNode } from '../_util.ts';
-import type { RecordedEvent } from '../dependencies.ts';
+import type { RecordedEvent } from '../channel/dependencies.ts';
 
 const RELEASES = 'https://releases.example/agent';
 

@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import type { VersionKeys } from '../../datastore/provisioning-keys.ts';
+import type { DesiredCache } from '../../desired/desired-cache.ts';
 import type { Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import { isDue, requestedAction } from '../../subjects/nodes/rules/actions.ts';
 import type { VersionReply } from '../../wire/agent.ts';
-import type { Call, Observe } from '../call.ts';
-import type { VersionKeys } from '../dependencies.ts';
-import type { DesiredCache } from '../desired-state/desired-cache.ts';
-import { AgentFailure } from '../failure.ts';
-import { isThirdParty } from './changes.ts';
+import { type Call, isThirdParty, type Observe } from '../channel/call.ts';
+import { AgentFailure } from '../channel/failure.ts';
 import { etagOf, tagged } from './reads.ts';
 
 export interface VersionOptions {

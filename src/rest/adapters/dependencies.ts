@@ -1,13 +1,14 @@
 import { LABELS } from '../../api/names.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
+import { createLookups } from '../../datastore/lookups.ts';
+import { createProvisioningKeys } from '../../datastore/provisioning-keys.ts';
+import { allSynced, byKey, type EssentialStores, type Stores, storeOf } from '../../datastore/stores.ts';
+import { trackUsage } from '../../datastore/usage.ts';
+import { createReferences } from '../../datastore/use.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { createReplicas } from '../../replicas/replicas.ts';
 import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
 import type { Lookups } from '../../rules/inputs.ts';
-import { createLookups } from '../../stores/lookups.ts';
-import { createReplicas } from '../../stores/replicas.ts';
-import { allSynced, byKey, type EssentialStores, type Stores, storeOf } from '../../stores/stores.ts';
-import { trackUsage } from '../../stores/usage.ts';
-import { createReferences } from '../../stores/use.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 import type { Authenticator, Authorizer } from '../access/access.ts';
@@ -25,7 +26,7 @@ import type {
 import type { RestMetrics } from '../limits.ts';
 import { createConfigMaps, createSecrets } from './core-objects.ts';
 import { createObjects, selectorsOf } from './objects.ts';
-import { createProvisioningKeys, createRegistryPasswords } from './secrets.ts';
+import { createRegistryPasswords } from './registry-passwords.ts';
 
 export interface ClusterDependenciesOptions {
   client: KubeClient;

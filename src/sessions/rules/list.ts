@@ -42,3 +42,12 @@ export function sessionLists(sessions: Iterable<ListedSession>): SessionLists {
   const digests = Object.fromEntries(Object.entries(keys).map(([section, parts]) => [section, digestOf(parts.sort())]));
   return { exec, logs, digests };
 }
+
+/** The exec and log sessions that the agents of nodes are to connect to. */
+export interface NodeSessions {
+  /** false while sessions of other replicas may be missing: then agents get no lists */
+  readonly isComplete: boolean;
+  lists(node: string): SessionLists;
+  /** The listener is called with the node whose lists have changed. */
+  subscribe(listener: (node: string) => void): Disposable;
+}

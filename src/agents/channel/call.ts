@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { HEADERS } from '../api/names.ts';
-import type { EdgeNode } from '../api/v3/index.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { RetainUnlisted } from '../wire/agent.ts';
+import { HEADERS } from '../../api/names.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { RetainUnlisted } from '../../wire/agent.ts';
 import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
-import type { ObservationForwarder } from './leader/observation-forwarder.ts';
 
 /** A request of an authenticated node. */
 export interface Call {
@@ -33,10 +32,13 @@ export interface EpochCheck {
   position?: string;
 }
 
+/** Whether the agent is of another make: ours names its version in each request. */
+export const isThirdParty = (call: Call) => call.agent === undefined;
+
 /** Sends a contact, and what the agent sent with it, to the leader. */
 export type Observe = (call: Call, said?: Partial<ObservationDelta>) => void;
 
-export function createHear(forwarder: Pick<ObservationForwarder, 'observe'>, clock: Pick<Clock, 'wall'>): Observe {
+export function createHear(forwarder: { observe(delta: ObservationDelta): void }, clock: Pick<Clock, 'wall'>): Observe {
   return ({ uuid, agent, instance, boot }, said = {}) =>
     forwarder.observe({
       uuid,
@@ -53,7 +55,7 @@ export function createCall(req: IncomingMessage, res: ServerResponse, query: str
   const agent = headerOf(req, HEADERS.agent, 64);
   const instance = headerOf(req, HEADERS.instance, 128);
   const boot = headerOf(req, HEADERS.boot, 128);
-  const notOlderThan = headerOf(req, HEADERS.notOlderThan, 512);
+  const notOlderThan = headerOf(req, HEADERS.notOlderThan, 2_048);
   return {
     req,
     res,

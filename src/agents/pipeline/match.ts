@@ -1,5 +1,5 @@
-import { AgentFailure } from '../failure.ts';
-import type { AgentRoute, Exchange } from '../pipeline/exchange.ts';
+import type { AgentRoute, Exchange } from '../channel/exchange.ts';
+import { AgentFailure } from '../channel/failure.ts';
 
 /** Finds the route of a request and fills in `route` and `parameter`. Throws when there is none. */
 export type Match = (exchange: Exchange) => void;

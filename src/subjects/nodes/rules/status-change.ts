@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { ARTIFACT_KINDS, type EdgeNode, type EdgeNodeStatus, type ObservedArtifact } from '../api/v3/index.ts';
-import { nodeUuid } from '../rules/names.ts';
+import { ARTIFACT_KINDS, type EdgeNode, type EdgeNodeStatus, type ObservedArtifact } from '../../../api/v3/index.ts';
+import { nodeUuid } from '../../../rules/names.ts';
 
 /** Whether the desired state of a node may depend on what differs: the other members of a status are for people or about time. */
 export const isWorkedFromAlike = (a: EdgeNode, b: EdgeNode): boolean =>

@@ -1,18 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ConfigMap, Secret } from '../../api/resources.ts';
-import type { Application } from '../../api/v3/index.ts';
-import { type Kind, refsTo } from '../../kinds/definition.ts';
-import type { KindObject } from '../../kinds/object.ts';
-import type { Change, KubeObject, Store } from '../../kube/mod.ts';
-import type { Lookups } from '../../rules/inputs.ts';
-import { applicationUuid, nodeUuid, v3Name } from '../../rules/names.ts';
-import { isOnlyRelinked, relinkedNodes } from '../../stores/link-change.ts';
-import { isContentAlike, isWorkedFromAlike } from '../../stores/node-change.ts';
-import { rivalsByRecord, rivalsOf } from '../../stores/rivals.ts';
-import { textNameOf } from '../../subjects/content/rules/core-objects/form.ts';
-import { KINDS, REFERENCED_KINDS } from '../../subjects/kinds.ts';
-import { replaced } from '../../subjects/nodes/rules/placement/moves.ts';
-import type { AgentStores } from '../dependencies.ts';
+import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { Application } from '../api/v3/index.ts';
+import { rivalsByRecord, rivalsOf } from '../datastore/rivals.ts';
+import type { ReadStores } from '../datastore/stores.ts';
+import { type Kind, refsTo } from '../kinds/definition.ts';
+import { isOnlyRelinked, relinkedNodes } from '../kinds/link-change.ts';
+import type { KindObject } from '../kinds/object.ts';
+import type { Change, KubeObject, Store } from '../kube/mod.ts';
+import type { Lookups } from '../rules/inputs.ts';
+import { applicationUuid, nodeUuid, v3Name } from '../rules/names.ts';
+import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
+import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
+import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
+import { isContentAlike, isWorkedFromAlike } from '../subjects/nodes/rules/status-change.ts';
 import { dependency, nodesOf } from './node-inputs.ts';
 
 /** `isContent`: other than by what a node has done so far, so that what is due may also change back. */
@@ -23,7 +23,7 @@ export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => voi
  * affect. `dependents`: the nodes whose desired state was made from a dependency.
  */
 export function subscribeAffectedNodes(
-  stores: AgentStores,
+  stores: ReadStores,
   lookups: Pick<Lookups, 'secret' | 'configMap'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
   onAffected: OnAffected,

@@ -1,18 +1,10 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
-import type { Clock } from '../../lib/clock.ts';
-import type { Observation } from '../../rules/inputs.ts';
-import type { InternalCredentials, LeaderApi, Leadership } from '../dependencies.ts';
-import type { TokenMark } from '../pipeline/used-tokens.ts';
+import type { InternalCredentials, Leadership } from './channel.ts';
 import { LeaderError } from './leader-error.ts';
-import { INTERNAL_PATHS } from './leader-server.ts';
 
 /** The client of a follower for the leader. One attempt per call; the caller decides whether to retry. */
-export interface LeaderClient extends LeaderApi, Disposable {
-  exchangeTokens(
-    message: { replica: string; leadershipId?: string; cursor: number; marks: readonly TokenMark[] },
-    signal: AbortSignal,
-  ): Promise<{ leadershipId: string; cursor: number; marks: TokenMark[] }>;
-  /** Any request that the leader has a handler for (LeaderServerOptions.handlers). */
+export interface LeaderClient extends Disposable {
+  /** Any request that the leader has a handler for. Rejects with LeaderError. */
   call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T>;
 }
 
@@ -27,9 +19,8 @@ const MOST_SOCKETS = 8;
 export function createLeaderClient(options: {
   leadership: Leadership;
   credentials: Pick<InternalCredentials, 'token'>;
-  clock: Pick<Clock, 'wall'>;
 }): LeaderClient {
-  const { leadership, credentials, clock } = options;
+  const { leadership, credentials } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: MOST_SOCKETS, timeout: 30_000 });
 
   async function call<T>(path: string, body: unknown, signal: AbortSignal): Promise<T> {
@@ -43,20 +34,7 @@ export function createLeaderClient(options: {
     return JSON.parse(text) as T;
   }
 
-  return {
-    send: (deltas, signal) => call(INTERNAL_PATHS.observations, { sentAt: clock.wall(), deltas }, signal),
-    async currentValues(uuids, signal) {
-      const answer = await call<{ observations: Record<string, Observation> }>(
-        INTERNAL_PATHS.currentValues,
-        { uuids },
-        signal,
-      );
-      return new Map(Object.entries(answer.observations));
-    },
-    call,
-    exchangeTokens: (message, signal) => call(INTERNAL_PATHS.tokens, message, signal),
-    [Symbol.dispose]: () => agent.destroy(),
-  };
+  return { call, [Symbol.dispose]: () => agent.destroy() };
 }
 
 function post(agent: Agent, url: string, token: string, body: string, signal: AbortSignal) {

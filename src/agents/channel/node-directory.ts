@@ -1,12 +1,12 @@
 import type { KeyObject } from 'node:crypto';
-import { LABELS } from '../api/names.ts';
-import type { EdgeNode } from '../api/v3/index.ts';
-import type { KubeClient } from '../kube/mod.ts';
-import type { Clock } from '../lib/clock.ts';
-import { createTokenBuckets } from '../lib/token-bucket.ts';
-import { holder } from '../rules/precedence.ts';
-import { RESOURCES } from '../subjects/kinds.ts';
-import type { AgentStores } from './dependencies.ts';
+import { LABELS } from '../../api/names.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import type { ReadStores } from '../../datastore/stores.ts';
+import type { KubeClient } from '../../kube/mod.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { createTokenBuckets } from '../../lib/token-bucket.ts';
+import { holder } from '../../rules/precedence.ts';
+import { RESOURCES } from '../../subjects/kinds.ts';
 import { createKeyReader, nodeKeyName } from './node-key.ts';
 
 /** Nodes and their keys from the stores, and from the API server when a store may be late. */
@@ -21,7 +21,7 @@ export interface NodeDirectory {
 }
 
 export interface NodeDirectoryOptions {
-  stores: Pick<AgentStores, 'nodes' | 'secrets'>;
+  stores: Pick<ReadStores, 'nodes' | 'secrets'>;
   client: Pick<KubeClient, 'list' | 'find'>;
   namespace: string;
   clock: Clock;

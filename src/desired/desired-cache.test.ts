@@ -1,10 +1,4 @@
 import { expect, test } from 'vitest';
-import { desiredState } from '../../desired/rules/desired.ts';
-import { silentLog } from '../../lib/log.ts';
-import { entryUuid } from '../../rules/names.ts';
-import { createLookups } from '../../stores/lookups.ts';
-import { contentSource, countedVersion } from '../../subjects/content/rules/volume-mount/volume-mount.ts';
-import { type Digests, flagsOf } from '../../wire/sections.ts';
 import {
   changed,
   fill,
@@ -17,9 +11,15 @@ import {
   makeStores,
   makeVolumeMount,
   NAMESPACE,
-} from '../_util.ts';
-import { createLongPolls } from '../long-polls/long-polls.ts';
+} from '../agents/_util.ts';
+import { createLongPolls } from '../agents/long-polls/long-polls.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import { silentLog } from '../lib/log.ts';
+import { entryUuid } from '../rules/names.ts';
+import { contentSource, countedVersion } from '../subjects/content/rules/volume-mount/volume-mount.ts';
+import { type Digests, flagsOf } from '../wire/sections.ts';
 import { createDesiredCache } from './desired-cache.ts';
+import { desiredState } from './rules/desired.ts';
 
 const SHAREABLE = { labels: { 'skerry.dev/shareable': 'true' } };
 const entry = (name: string, node: string, extra: object = {}) => ({

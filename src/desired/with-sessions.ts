@@ -1,4 +1,4 @@
-import type { NodeSessions } from '../dependencies.ts';
+import type { NodeSessions } from '../sessions/rules/list.ts';
 import type { DesiredCache } from './desired-cache.ts';
 
 /** The desired states with the sections of sessions, which are no part of them: sessions are in memory only. */

@@ -1,10 +1,10 @@
-import type { Application, EdgeNode, Registry } from '../../api/v3/index.ts';
-import { referenceKey } from '../../kinds/definition.ts';
-import type { NodeInputs } from '../../rules/inputs.ts';
-import { nodeUuid, v3Name } from '../../rules/names.ts';
-import type { StoreLookups } from '../../stores/lookups.ts';
-import { nodeRefsOf } from '../../subjects/workloads/kinds/application.ts';
-import type { AgentStores } from '../dependencies.ts';
+import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
+import type { StoreLookups } from '../datastore/lookups.ts';
+import type { ReadStores } from '../datastore/stores.ts';
+import { referenceKey } from '../kinds/definition.ts';
+import type { NodeInputs } from '../rules/inputs.ts';
+import { nodeUuid, v3Name } from '../rules/names.ts';
+import { nodeRefsOf } from '../subjects/workloads/kinds/application.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {
@@ -54,7 +54,7 @@ export function createNodeInputs(
 }
 
 /** The nodes of an application: those that its entries name, and those that still report it. */
-export function nodesOf(stores: Pick<AgentStores, 'nodes'>, application: Application): Set<string> {
+export function nodesOf(stores: Pick<ReadStores, 'nodes'>, application: Application): Set<string> {
   const uuids = new Set<string>();
   for (const ref of nodeRefsOf(application)) {
     if (ref.startsWith('uuid:')) uuids.add(ref.slice('uuid:'.length));

@@ -1,41 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { EdgeNode } from '../api/v3/index.ts';
-import type { Leadership as KubeLeadership, KubeObject, Store } from '../kube/mod.ts';
-import type { AuditEvent } from '../rules/audit.ts';
-import type { DesiredState, Observation } from '../rules/inputs.ts';
-import type { SessionLists } from '../sessions/rules/list.ts';
-import { ESSENTIAL_KINDS, type ObjectOf } from '../subjects/kinds.ts';
-import type { AgentConfig, StatusReport } from '../wire/agent.ts';
+import type { ConfigMap, Secret } from '../../api/resources.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import type { Leadership as KubeLeadership, KubeObject, Store } from '../../kube/mod.ts';
+import type { AuditEvent } from '../../rules/audit.ts';
+import type { DesiredState, Observation } from '../../rules/inputs.ts';
+import type { NodeSessions } from '../../sessions/rules/list.ts';
+import { ESSENTIAL_KINDS, type ObjectOf } from '../../subjects/kinds.ts';
+import type { AgentConfig, StatusReport } from '../../wire/agent.ts';
 
 /**
  * The dependencies of the agent routes, and what they provide. Begin with `createAgents` (agents.ts) and routes/table.ts.
  */
-
-/** The stores that desired state and authentication are made from. */
-export interface AgentStores extends EssentialKindStores {
-  /** all Secrets of the namespace: node keys, provisioning keys, shareable ones, passwords of registries */
-  secrets: Store<Secret>;
-  configMaps: Store<ConfigMap>;
-}
-
-type EssentialKindStores = { readonly [K in (typeof ESSENTIAL_KINDS)[number]]: Store<ObjectOf<K>> };
-
-/**
- * The stores that responses to agents are made from. Other stores are not part of it, since an incomplete one must not make
- * agents wait. The order never changes: agents carry a resource version of each (not-older-than.ts).
- */
-export function requiredStores(stores: AgentStores): readonly Store<KubeObject>[] {
-  const [nodes, applications, registries, ...later] = ESSENTIAL_KINDS;
-  const keys = [nodes, applications, registries, 'secrets', 'configMaps', ...later] as const;
-  return keys.map((key) => stores[key] as Store<KubeObject>);
-}
-
-/** The provisioning keys that agents get for a requested version. */
-export interface VersionKeys {
-  /** Issues a key for a requested version, in place of the one before it; false, without a key, while a key that a person asked for waits for its agent. */
-  issueForVersion(node: EdgeNode, key: { key: string; expiresAt: number }, signal: AbortSignal): Promise<boolean>;
-}
 
 /** What one replica observed of one node since its last message to the leader. */
 export interface ObservationDelta {
@@ -73,16 +48,6 @@ export interface Observations {
   subscribe(listener: (uuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
 }
 
-/** The part of leadership that the agent routes need; each use reads it again, since it may change at any time. */
-export type Leadership = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
-
-/** How replicas of one controller authenticate each other: tokens of their ServiceAccount with a separate audience. */
-export interface InternalCredentials {
-  token(signal: AbortSignal): Promise<string>;
-  /** Whether the token belongs to a replica. Rejects when the review fails. */
-  verify(token: string, signal: AbortSignal): Promise<boolean>;
-}
-
 /** The API of the leader for other replicas. Rejects when the leader did not accept the message. */
 export interface LeaderApi {
   /** `leadershipId` changes whenever a leader begins without observations. */
@@ -94,9 +59,6 @@ export interface LeaderApi {
 export interface CurrentValues {
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
 }
-
-/** What the leader answers to requests of other replicas, by path: the value becomes JSON. */
-export type InternalHandlers = Readonly<Record<string, (body: unknown) => unknown>>;
 
 /** Every hook is optional and must not throw. Labels have a low cardinality. */
 export interface AgentMetrics {
@@ -120,15 +82,6 @@ export type AgentMetric =
 
 /** What the audit log is told of a request; it numbers and dates it. */
 export type RecordedEvent = Omit<AuditEvent, 'id' | 'timestamp'>;
-
-/** The exec and log sessions that the agents of nodes are to connect to. */
-export interface NodeSessions {
-  /** false while sessions of other replicas may be missing: then agents get no lists */
-  readonly isComplete: boolean;
-  lists(node: string): SessionLists;
-  /** The listener is called with the node whose lists have changed. */
-  subscribe(listener: (node: string) => void): Disposable;
-}
 
 export interface AgentOptions {
   namespace: string;

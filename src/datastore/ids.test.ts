@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
 import { LABELS } from '../api/names.ts';
 import type { Registry } from '../api/v3/index.ts';
+import { identityOf } from '../controllers/identity.ts';
 import { makeApplication, makeEntry, makeRegistry } from '../rules/_util.ts';
-import { createIdLookup, createStores } from '../stores/stores.ts';
-import { createSystemNumbers } from '../stores/system-names.ts';
 import { KINDS } from '../subjects/kinds.ts';
-import { identityOf } from './identity.ts';
 import { createIds } from './ids.ts';
+import { createIdLookup, createStores } from './stores.ts';
+import { createSystemNumbers } from './system-names.ts';
 
 const signal = AbortSignal.timeout(30_000);
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeClock } from '../_util.ts';
+import { makeClock } from '../agents/_util.ts';
 import { createVerifier } from './internal-verifier.ts';
 
 /** A verifier to which the tokens that begin with `replica` belong to replicas, and the tokens that were reviewed. */

@@ -19,7 +19,7 @@ import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { ESSENTIAL_KINDS, KINDS, type KindKey, type Kinds, type ObjectOf } from '../subjects/kinds.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
-/** The stores that lookups read. */
+/** The stores that lookups, desired states and the authentication of agents read. */
 export type ReadStores = {
   readonly [K in keyof EssentialStores]: EssentialStores[K] extends MutableStore<infer T> ? Store<T> : never;
 };
@@ -58,10 +58,9 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
 }
 
 /** The stores that agents depend on. A store of another kind that never syncs does not affect agents. */
-export function essentialStores(stores: Stores): EssentialStores {
-  const { secrets, configMaps } = stores;
-  const kinds = ESSENTIAL_KINDS.map((key) => [key, stores[key]] as const);
-  return { ...(Object.fromEntries(kinds) as Pick<Stores, (typeof ESSENTIAL_KINDS)[number]>), secrets, configMaps };
+export function essentialStores<T extends ReadStores>(stores: T): Pick<T, keyof ReadStores> {
+  const keys = [...ESSENTIAL_KINDS, 'secrets', 'configMaps'] as const;
+  return Object.fromEntries(keys.map((key) => [key, stores[key]])) as Pick<T, keyof ReadStores>;
 }
 
 /** All stores by their key, whatever their objects are. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Reply } from '../../http/reply.ts';
-import type { Call } from '../call.ts';
-import type { AgentMetric } from '../dependencies.ts';
-import type { Theft } from '../routes/theft.ts';
+import type { Call } from './call.ts';
+import type { AgentMetric } from './dependencies.ts';
+import type { Theft } from './theft.ts';
 
 /** Bounds and budget of a request body: of a report, of any other message of a node, of a caller without identity. */
 export type BodyClass = 'report' | 'message' | 'provisioning';

@@ -37,7 +37,7 @@ const application = makeApplication('shop', [{ name: 'web', agent: { name: 'edge
 async function replicaOf(options: ReplicaOptions = {}) {
   const replica = await startReplica(options);
   fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
-  const { port } = await replica.agents.leaderServer.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = await replica.agents.internalServer.listen({ port: 0, host: '127.0.0.1' });
   return { ...replica, address: `127.0.0.1:${port}`, [Symbol.asyncDispose]: replica[Symbol.asyncDispose] };
 }
 

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import { createRateLimit } from '../../http/rate-limit.ts';
-import type { Clock } from '../../lib/clock.ts';
-import type { InternalCredentials } from '../dependencies.ts';
-import { AgentFailure } from '../failure.ts';
-import { bearerOf } from '../pipeline/token.ts';
+import { bearerOf } from '../http/bearer.ts';
+import { HttpError, retryAfter } from '../http/http-error.ts';
+import { createRateLimit } from '../http/rate-limit.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { InternalCredentials } from './channel.ts';
 
 const ALLOWED_MS = 60_000;
 const DENIED_MS = 5_000;
@@ -12,10 +12,12 @@ const KNOWN_MS = 60 * 60_000;
 const VERIFY_MS = 5_000;
 /** verdicts in memory */
 const CAPACITY = 1_000;
+/** characters of a token of a ServiceAccount, at most */
+const TOKEN_LENGTH = 4_096;
 /** Reviews of unknown tokens of one address: a replica has one token, which lives for an hour. */
 const REVIEWS = { perSecond: 5, burst: 50 };
 
-/** Verifies the token of another replica, whose connection comes from `address`. Rejects with AgentFailure. */
+/** Verifies the token of another replica, whose connection comes from `address`. Rejects with HttpError. */
 export type Verifier = (authorization: string | undefined, address: string) => Promise<void>;
 
 interface Verdict {
@@ -35,7 +37,10 @@ export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>,
   const reviews = createRateLimit({
     clock,
     ...REVIEWS,
-    refuse: () => new AgentFailure('TOO_MANY_REQUESTS', 'too many unknown tokens from this address at present'),
+    refuse: (seconds) =>
+      new HttpError(429, 'TOO_MANY_REQUESTS', 'too many unknown tokens from this address at present', {
+        headers: retryAfter(seconds),
+      }),
   });
   const running = new Map<string, Promise<boolean>>();
 
@@ -70,8 +75,8 @@ export function createVerifier(credentials: Pick<InternalCredentials, 'verify'>,
   }
 
   return async (authorization, address) => {
-    if (!(await isAllowed(bearerOf(authorization), address))) {
-      throw new AgentFailure('AGENT_AUTH_HEADER_INVALID', 'the token is not one of a replica of this controller');
-    }
+    const token = bearerOf(authorization, TOKEN_LENGTH);
+    if (token === undefined || !(await isAllowed(token, address)))
+      throw new HttpError(401, 'AUTH_HEADER_INVALID', 'the token is not one of a replica of this controller');
   };
 }

@@ -1,9 +1,9 @@
-import type { DesiredState, NodeInputs } from '../../rules/inputs.ts';
-import { holder } from '../../rules/precedence.ts';
-import { createLookups } from '../../stores/lookups.ts';
-import type { MicroserviceView } from '../../wire/agent.ts';
-import type { Digests } from '../../wire/sections.ts';
-import type { AgentMetrics, AgentStores } from '../dependencies.ts';
+import { createLookups } from '../datastore/lookups.ts';
+import type { ReadStores } from '../datastore/stores.ts';
+import type { DesiredState, NodeInputs } from '../rules/inputs.ts';
+import { holder } from '../rules/precedence.ts';
+import type { MicroserviceView } from '../wire/agent.ts';
+import type { Digests } from '../wire/sections.ts';
 import { type OnAffected, subscribeAffectedNodes } from './affected-nodes.ts';
 import { createDependents } from './dependents.ts';
 import { createNodeInputs } from './node-inputs.ts';
@@ -28,11 +28,11 @@ export interface DesiredCache extends Disposable {
 }
 
 export interface DesiredCacheOptions {
-  stores: AgentStores;
+  stores: ReadStores;
   namespace: string;
   revisionKey?: string;
   desiredState: (inputs: NodeInputs) => DesiredState;
-  metrics?: AgentMetrics;
+  metrics?: { agent?(what: 'desired-state', detail: 'computed' | 'remembered'): void };
   /** maximum of cached states */
   capacity?: number;
 }

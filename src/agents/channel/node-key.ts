@@ -1,12 +1,12 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { LABELS } from '../api/names.ts';
-import type { Secret } from '../api/resources.ts';
-import type { EdgeNode } from '../api/v3/index.ts';
-import { apiVersionOf, ownerReference } from '../kube/mod.ts';
-import { nodeUuid } from '../rules/names.ts';
-import { decodeData, encodeData, isOwnedBy } from '../stores/keyed-text.ts';
-import { RESOURCES } from '../subjects/kinds.ts';
-import { type PublicKey, publicKeySchema } from '../wire/agent.ts';
+import { LABELS } from '../../api/names.ts';
+import type { Secret } from '../../api/resources.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import { decodeData, encodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
+import { apiVersionOf, ownerReference } from '../../kube/mod.ts';
+import { nodeUuid } from '../../rules/names.ts';
+import { RESOURCES } from '../../subjects/kinds.ts';
+import { type PublicKey, publicKeySchema } from '../../wire/agent.ts';
 
 /**
  * The public key of a provisioned agent: a Secret per node, owned by the EdgeNode and found by the uuid of the node. It is

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { HttpError, RETRY_AFTER, retryAfter } from '../http/http-error.ts';
-import { isTransient } from '../kube/mod.ts';
+import { HttpError, RETRY_AFTER, retryAfter } from '../../http/http-error.ts';
+import { isTransient } from '../../kube/mod.ts';
 
 /**
  * Why a request of an agent failed, with the codes of docs/spec/agent-channel.md#errors. An agent checks `retryable` first:

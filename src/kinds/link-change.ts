@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { KindObject } from '../kinds/object.ts';
+import type { KindObject } from './object.ts';
 
 /** Whether an object differs from its former state in its links alone: that concerns the nodes that it gains or loses. */
 export const isOnlyRelinked = (object: KindObject, previous: KindObject): boolean =>
