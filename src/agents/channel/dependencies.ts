@@ -1,11 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ConfigMap, Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
-import type { Leadership as KubeLeadership, KubeObject, Store } from '../../kube/mod.ts';
+import type { KubeObject, Store } from '../../kube/mod.ts';
 import type { AuditEvent } from '../../rules/audit.ts';
 import type { DesiredState, Observation } from '../../rules/inputs.ts';
 import type { NodeSessions } from '../../sessions/rules/list.ts';
-import { ESSENTIAL_KINDS, type ObjectOf } from '../../subjects/kinds.ts';
 import type { AgentConfig, StatusReport } from '../../wire/agent.ts';
 
 /**
