@@ -1,5 +1,5 @@
 import type { ObjectMeta } from '../api/meta.ts';
-import type { EdgeNode, Registry } from '../api/v3/index.ts';
+import type { Registry } from '../api/v3/index.ts';
 import type { AuditLog } from '../datastore/audit-log.ts';
 import type { ProvisioningKeys } from '../datastore/provisioning-keys.ts';
 import type { StoredUsage } from '../datastore/usage.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { fuzzing } from '../../hack/testing/fuzz.ts';
 import { agreementTables } from '../api/_agreement.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { API_VERSION } from '../api/names.ts';
@@ -17,21 +18,8 @@ import { readApplicationBody, readApplicationUpload } from '../subjects/workload
 import { parseJson } from './body.ts';
 import { parseYaml } from './yaml.ts';
 
-/**
- * Valid documents with random changes. Only nightly runs have a new seed each time, so that a failure of `make check` does
- * not come from another change. SKERRY_FUZZ_SEED=<seed> repeats a run with the seed that it printed; SKERRY_FUZZ_SECONDS is
- * the time for each property.
- */
-const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
-const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 600 : 2));
-const LONG = SECONDS * 1_000 + 300_000;
-const budget = {
-  seed: SEED,
-  numRuns: Number.MAX_SAFE_INTEGER,
-  interruptAfterTimeLimit: SECONDS * 1_000,
-  markInterruptAsFailure: false,
-} as const;
-const seeds = `seed ${SEED}, ${SECONDS} s each`;
+/** Valid documents with random changes. */
+const { about: seeds, budget, timeout: LONG } = fuzzing({ runs: 400, nightlySeconds: 600 });
 
 const KINDS = (await agreementTables()).map(([definition, cases]) => [definition.kind, definition, cases] as const);
 

@@ -2,23 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { fuzzing } from '../../hack/testing/fuzz.ts';
 import { HttpError } from '../http/http-error.ts';
 import { readInput } from './body.ts';
 import { LIMITS } from './limits.ts';
 
-/**
- * Multipart forms of any form. Only nightly runs have a new seed each time; SKERRY_FUZZ_SEED=<seed> repeats a run, and
- * SKERRY_FUZZ_SECONDS is the time for each property.
- */
-const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
-const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 1));
-const budget = {
-  seed: SEED,
-  numRuns: Number.MAX_SAFE_INTEGER,
-  interruptAfterTimeLimit: SECONDS * 1_000,
-  markInterruptAsFailure: false,
-} as const;
-const LONG = SECONDS * 1_000 + 120_000;
+/** Multipart forms of any form. */
+const { about, budget, timeout: LONG } = fuzzing({ runs: 1_000, nightlySeconds: 300 });
 const BOUNDARY = 'x-boundary';
 
 /** The file of a request with this body, as routes get it, or the refusal. */
@@ -42,7 +32,7 @@ const form = (content: string | Buffer, head = 'name="application"; filename="a.
   ]);
 
 test(
-  `the file of a form is read as it was sent, whatever is in it (seed ${SEED})`,
+  `the file of a form is read as it was sent, whatever is in it (${about})`,
   async () => {
     const pieces = fc.oneof(
       fc.constantFrom('\r\n', '\n', '--', `--${BOUNDARY.slice(0, -1)}`, `\r\n-${BOUNDARY}`, '\r', '\u0000', 'é', '😀'),
@@ -60,7 +50,7 @@ test(
 );
 
 test(
-  `any bytes as a form are read or refused with 400, 413 or 415, and the next form is read (seed ${SEED})`,
+  `any bytes as a form are read or refused with 400, 413 or 415, and the next form is read (${about})`,
   async () => {
     const pieces = fc.oneof(
       fc

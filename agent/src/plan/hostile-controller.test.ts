@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { fuzzing } from '../../../hack/testing/fuzz.ts';
 import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
@@ -14,16 +15,9 @@ import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 
 /**
  * A hostile controller, or a proxy in its place: the agent survives every response, and no container gets access to the
- * agent's own directories. Configured by SKERRY_FUZZ_SEED and SKERRY_FUZZ_SECONDS.
+ * agent's own directories.
  */
-const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (process.env.SKERRY_NIGHTLY ? Date.now() % 2 ** 31 : 1));
-const SECONDS = Number(process.env.SKERRY_FUZZ_SECONDS ?? (process.env.SKERRY_NIGHTLY ? 300 : 3));
-const budget = {
-  seed: SEED,
-  numRuns: Number.MAX_SAFE_INTEGER,
-  interruptAfterTimeLimit: SECONDS * 1_000,
-  markInterruptAsFailure: false,
-} as const;
+const { about, budget } = fuzzing({ runs: 1_000, nightlySeconds: 300 });
 
 const VOLUMES = '/var/lib/agent/volumes';
 const CONTEXT = {
@@ -127,7 +121,7 @@ const allowed = (one: typeof view) =>
     places: PLAIN_PLACES,
   });
 
-test(`no view of a microservice crashes the agent or binds its directories (seed ${SEED})`, () => {
+test(`no view of a microservice crashes the agent or binds its directories (${about})`, () => {
   let ran = 0;
   fc.assert(
     fc.property(changes, (steps) => {
@@ -181,7 +175,7 @@ test(`no view of a microservice crashes the agent or binds its directories (seed
   expect(ran).toBeGreaterThan(0);
 }, 600_000);
 
-test(`no volume mount of the controller is written, or bound, outside of its directory (seed ${SEED})`, () => {
+test(`no volume mount of the controller is written, or bound, outside of its directory (${about})`, () => {
   const mount = {
     uuid: '1d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6',
     name: 'files',
@@ -233,7 +227,7 @@ test(`no volume mount of the controller is written, or bound, outside of its dir
       }
       mounts.tidy({ wanted: new Set(), isBound: () => false });
     }),
-    { ...budget, interruptAfterTimeLimit: budget.interruptAfterTimeLimit / 2 },
+    budget,
   );
   expect(written).toBeGreaterThan(0);
 }, 600_000);
@@ -264,6 +258,6 @@ test('a response of any form is read or counts as unreadable, and never ends the
       wantedSettings(all);
       for (const name of ['config', 'microservices', 'registries'] as const) isReadable(name, body);
     }),
-    { ...budget, interruptAfterTimeLimit: 1_000 },
+    budget,
   );
 }, 600_000);
