@@ -43,7 +43,6 @@ const MESSAGE_BYTES = 256;
 
 type Ordered = Extract<Envelope, { op: 'frame' | 'close' }>;
 
-/** One factory of more than a hundred lines, since both directions end together. */
 export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   let listener: SocketListener | undefined;
   let isOver = false;

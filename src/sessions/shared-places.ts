@@ -81,7 +81,6 @@ const LOOK_MS = 200;
 const IDLE_MS = 1_000;
 const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 1_000, jitter: 0.5 };
 
-/** One factory of more than a hundred lines, since its two loops share what they know of the leader. */
 export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   const { leadership, clock, log, random = Math.random, times = PLACE_TIMES } = options;
   const owner = `${options.replicas?.self ?? ''}/${randomUUID()}`;
