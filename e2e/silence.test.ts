@@ -75,7 +75,7 @@ const untilSilent = (node: string) =>
   });
 
 describe.concurrent('a silent node', () => {
-  test('becomes UNKNOWN, its application Unknown, what moves away from it starts elsewhere, which is said, and an edit made meanwhile is carried out when the node returns', async ({
+  test('becomes UNKNOWN with its application, lets a moved microservice start elsewhere, and carries out a missed edit on its return', async ({
     expect,
   }) => {
     const agent = agents['gw-3'] as AgentProcess;

@@ -125,7 +125,7 @@ describe('a router that refuses', () => {
     ]);
   });
 
-  test('and later does not: the address is heard', async () => {
+  test('receives the address once it accepts', async () => {
     let admits = false;
     const router = await startRouter({}, { admits: () => admits });
     router.open();
@@ -136,7 +136,7 @@ describe('a router that refuses', () => {
   });
 });
 
-test('what is on its way to a listener that is gone goes back to the router, what it has heard does not', async () => {
+test('deliveries that are not settled when a listener closes are released to the router, and settled ones are not', async () => {
   const states: string[] = [];
   const router = await startRouter({
     sender_open({ sender }) {
