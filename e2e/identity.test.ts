@@ -137,7 +137,7 @@ describe('a token', () => {
     expect((await send(tokenOf({ claims }), b)).status).toBe(200);
   });
 
-  test('for another audience is refused by a replica that has a configured URL, and accepted by one that has none', async () => {
+  test('for another audience is refused by a replica with a configured URL, and accepted by a replica without', async () => {
     const aud = { claims: { aud: ['http://elsewhere.example'] } };
     expect(await send(tokenOf(aud), b)).toMatchObject({ status: 401, body: { code: 'AGENT_JWT_MALFORMED' } });
     expect((await send(tokenOf(aud), a)).status).toBe(200);

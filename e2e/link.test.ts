@@ -54,7 +54,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
-/** Two microservices of a node: one that stays unchanged, and one that is edited. */
+/** Two microservices of a node: the first stays unchanged, the second is edited. */
 interface Workload {
   /** Sets another greeting, and that many bytes of environment. */
   edit(greeting: string, bytes?: number): Promise<void>;

@@ -20,7 +20,7 @@ import {
 } from './_stack.ts';
 
 /**
- * A microservice runs on one node at a time. A silent node is not reported as ready, and one that returns converges to the newest generation. Both tests wait for the
+ * A microservice runs on one node at a time. A silent node is not reported as ready, and a node that returns converges to the newest generation. Both tests wait for the
  * silence limit of a long poll (90 s), so they run in parallel, each with a machine of its own.
  */
 let stack: Stack;

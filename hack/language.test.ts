@@ -100,7 +100,7 @@ describe('compareCounts', () => {
   });
 });
 
-test('the added lines of a diff are those of its new side', () => {
+test('the added lines of a diff are counted on its new side', () => {
   const diff = '--- a/x\n+++ b/y.ts\n@@ -1,2 +3 @@\n+a\n@@ -9 +9,2 @@\n+b\n+c\n@@ -20,2 +20,0 @@\n-d';
   expect([...addedLines(diff)]).toEqual(['y.ts:3', 'y.ts:9', 'y.ts:10']);
 });

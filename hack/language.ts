@@ -242,7 +242,7 @@ export function checkLanguage(): string[] {
 
 /**
  * Returns a function: whether a finding is in a line that was added after the last change of the bounds. At that commit counts and
- * bounds were equal, so these lines have what is too much.
+ * bounds were equal, so these lines have the excess.
  */
 function createIsNew(root: string): (finding: Finding) => boolean {
   const commit = git(root, ['log', '-1', '--format=%H', '--', BOUNDS])?.trim();
