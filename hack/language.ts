@@ -21,8 +21,9 @@ export interface Finding {
 /** hack/language.json: how many findings of each count there may be. */
 export interface Bounds {
   about: string;
-  /** Only later commits are judged. */
+  /** The subjects of later commits have no bound. Moves on when a commit that breaks the rule has to stay. */
   base: string;
+  /** 0 for a count that has none. */
   bounds: Readonly<Record<string, number>>;
 }
 
@@ -120,7 +121,7 @@ export function findInSubject(hash: string, subject: string): Finding[] {
   if ((isImperative && subject.length <= LONGEST_SUBJECT) || subject.startsWith('Revert "')) return [];
   const better = isImperative
     ? `${LONGEST_SUBJECT} characters at most`
-    : 'part: imperative, as "agent: refuse redirects"';
+    : 'part: imperative, such as "agent: refuse redirects"';
   return [{ count: 'commit subjects', file: hash, text: subject, better }];
 }
 
@@ -190,14 +191,15 @@ const isNode = (value: unknown): value is SyntaxNode =>
 const isText = ({ type, value }: SyntaxNode) => type === 'Literal' && typeof value === 'string';
 const isTest = (file: string) => file.endsWith('.test.ts') || posix.basename(file).startsWith('_');
 
-/** Everything that the rules find in a checkout; of its commits only those after `base`, none where git does not have it. */
+/** Everything that the rules find in a checkout; of its commits those after `base`, none where the history does not have it. */
 function findInRepository(root: string, base: string): Finding[] {
   const files = repositoryFiles(root).flatMap((file) => {
     const find = CODE.test(file) ? findInCode : PAGES.test(file) ? findInPage : undefined;
     return find ? find(file, readFileSync(join(root, file), 'utf8')) : [];
   });
-  const log = git(root, ['log', '--no-merges', '--format=%h %s', `${base}..HEAD`]) ?? '';
-  const subjects = log.split('\n').flatMap((line) => {
+  const hasBase = git(root, ['merge-base', '--is-ancestor', base, 'HEAD']) !== undefined;
+  const log = hasBase && git(root, ['log', '--no-merges', '--format=%h %s', `${base}..HEAD`]);
+  const subjects = (log || '').split('\n').flatMap((line) => {
     const [hash = '', ...words] = line.split(' ');
     return hash === '' ? [] : findInSubject(hash, words.join(' '));
   });
