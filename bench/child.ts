@@ -8,7 +8,7 @@ export interface Child<C extends ChildCalls<C>> extends Disposable {
   call<K extends keyof C>(name: K, args: Parameters<C[K]>[0]): ReturnType<C[K]>;
 }
 
-/** Starts a program that serves calls, as a process of its own, so that its usage is separate from what is measured. */
+/** Starts a program that serves calls, as a process of its own, so that its usage is separate from the measured program. */
 export function startChild<C extends ChildCalls<C>>(file: string, what: string): Child<C> {
   const child = fork(file);
   let last = 0;

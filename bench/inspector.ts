@@ -122,7 +122,7 @@ async function connect({ pid, log }: Inspected): Promise<Inspector> {
   return inspectorOn(socket);
 }
 
-/** Undefined when no inspector answers: the URL in the log may be that of a process that has ended. */
+/** Undefined when no inspector answers: the URL in the log may belong to a process that has ended. */
 function openSocket(url: string): Promise<WebSocket | undefined> {
   const socket = new WebSocket(url);
   return new Promise((resolve) => {

@@ -5,7 +5,7 @@ const TEXT_OF_LISTS = 'Half of it makes JSON text; the rest makes the objects fo
 const LIVE_OBJECT =
   'A single read asks the API server for its live object, so that it is never older than a write that was answered; parsing this and writing to sockets is most of the cost.';
 
-/** The reason why a budget is missed, in one sentence, by figure. Only those of missed budgets are shown. */
+/** The reason why a budget is missed, in one sentence, by figure. Only the reasons of missed budgets are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
   'provisioning.rate':
     'A node costs two writes until it is answered and more that follow (finalizer, status, events), and all of them want the same cores; the notes tell how busy these were and what was written.',

@@ -17,7 +17,7 @@ describe('percentile', () => {
     expect(percentile(samples, share)).toBe(want);
   });
 
-  test('of no samples is NaN', () => {
+  test('is NaN for no samples', () => {
     expect(percentile([], 0.5)).toBeNaN();
   });
 

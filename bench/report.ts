@@ -49,7 +49,7 @@ export function readReport(file: string): Report {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { results: [] };
 }
 
-/** Replaces the results of benchmarks that ran; those of other and of skipped benchmarks stay. */
+/** Replaces the results of benchmarks that ran; the results of other and of skipped benchmarks stay. */
 export function merge({ results }: Report, ran: readonly Result[], order: readonly string[]): Report {
   const latest = new Map(results.map((result) => [result.benchmark, result]));
   for (const result of ran) {

@@ -7,7 +7,7 @@ export interface SlowLink {
   bytesPerSecond: number;
 }
 
-/** What is on its way at most, as with a TCP window: whoever sends waits then. */
+/** The most bytes on their way, as with a TCP window: whoever sends waits then. */
 const WINDOW = 256 * 1024;
 
 /**
@@ -29,7 +29,7 @@ export function carry(from: Socket, to: Socket, link: SlowLink, { connects }: { 
     onTheWay += piece.length;
     pieces.push(piece);
     if (isFull()) from.pause();
-    // Each timer passes on the oldest piece, so that the order does not depend on that of timers.
+    // Each timer passes on the oldest piece, so that the order of timers does not matter.
     setTimeout(
       () => {
         const oldest = pieces.shift();

@@ -41,7 +41,7 @@ export interface TestAgent {
   readonly microservices: readonly Entry[] | undefined;
   /** The volume mounts that were received last. */
   readonly volumeMounts: readonly VolumeMountView[] | undefined;
-  /** Called when the agent has what a long poll told it of; `at`: performance.now() when that poll returned. */
+  /** Called when the agent has the change that ended a long poll; `at`: performance.now() when that poll returned. */
   onTold: ((at: number) => void) | undefined;
   /** Called with the response to each long poll, or with the error. */
   onAnswer: ((answer: Answer | Error) => void) | undefined;

@@ -143,7 +143,7 @@ export class ForeignAgent {
     return reply.body;
   }
 
-  /** One cycle: poll, read what is flagged, act on it, acknowledge. Returns whether anything was flagged. */
+  /** One cycle: poll, read the flagged sections, act on them, acknowledge. Returns whether anything was flagged. */
   async poll({ acknowledge = true } = {}): Promise<boolean> {
     const { lastUpdated, ...flags } = await this.#ok('GET', '/agent/changes');
     this.flags = Object.keys(flags).filter((flag) => flags[flag] === true);
@@ -164,7 +164,7 @@ export class ForeignAgent {
     return this.flags.length > 0;
   }
 
-  /** A microservice that is absent is stopped; one that differs in more than its config gets a new container. */
+  /** An absent microservice is stopped; a difference in more than the config makes a new container. */
   #run(wanted: readonly Wanted[]): void {
     const uuids = new Set(wanted.map(({ uuid }) => uuid));
     for (const uuid of this.containers.keys()) if (!uuids.has(uuid)) this.containers.delete(uuid);

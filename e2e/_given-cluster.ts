@@ -24,7 +24,7 @@ interface Probe {
 }
 
 /**
- * Why a run may not bring its CRDs to a cluster: those of another version serve an installation there, or did. Undefined where there are
+ * Why a run may not bring its CRDs to a cluster: CRDs of another version serve an installation there, or did. Undefined where there are
  * none, and where all have this version, which the run leaves as they are. `versions`: name of a CRD -> its version.
  */
 export function crdsRefusal(versions: ReadonlyMap<string, string>, own: string): string | undefined {

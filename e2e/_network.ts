@@ -66,7 +66,7 @@ export async function createNetwork(): Promise<EdgeNetwork> {
     outside: [first, second],
     inside: inner,
     async onlyIPv6() {
-      // Unique local addresses (RFC 4193); the block is that of IPv4.
+      // Unique local addresses (RFC 4193); the block is the same as for IPv4.
       const group = (block / 8).toString(16);
       const [there, here] = [`fd53:6b65::${group}:1`, `fd53:6b65::${group}:2`] as const;
       await ip('address', 'add', `${there}/112`, 'dev', cable, 'nodad');

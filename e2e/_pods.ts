@@ -77,7 +77,7 @@ export async function runJobs(place: Place, logs: Map<string, string>, signal: A
       try {
         await runJob(place, job, logs);
       } catch (error) {
-        // The job or its account may be gone, or the API server busy: it is tried again while it is there.
+        // The job or its account may be deleted, or the API server busy: retried while the job exists.
         done.delete(job.metadata.uid);
         process.stderr.write(`job ${job.metadata.name}: ${error instanceof Error ? error.message : error}\n`);
       }

@@ -84,7 +84,7 @@ async function peakOf(pod: string): Promise<number> {
   return Math.round(Number(text) / 2 ** 20);
 }
 
-/** The longest time without a leader until the signal fires, ms. One that is gone and still named is none. */
+/** The longest time without a leader until the signal fires, ms. A leader that has ended and is still named is none. */
 async function longestWithoutLeader(signal: AbortSignal): Promise<number> {
   let longest = 0;
   let since: number | undefined;
@@ -153,7 +153,7 @@ test.runIf(isNightly)(
     const killed = (await replicas()).find(({ metadata }) => metadata.name === name);
     await cluster.nodes[0]?.signal(killed?.status.containerStatuses?.[0]?.containerID ?? '', 'SIGKILL');
     const [at, began] = [Date.now(), performance.now()];
-    // The program that is started again in the pod has its name, and may be the one that leads.
+    // The program that is started again in the pod has its name, and may lead.
     const hasLeader = async () => Date.parse((await lease())?.renewTime ?? '') > at;
     await until('the Lease to be renewed', hasLeader, { timeoutMs: 120_000 });
     const waited = performance.now() - began;

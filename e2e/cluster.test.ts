@@ -343,7 +343,7 @@ describe.runIf(isNightly)('the NetworkPolicy of the chart', () => {
 
 // Last: replicas that begin while others end may come to be on one node.
 test.runIf(isNightly)(
-  'a machine without inbound routes joins with the line that the plugin prints, and is told of edits whichever replica is taken away',
+  'a machine without inbound routes joins with the line that the plugin prints, and receives edits whichever replica is taken away',
   async () => {
     const { network, nodes } = cluster as Cluster;
     using outside = createOutside(network);

@@ -88,7 +88,7 @@ const events = async (reason: string) =>
 const silentIn = (all: readonly Any[]) => all.filter(({ status }) => status?.daemonStatus === 'UNKNOWN').length;
 
 test.runIf(process.env.SKERRY_NIGHTLY)(
-  `of ${NODES} nodes that fall silent at once REST shows UNKNOWN at once, statuses are written at a limited rate, and all recover`,
+  `REST shows ${NODES} nodes that fall silent at once as UNKNOWN at once, statuses are written at a limited rate, and all recover`,
   async () => {
     await inTurns(fleet, report);
     await until('all to run', async () => (await nodes()).every(({ status }) => status?.daemonStatus === 'RUNNING'), {

@@ -12,7 +12,7 @@ import type { StackFile } from '../hack/stack/files.ts';
 import { waitFor } from '../hack/wait.ts';
 import { API_VERSION } from '../src/api/names.ts';
 
-/** `make up`, with another folder and other ports than those of a stack that may run here. */
+/** `make up`, with another folder and other ports than a stack that may run here. */
 const dir = mkdtempSync(join(tmpdir(), 'skerry-first-'));
 let samplePort: number;
 let printed = '';

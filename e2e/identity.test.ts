@@ -137,20 +137,20 @@ describe('a token', () => {
     expect((await send(tokenOf({ claims }), b)).status).toBe(200);
   });
 
-  test('for another audience is refused by a replica that has a configured URL, and accepted by one that has none', async () => {
+  test('for another audience is refused by a replica with a configured URL, and accepted by a replica without', async () => {
     const aud = { claims: { aud: ['http://elsewhere.example'] } };
     expect(await send(tokenOf(aud), b)).toMatchObject({ status: 401, body: { code: 'AGENT_JWT_MALFORMED' } });
     expect((await send(tokenOf(aud), a)).status).toBe(200);
   });
 
-  test('of a node without a provisioned agent is refused: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
+  test('is refused for a node without a provisioned agent: AGENT_PUBLIC_KEY_NOT_FOUND', async () => {
     await makeNode('who-nobody');
     const uuid = await until('its uuid', async () => (await stack.node('who-nobody'))?.status?.uuid);
     const { status, body } = await send(tokenOf({}, { uuid, key: stranger }));
     expect({ status, code: body.code }).toEqual({ status: 401, code: 'AGENT_PUBLIC_KEY_NOT_FOUND' });
   });
 
-  test('that was used is refused, at once by the same replica and soon by the other one', async () => {
+  test('is refused after its use, at once by the same replica and soon by the other one', async () => {
     const token = tokenOf();
     expect((await send(token)).status).toBe(200);
     expect(await send(token)).toMatchObject({
@@ -166,7 +166,7 @@ describe('a token', () => {
     });
   });
 
-  test('that is sent twenty times at once to two replicas is accepted at most once by each', async () => {
+  test('is accepted at most once by each of two replicas to which it is sent twenty times at once', async () => {
     const token = tokenOf();
     const replies = await Promise.all(Array.from({ length: 20 }, (_, i) => send(token, i % 2 ? a : b)));
     const accepted = replies.filter(({ status }) => status === 200).length;
@@ -184,7 +184,7 @@ describe('a token', () => {
   });
 });
 
-test('of eight agents that use one provisioning key at once at two replicas exactly one is provisioned', async () => {
+test('exactly one of eight agents that use one provisioning key at once at two replicas is provisioned', async () => {
   await makeNode('who-many');
   const key = await stack.provisioningKey('who-many', a);
   const keys = Array.from({ length: 8 }, () => {

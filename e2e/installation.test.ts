@@ -29,7 +29,7 @@ import { startLink } from './history/tcp-link.ts';
 const CHART = join(ROOT, 'charts/skerry');
 /** Release and namespace of docs/uninstall.md. */
 const NAME = 'skerry';
-/** How long the controller works before what is there is compared with what should be. */
+/** How long the controller works before the objects are compared with the desired ones. */
 const SETTLED_MS = process.env.SKERRY_NIGHTLY ? 60_000 : 3_000;
 const LONG = 240_000;
 
@@ -194,7 +194,7 @@ async function judgeValues(): Promise<void> {
 }
 
 test(
-  'helm upgrade brings an old CRD up to date, says so, restarts nothing, and helm get has the values of what is installed',
+  'helm upgrade brings an old CRD up to date, says so, restarts nothing, and helm get has the installed values',
   async () => {
     const name = 'models.skerry.dev';
     const at = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`;
@@ -270,7 +270,7 @@ test(
         expect((await kube.get(path(plural, node.name)))?.metadata).not.toHaveProperty('finalizers');
     };
     await expectFree();
-    // The controller hears of it, and would add what is missing.
+    // The controller receives the change, and would add the missing part.
     await shell(
       `kubectl label -n ${NAME} applications.skerry.dev/${node.name} edgenodes.skerry.dev/${node.name} seen=yes`,
     );
@@ -296,7 +296,7 @@ test(
 );
 
 test(
-  'a release that is installed again goes on with the objects that stayed, and restarts nothing',
+  'a release that is installed again continues with the objects that stayed, and restarts nothing',
   async () => {
     await shell(`helm install ${NAME} ${CHART} --namespace ${NAME}`);
     pod = await startController();
@@ -369,12 +369,12 @@ test(
     writeFileSync(join(chart, 'crd.yaml'), readFileSync(join(ROOT, 'crds/skerry.dev_models.yaml')));
     const template = join(chart, 'templates/crd.yaml');
     writeFileSync(template, '{{ .Files.Get "crd.yaml" }}');
-    // The namespace of the context is gone by now.
+    // The namespace of the context is deleted by now.
     const own = 'tracking --namespace default';
     await shell(`helm install ${own} ${chart}`);
     const definition = async () => {
       const at = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/models.skerry.dev';
-      // One that is being deleted is still there for a moment.
+      // An object in deletion still exists for a moment.
       const metadata = (await kube.get(at))?.metadata;
       return { uid: metadata?.uid, deletionTimestamp: metadata?.deletionTimestamp };
     };

@@ -54,7 +54,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => started.disposeAsync(), 60_000);
 
-/** Two microservices of a node: one that stays unchanged, and one that is edited. */
+/** Two microservices of a node: the first stays unchanged, the second is edited. */
 interface Workload {
   /** Sets another greeting, and that many bytes of environment. */
   edit(greeting: string, bytes?: number): Promise<void>;
@@ -191,8 +191,8 @@ async function untilUnknown(node: string): Promise<void> {
 const note = (text: string) => process.stderr.write(`[link] ${text}\n`);
 const secondsSince = (from: number) => ((performance.now() - from) / 1000).toFixed(1);
 
-describe.concurrent('an edit is carried out, and no container restarts, on a link', () => {
-  test('that is down for an hour of the clock of its agent', async ({ expect }) => {
+describe.concurrent('an edit is carried out, and no container restarts:', () => {
+  test('on a link that is down for an hour of the clock of its agent', async ({ expect }) => {
     const node = 'link-hour';
     const proxy = await toxiproxy.proxy(node, new URL(controller.url).host);
     const home = mkdtempSync(join(tmpdir(), 'skerry-hour-'));
@@ -218,7 +218,7 @@ describe.concurrent('an edit is carried out, and no container restarts, on a lin
     await untilSteady(expect);
   }, 400_000);
 
-  test('that loses 7 % of all packets, with 500 to 2,000 ms round trip', async ({ expect }) => {
+  test('on a link that loses 7 % of all packets, with 500 to 2,000 ms round trip', async ({ expect }) => {
     const machine = await startMachine('link-lossy');
     await machine.network.lose(0.07);
     await machine.proxy.add({ type: 'latency', attributes: { latency: 625, jitter: 375 } });
@@ -232,7 +232,7 @@ describe.concurrent('an edit is carried out, and no container restarts, on a lin
     }
   }, 900_000);
 
-  test('of 64 kbit/s, also when a section takes more than half a minute to transfer', async ({ expect }) => {
+  test('on a link of 64 kbit/s, also when a section takes more than half a minute to transfer', async ({ expect }) => {
     const machine = await startMachine('link-thin');
     await machine.proxy.add({ type: 'bandwidth', attributes: { rate: 8 } });
     for (const [text, bytes] of [
@@ -252,7 +252,7 @@ describe.concurrent('an edit is carried out, and no container restarts, on a lin
     }
   }, 400_000);
 
-  test('that is cut in the middle of every longer response and of reports, until it is repaired', async ({
+  test('on a link that is cut in the middle of every longer response and of reports, until it is repaired', async ({
     expect,
   }) => {
     const machine = await startMachine('link-cut');
@@ -267,7 +267,7 @@ describe.concurrent('an edit is carried out, and no container restarts, on a lin
     await machine.untilSteady(expect);
   }, 400_000);
 
-  test('that drops all packets and closes no connection, until it is repaired', async ({ expect }) => {
+  test('on a link that drops all packets and closes no connection, until it is repaired', async ({ expect }) => {
     const machine = await startMachine('link-mute');
     await machine.network.lose(1);
     const began = performance.now();

@@ -62,7 +62,7 @@ describe('kubectl apply', () => {
     await stack.remove('applications', 'apply');
   });
 
-  test('of an image that cannot be pulled leaves the old container running, and the status has the reason', async () => {
+  test('leaves the old container running when the image cannot be pulled, and the status has the reason', async () => {
     const port = await freePort();
     const image = await stack.image('stays', { GREETING: 'stays' });
     await stack.apply(application('bad-pull', [web(image, port)]));
@@ -83,7 +83,7 @@ describe('kubectl apply', () => {
     await stack.remove('applications', 'bad-pull');
   });
 
-  test('of an edit that is refused leaves the container running, and the status has the reason', async () => {
+  test('leaves the container running when the edit is refused, and the status has the reason', async () => {
     const port = await freePort();
     const image = await stack.image('held', { GREETING: 'held' });
     await stack.apply(application('refused', [web(image, port)]));
@@ -138,7 +138,7 @@ describe('kubectl apply', () => {
     expect(await running()).toBe(false);
   });
 
-  test('of an application for a node that does not exist sets Ready to False with NodeNotFound', async () => {
+  test('sets Ready to False with NodeNotFound when the node of an application does not exist', async () => {
     await stack.apply(application('lost', [{ ...web('x:1', 1025), agent: { name: 'nowhere' } }]));
     const lost = await untilReason(stack, 'lost', 'NodeNotFound');
     expect(readyOf(lost)?.status).toBe('False');
@@ -227,7 +227,7 @@ spec:
 });
 
 describe('the agent', () => {
-  test('that is killed and started again does not restart containers', async () => {
+  test('restarts no container when it is killed and started again', async () => {
     const port = await freePort();
     await stack.apply(application('steady', [web(await stack.image('steady'), port)]));
     await untilReady(stack, 'steady');
@@ -239,7 +239,7 @@ describe('the agent', () => {
     expect((await containerOf('steady'))?.id).toBe(before?.id);
   });
 
-  test('that starts without a controller supervises its containers from the desired state on disk', async () => {
+  test('supervises its containers from the desired state on disk when it starts without a controller', async () => {
     const before = await containerOf('steady');
     const port =
       before && (await stack.application('steady'))?.spec.microservices?.[0]?.container?.ports?.[0]?.external;

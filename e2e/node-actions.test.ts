@@ -92,7 +92,7 @@ test('a node reboots, prunes, upgrades, falls back and rolls back, each once, an
   expect((await rest('POST', `/node/${uuid}/version/rollback`)).status).toBe(204);
   await statusWhen('the rollback', ({ version, actions }) => version === AGENT_VERSION && actions?.version === 3);
 
-  // The newest release is the one that failed here.
+  // The newest release failed here.
   await using client = connect(testConfig(inject('kubeconfig'), stack.namespace));
   const skerry = createPlugin(client, stack.namespace);
   const listed = async () => (await skerry('nodes', '--outdated')).out;

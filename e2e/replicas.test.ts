@@ -37,7 +37,7 @@ let agent: AgentProcess;
 let port: number;
 /** uuid of the microservice with a shell */
 let reader: string;
-/** with the plugin of kubectl, whose address of the controller is that of the replica below */
+/** with the plugin of kubectl, whose address of the controller leads to the replica below */
 let shell: Shell;
 let answering: ControllerProcess | undefined;
 
@@ -219,7 +219,7 @@ async function withEnv(name: string, value: string | Promise<string>) {
 }
 const obstacle = (title: string) => shownCommands(PAGE, `### ${title}`)[0] ?? expect.unreachable(title);
 
-test('kubectl skerry: each obstacle of the page is told as the page shows', async () => {
+test('kubectl skerry reports each obstacle of the page as the page shows', async () => {
   const titles = [...PAGE.matchAll(/^### (.+)$/gm)].map(([, title = '']) => title);
   expect(titles.sort()).toEqual([...Object.keys(OBSTACLES), 'The replica shuts down', 'Something else'].sort());
   for (const [title, prepare] of Object.entries(OBSTACLES)) {

@@ -184,7 +184,7 @@ function digestOfGib(): { bytes: number; digest: string } {
 
 describe.runIf(process.env.SKERRY_NIGHTLY)('sessions', () => {
   test(
-    'a GiB over a link of 1 Mbit/s, and one that its user does not read, keep agent and controller flat',
+    'a GiB over a link of 1 Mbit/s, and a GiB that its user does not read, keep agent and controller flat',
     async () => {
       expect(await run('cat > /tmp/block', block)).toBe(0);
       await sleep(5 * SECOND);
@@ -242,7 +242,7 @@ describe.runIf(process.env.SKERRY_NIGHTLY)('sessions', () => {
     expect({ bytes: user.bytes, exitCode: user.exitCode }).toEqual({ bytes: 8 * MIB, exitCode: 3 });
   }, 600_000);
 
-  test('a shell lives on while the link is cut for 20 s, and goes on', async () => {
+  test('a shell survives while the link is cut for 20 s, and continues', async () => {
     const user = await exec('echo pid $$; while read line; do echo $line $$; done');
     await until('the pid', async () => /pid \d+\n/.test(user.text));
     const pid = /pid (\d+)/.exec(user.text)?.[1];
@@ -286,7 +286,7 @@ describe.runIf(process.env.SKERRY_NIGHTLY)('sessions', () => {
     expect(user.exitCode).toBeUndefined();
   }, 300_000);
 
-  test('a terminal and a followed log go on when the clock of the agent jumps an hour ahead, and back', async () => {
+  test('a terminal and a followed log continue when the clock of the agent jumps an hour ahead, and back', async () => {
     const clock = join(dir, 'clock');
     writeFileSync(clock, '+0s');
     const { FAKETIME: _, ...fake } = await fakeTime('+0s');

@@ -20,7 +20,7 @@ import {
 } from './_stack.ts';
 
 /**
- * A microservice runs on one node at a time. A silent node is not reported as ready, and one that returns converges to the newest generation. Both tests wait for the
+ * A microservice runs on one node at a time. A silent node is not reported as ready, and a node that returns converges to the newest generation. Both tests wait for the
  * silence limit of a long poll (90 s), so they run in parallel, each with a machine of its own.
  */
 let stack: Stack;
@@ -75,7 +75,7 @@ const untilSilent = (node: string) =>
   });
 
 describe.concurrent('a silent node', () => {
-  test('becomes UNKNOWN, its application Unknown, what moves away from it starts elsewhere, which is said, and an edit made meanwhile is carried out when the node returns', async ({
+  test('becomes UNKNOWN with its application, lets a moved microservice start elsewhere, and carries out a missed edit on its return', async ({
     expect,
   }) => {
     const agent = agents['gw-3'] as AgentProcess;

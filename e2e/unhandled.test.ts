@@ -25,7 +25,7 @@ const metric = async (url: string, name: string) => {
 const logged = (file: string, text: string) => () => readFileSync(file, 'utf8').includes(text);
 const CAUSE = 'made up by the test: connect ECONNREFUSED';
 
-test('a controller logs and counts a rejection that nothing awaits, goes on, and ends at an exception', async () => {
+test('a controller logs and counts a rejection that nothing awaits, continues, and ends at an exception', async () => {
   const counted = () => metric(`${controller.metricsUrl}/metrics`, 'skerry_unhandled_rejections_total');
   expect(await counted()).toBe('0');
   process.kill(controller.pid, 'SIGUSR2');
@@ -37,7 +37,7 @@ test('a controller logs and counts a rejection that nothing awaits, goes on, and
   expect(logged(controller.logFile, 'An exception was not caught: the process ends')()).toBe(true);
 });
 
-test('an agent logs and counts a rejection that nothing awaits, goes on, and ends at an exception', async () => {
+test('an agent logs and counts a rejection that nothing awaits, continues, and ends at an exception', async () => {
   const counted = () => metric(`http://127.0.0.1:${agent.port}/metrics`, 'edge_agent_unhandled_rejections_total');
   expect(await counted()).toBe('0');
   process.kill(agent.pid, 'SIGUSR2');

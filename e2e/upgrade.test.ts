@@ -125,7 +125,7 @@ const entry = (name: string, image: string, container: object, more: object = {}
   ...more,
 });
 
-/** An application that nothing but an edit may restart, with what containers get in many ways, and one that is edited. */
+/** An application that nothing but an edit may restart, with what containers get in many ways, and an application that is edited. */
 async function startSteady(): Promise<void> {
   const image = await stack.image('steady');
   const { kube, namespace } = stack;

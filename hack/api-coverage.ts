@@ -3,7 +3,7 @@ import { type AnyRoute, bySpecificity, spellings } from '../src/rest/route.ts';
 import { SOCKET_PATHS } from '../src/sessions/paths.ts';
 import { shapeOf, type V3Operation } from './v3-operations.ts';
 
-/** What is known of one operation of v3: the route that serves it, and the tests that request it. */
+/** One operation of v3: the route that serves it, and the tests that request it. */
 export interface Coverage {
   operation: V3Operation;
   route?: AnyRoute;
@@ -72,7 +72,7 @@ function createMatcher(routes: readonly AnyRoute[]) {
   };
 }
 
-/** Tests on a real API server first, then those in memory, then whole processes, then those of cost, which show a status alone. */
+/** Tests on a real API server first, then in memory, then on whole processes, then tests of cost, which show a status alone. */
 const levelOf = (file: string) =>
   file.endsWith('cost.test.ts') ? 3 : file.startsWith('e2e/') ? 2 : file.endsWith('.api.test.ts') ? 0 : 1;
 const byLevel = (a: string, b: string) => levelOf(a) - levelOf(b) || (a < b ? -1 : 1);
@@ -85,7 +85,7 @@ const AGENT_CALL = /\.(?:as\([^'"`()]*|call\()$/;
 const LOOK_BACK = 200;
 /** `x`, `await x`, `x(...)` */
 const NAME = /^(?:await )?(\w+)(?:\([^()]*\))?$/;
-/** A constant may be made of another one, and that of a third. */
+/** A constant may be made of another one, which is made of a third. */
 const DEPTH = 3;
 
 /**

@@ -7,7 +7,7 @@ import type { Log } from './progress.ts';
 
 export interface PackagesOptions {
   packages: readonly string[];
-  /** What is missing, for people; empty when all is installed. */
+  /** The missing packages, for people; empty when all are installed. */
   missing: () => string;
   /** The consequence: "No container engine runs here". */
   why: string;

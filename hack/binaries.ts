@@ -24,7 +24,7 @@ export type Tool =
 interface ToolFacts {
   /** Folder under hack/tools whose go.mod pins it. */
   pins: string;
-  /** The module in it whose version is that of the tool. */
+  /** The module in it whose version the tool has. */
   module: string;
   package: string;
   /** Linker variables that set the version of the binary. */
@@ -104,7 +104,7 @@ export const TOOLS = Object.keys(FACTS) as Tool[];
 /** One source of tools. */
 export interface Source {
   name: string;
-  /** Finds those of the wanted tools that it has, and describes its search. Throws only errors that are a reason. */
+  /** Finds the wanted tools that it has, and describes its search. Throws only errors that are a reason. */
   find(wanted: readonly Tool[]): Promise<{ found: Partial<Record<Tool, string>>; saw: string }>;
 }
 

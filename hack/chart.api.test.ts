@@ -333,7 +333,7 @@ test('helm upgrade from the chart of the last release, with the values of before
   await helmWith('install', 'skerry', LAST_CHART, ...at, '--skip-crds', ...values);
   await helmWith('upgrade', 'skerry', CHART, ...at, '--reset-then-reuse-values');
   const upgraded = await helmWith('get', 'manifest', 'skerry', '--namespace', 'edge');
-  // All nodes of the cluster go on to answer, as agents may expect by now.
+  // All nodes of the cluster still answer, as agents may expect by now.
   const asNew = await render('--no-hooks', ...values, '--set', 'service.externalTrafficPolicy=Cluster');
   expect(parseAllDocuments(upgraded).map((document) => document.toJS())).toEqual(asNew);
   const { spec } = (await kube.get<KubeObject & { spec: { replicas: number } }>(

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { scoreBuiltChart } from './chart-score.ts';
+import { checkLanguage } from './language.ts';
 import {
   findCycleChanges,
   findUnknownLayers,
@@ -31,6 +32,7 @@ const CHECKS: readonly Check[] = [
   { name: 'generated files', run: checkGenerated },
   { name: 'unused code', run: () => command('knip', ['--no-progress', '--no-config-hints']) },
   { name: 'references', run: async () => checkReferences() },
+  { name: 'language', run: async () => checkLanguage().join('\n') || undefined },
   { name: 'chart', run: async () => scoreBuiltChart() },
 ];
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { lowNofileLimit, mountsUnder } from './engine.ts';
 
-test('mounts inside a folder are listed innermost first, without those of a folder with a similar name', () => {
+test('mounts inside a folder are listed innermost first, without mounts of a folder with a similar name', () => {
   const mounts = ['/', '/d/eng', '/d/eng/a', '/d/eng/a/b', '/d/engine/x', '/d/eng/with\\040blank']
     .map((point) => `overlay ${point} overlay rw 0 0`)
     .join('\n');

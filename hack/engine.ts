@@ -124,7 +124,7 @@ export function removeEngineData(dir: string): void {
   removeMounted(dir);
 }
 
-/** Removes a folder and what is mounted in it: network namespaces, layers of containers. */
+/** Removes a folder and the mounts in it: network namespaces, layers of containers. */
 function removeMounted(folder: string): void {
   const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8') : '';
   for (const point of mountsUnder(mounts, folder)) spawnSync('umount', ['-l', point]);
@@ -242,7 +242,7 @@ async function startDocker({ dir, outbound = false, args = [], again }: EngineOp
     const bridges = networks
       .filter(({ Driver }) => Driver === 'bridge')
       .map(({ Id, Options }) => Options?.['com.docker.network.bridge.name'] ?? `br-${Id.slice(0, 12)}`);
-    // The daemon leaves them; it creates those of its networks again when it starts.
+    // The daemon leaves them; it creates the bridges of its networks again when it starts.
     for (const name of new Set([bridge, ...bridges])) spawnSync('ip', ['link', 'delete', name]);
     removeMounted(run);
   }

@@ -11,7 +11,7 @@ interface LayerRule {
 export interface LayerRules {
   /** In a path `*` is the name of one folder: `src/subjects/*\/rules`. Of several rules about a file the first one counts. */
   layers: Readonly<Record<string, LayerRule>>;
-  /** The subjects in groups: a folder of `src/subjects` imports its own files and those of the groups before its own. */
+  /** The subjects in groups: a folder of `src/subjects` imports its own files and the files of the groups before its own. */
   subjects?: readonly (readonly string[])[];
   /** The groups of folders that import each other in a circle and still have to be parted. */
   cycles?: readonly (readonly string[])[];

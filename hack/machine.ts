@@ -24,7 +24,7 @@ const PODMAN_SETTINGS = [
   'network_config_dir = "/var/lib/containers/networks"',
 ] as const;
 
-/** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for one that is read only. */
+/** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for a root that is read only. */
 const BOOT = `set -e
 mount --make-rprivate /
 cd "$1"
@@ -100,7 +100,7 @@ export class Machine implements AsyncDisposable {
     for (const name of ['upper', 'work']) mkdirSync(join(at('layer'), name));
     const options = `lowerdir=${base},upperdir=${at('layer/upper')},workdir=${at('layer/work')}`;
     await run('mount', ['-t', 'overlay', 'skerry-machine', '-o', options, this.root]);
-    // Only what is tested is started, and the packages may start it.
+    // Only tested units are started, and the packages may start it.
     rmSync(join(this.root, 'etc/systemd/system/multi-user.target.wants'), { recursive: true, force: true });
     rmSync(join(this.root, 'usr/sbin/policy-rc.d'), { force: true });
     for (const path of ON_DISK) {
@@ -146,7 +146,7 @@ export class Machine implements AsyncDisposable {
     await gone;
   }
 
-  /** What a program on the machine says, also one that fails. */
+  /** The output of a program on the machine, also when it fails. */
   async say(...command: string[]): Promise<Said> {
     const parent = this.#process?.pid;
     const init = parent && readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();

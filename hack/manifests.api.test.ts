@@ -256,7 +256,7 @@ describe('deletion', () => {
     ['edgenode', 'full', /plant-a\/reader-0, .* \.\.\.; the annotation skerry.dev\/protected=true keeps a node/],
     ['application', 'plant-a', /this removes from their machines: web on gw-1; the annotation/],
   ])(
-    'of the %s %s with kubectl prints a warning that names the microservices that it removes',
+    'prints a warning for the %s %s that names the microservices that kubectl removes',
     async (kind, name, warning) => {
       const text = await kubectlDelete(kind, name);
       expect(text).toContain('Warning: ');
@@ -271,7 +271,7 @@ describe('deletion', () => {
     ['edgenode', 'idle'],
     ['application', 'unplaced'],
     ['edgenode', 'said-false'],
-  ])('of the %s %s, which runs nothing, prints no warning', async (kind, name) => {
+  ])('prints no warning for the %s %s, which runs nothing', async (kind, name) => {
     expect(await kubectlDelete(kind, name)).not.toContain('Warning');
   });
 
@@ -299,7 +299,7 @@ describe('deletion', () => {
     expect(await applied('my.option-1')).toMatch(/^application.skerry.dev\/variables created/);
   });
 
-  test('of a protected node is refused to every user and to the controller', async () => {
+  test('is refused for a protected node, to every user and to the controller', async () => {
     const at = path('edgenodes', 'skerry');
     for (const kube of [admin, person('skerry', 'admin'), controllerOf('skerry')])
       expect(await verdict(kube, 'DELETE', `${at}/said-true`)).toContain(PROTECTED);

@@ -135,7 +135,7 @@ export function crdRoles(namespace: string): Manifest[] {
   ];
 }
 
-/** What the job of the chart that frees objects from finalizers may do, once the rest of the release is gone. They exist while it runs. */
+/** What the job of the chart that frees objects from finalizers may do, once the rest of the release is deleted. They exist while it runs. */
 export function uninstallRoles(namespace: string): Manifest[] {
   const name = 'skerry-uninstall';
   const hook = {

@@ -19,7 +19,7 @@ export function shortHash(text: string): string {
 export const RUN_FOLDERS = '/run/skerry';
 
 /**
- * Folder of the sockets that belong to a data folder: the path of a socket may have 107 bytes, and that of a checkout may
+ * Folder of the sockets that belong to a data folder: the path of a socket may have 107 bytes, and the path of a checkout may
  * be long. Needs root.
  */
 export function runFolder(dir: string): string {

@@ -24,7 +24,7 @@ function childOf(pid: number): number | undefined {
 }
 
 test.runIf(process.platform === 'linux')(
-  'containers of a run that was killed end, those of a run that lives run on, and records stay while one runs',
+  'containers of a run that was killed end, containers of a run that lives run on, and records stay while one runs',
   async () => {
     const records = join(mkdtempSync(join(tmpdir(), 'skerry-records-')), 'aardvark-dns');
     mkdirSync(records);

@@ -12,7 +12,7 @@ const RECORDS = '/run/containers/networks/aardvark-dns';
 
 /**
  * Removes what podmans of killed runs have left to all other podmans of the machine: containers that run on, and records of
- * names. A record of a network that is no more makes the name server answer at an address that is gone, and containers of a
+ * names. A record of a deleted network makes the name server answer at an address that no longer exists, and containers of a
  * network with the same name then find no other. Records stay while any podman of the machine serves or runs a container.
  */
 export async function removePodmanLeftovers(records: string = RECORDS): Promise<void> {
@@ -40,7 +40,7 @@ const isKeeper = ({ command }: Process) => basename(command[0] ?? '') === 'conmo
 const isService = ({ command }: Process) =>
   basename(command[0] ?? '') === 'podman' && command.includes('system') && command.includes('service');
 
-/** Whether it keeps a container of a private podman whose run was killed. Those of other podmans are left alone. */
+/** Whether it keeps a container of a private podman whose run was killed. Containers of other podmans are left alone. */
 function isOrphan(each: Process): boolean {
   const folder = each.command.find((word) => word.startsWith(`${RUN_FOLDERS}/`) && word.endsWith('/state'));
   return isKeeper(each) && folder !== undefined && !recordedRuns(dirname(folder), OWNER);

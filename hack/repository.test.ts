@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ROOT } from './paths.ts';
 import { repositoryFiles } from './repository.ts';
 
-test('the files of a checkout are those of git and new ones, without what .gitignore names and what was removed', () => {
+test('the files of a checkout are the tracked ones and new ones, without what .gitignore names and what was removed', () => {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-repository-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });

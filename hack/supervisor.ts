@@ -8,7 +8,7 @@ const PAUSE_MS = 1_000;
 const ENDS = 5;
 const WITHIN_MS = 60_000;
 
-/** What goes on while a daemon of the local stack is away, for people. */
+/** What continues while a daemon of the local stack is down, for people. */
 const MEANWHILE: Readonly<Record<string, string>> = {
   agent: 'the containers run on',
   controller: 'the agent and the containers run on',
@@ -24,7 +24,7 @@ const MEANWHILE: Readonly<Record<string, string>> = {
 export interface Supervisor {
   /** The option of each daemon. */
   again: Again;
-  /** From now on daemons are started again: the end of one that has never worked is final. */
+  /** From now on daemons are started again: a daemon that has never worked is not started again. */
   begin(): void;
   /** Rejects when a daemon ends too often. */
   readonly broken: Promise<never>;

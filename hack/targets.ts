@@ -35,12 +35,12 @@ function checksAlone(): string {
     process.exitCode = (await runChecks()).some(({ failed }) => failed > 0) ? 1 : 0;`;
 }
 
-/** A closed walk over all names in which each ordered pair of neighbours comes once, that of a name and itself included. */
+/** A closed walk over all names in which each ordered pair of neighbours comes once, a name and itself included. */
 export function walkOfPairs(names: readonly string[]): string[] {
   const left = new Map(names.map((name) => [name, [...names]]));
   const [first] = names;
   if (first === undefined) return [];
-  // Hierholzer: go on while there is a way out, and take a name down where there is none.
+  // Hierholzer: continue while there is a way out, and take a name down where there is none.
   const path = [first];
   const walk: string[] = [];
   for (let at = path.at(-1); at !== undefined; at = path.at(-1)) {

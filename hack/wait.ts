@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface WaitOptions {
-  /** What is waited for, for the error: "the API server to be ready". */
+  /** The awaited state, for the error: "the API server to be ready". */
   what: string;
   timeoutMs?: number;
   /** First pause between two checks; it grows up to ten times that. */

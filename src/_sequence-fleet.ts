@@ -94,7 +94,7 @@ export interface Sequence {
   send(request: Request): Promise<{ status: number; body: Json }>;
 }
 
-/** One function for each operation; longer than a hundred lines, since all of them share the state and the controller. */
+/** One function for each operation. */
 export function startSequence(fleet: InMemoryController, token: string): Sequence {
   const state: State = { items: [] };
   let born = 0;

@@ -88,8 +88,7 @@ interface AppOptions {
 type Metrics = ReturnType<typeof createMetrics>;
 
 /**
- * The composition root: creates the parts of the process in the order in which they need each other. Longer than a hundred
- * lines, since that order is what it is about.
+ * The composition root: creates the parts of the process in the order in which they need each other.
  */
 export async function createApp(config: Config, { log: logger, kinds = KINDS, process }: AppOptions): Promise<App> {
   await using building = new AsyncDisposableStack();

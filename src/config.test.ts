@@ -60,10 +60,10 @@ it('sockets that users can have open at a replica are 500, or as many as the env
     );
 });
 
-describe('what is between the replicas for sessions', () => {
+describe('the relay between replicas', () => {
   const switches = { requiresBroker: true, failsFast: true };
 
-  it('is the internal port, a router, or before it the bus', () => {
+  it('uses the bus if configured, else the router, else the internal port', () => {
     expect(readConfig({}).relay).toEqual({ by: 'internal', ...switches });
     const router = { SKERRY_RELAY_ROUTER: 'router, 10.0.0.1:5672,[::1]', SKERRY_RELAY_ROUTER_CERTIFICATES: '/certs' };
     const hosts = [

@@ -195,7 +195,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
 /** A disk whose size cannot be known. */
 const ENDLESS = { total: Infinity, available: Infinity };
 
-/** Wires the parts of an agent. It is long because it names each dependency of each part once, and it has no logic. */
+/** Wires the parts of an agent, without logic of its own. */
 function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
   const startedAt = clock.wall();

@@ -60,7 +60,7 @@ const FOREIGN_SOCKETS = [
 
 /**
  * Runs the agent of this machine until the signal fires, or until it has to start again: builds the real dependencies of app.ts and serves the local API.
- * It is long because it is one sequence: each step needs those before it and is closed in reverse order.
+ * Each step needs the steps before it; they are closed in reverse order.
  */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<'stopped' | 'restart'> {
   let config = parseConfig(readText(file), file);

@@ -16,7 +16,7 @@ export const secondStart: Benchmark = {
     const lock = tryLock(join(STACK_FOLDER, 'lock'));
     if (!lock) throw new Skip('the local stack runs');
     lock.release();
-    // The first start downloads or builds what is missing, and provisions the node.
+    // The first start downloads or builds missing programs, and provisions the node.
     await up(context);
     return { figures: { seconds: await up(context) } };
   },

@@ -185,7 +185,7 @@ async function measure({ context, stack, key, way, atRest }: Measurement): Promi
   };
 }
 
-/** Changes the Secret; ms until each agent was told, from the request on: the first ones know before its response. */
+/** Changes the Secret; ms until each agent has it, from the request on: the first agents have it before the response. */
 async function change({ fleet: { agents }, rest }: Stack, { secret, valueIn }: Way, value: string): Promise<number[]> {
   const told = new Map<TestAgent, number>();
   for (const agent of agents)

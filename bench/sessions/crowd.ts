@@ -68,7 +68,7 @@ export async function measurePolls(stack: Stack, count: number, seconds: number,
     assertAllAnswered(load);
     return spread(load.latencies).p99;
   };
-  // What a node writes when it is heard for the first time is no part of it.
+  // The writes at the first report of a node are no part of it.
   await polls(sender(stack, polled));
   const alone = await polls(sender(stack, polled));
   using ends = startEnds();

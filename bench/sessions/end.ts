@@ -23,7 +23,7 @@ const WAIT_MS = 60_000;
 /** Frames that arrived before they were waited for, such as those right after the upgrade. */
 const MOST_EARLY = 16;
 
-/** Opens a socket; `url` is that of the controller. Rejects with the status when it is refused. */
+/** Opens a socket; `url` leads to the controller. Rejects with the status when it is refused. */
 export async function openEnd(url: string, path: string, headers: Record<string, string>): Promise<End> {
   const ws = new WebSocket(`${url.replace(/^http/, 'ws')}/api/v3${path}`, { headers, perMessageDeflate: false });
   let waiting: Waiting[] = [];

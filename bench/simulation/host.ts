@@ -7,7 +7,7 @@ import { createSimulatedNode, type SimulatedNode } from './node.ts';
 
 /**
  * The process of many agents. It carries out calls from its IPC channel and ends with the channel; a process of its own, so
- * that its usage is separate from that of the controller.
+ * that its usage is separate from the controller's.
  */
 const clock = systemClock();
 const stop = new AbortController();

@@ -76,7 +76,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   };
 }
 
-/** A machine whose measurements vary as those of a real one. */
+/** A machine whose measurements vary as on a real machine. */
 function machine(): Machine {
   let turn = 0;
   return {

@@ -29,7 +29,7 @@ class Scribe {
     return this;
   }
 
-  /** An operation with a response. What is stored is separate: `stored`. */
+  /** An operation with a response. The stored state is separate: `stored`. */
   asks(action: Action, outcome: Operation['outcome'] = 'done', read?: Record<string, string>): this {
     const id = `o${this.operations.length + 1}`;
     this.operations.push({

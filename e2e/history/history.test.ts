@@ -27,7 +27,7 @@ beforeAll(async () => {
     onTold: (told) => settle(told.story).resolve(told),
     onFailed: (story, error) => settle(story).reject(error),
   });
-  // A lane that cannot be started fails the whole file in the end; the others go on meanwhile.
+  // A lane that cannot be started fails the whole file in the end; the others continue meanwhile.
   all.catch(() => {});
   started.defer(() => all);
 }, 300_000);

@@ -141,7 +141,7 @@ async function createReplica({ program, name, namespace, dir, proxy }: ReplicaOp
       return daemon !== undefined && daemon.exit() === undefined;
     },
     async start() {
-      // It may be killed again while it starts; one that repeatedly ends by itself is broken.
+      // It may be killed again while it starts; a daemon that repeatedly ends by itself is broken.
       for (let attempt = 1; daemon === undefined || daemon.exit(); attempt++) {
         if (attempt > 5) daemon?.assertRunning();
         starting ??= launch().finally(() => {

@@ -49,7 +49,7 @@ export interface SessionAction {
   entry: string;
   what: 'exec' | 'log';
   forMs: number;
-  /** whether the user closes the socket, or is gone */
+  /** whether the user closes the socket, or is cut off */
   leaves: 'closed' | 'cut';
 }
 
@@ -145,7 +145,7 @@ export function stateText(state: AppState | undefined): string {
   return [...flags, ...entries, ...left].join('; ') || 'empty';
 }
 
-/** What is to run where, by entry: nothing of what is stopped. */
+/** The desired containers by entry, without stopped entries. */
 export function wantedRuns(state: AppState | undefined): ReadonlyMap<string, EntryState & { rebuild: number }> {
   const runs = new Map<string, EntryState & { rebuild: number }>();
   if (!state?.active || state.deleting) return runs;

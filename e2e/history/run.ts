@@ -370,7 +370,7 @@ async function setScene(story: Story, lane: Lane) {
     faults.push({ at: now(), kind: 'all is well', target: '', text: 'no more faults from here on' });
   }
 
-  /** What is misspelt at the end is set right: until then nothing of it settles. */
+  /** Corrects places that are misspelt at the end: until then they do not settle. */
   async function correctPlaces(): Promise<void> {
     const [node = ''] = story.nodes;
     for (const app of story.apps)

@@ -17,7 +17,7 @@ export function report(story: Story, history: History, violations: readonly Viol
   ].join('\n');
 }
 
-/** All events, or those of some applications and all faults. */
+/** All events, or the events of some applications and all faults. */
 export function timeline(history: History, apps?: ReadonlySet<string>): string {
   const { operations, versions, engine, faults } = history;
   const concerns = (app: string | undefined) => !apps || app === undefined || apps.has(app);

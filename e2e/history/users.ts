@@ -16,7 +16,7 @@ export interface Doors {
   kubectl: string;
   kubeconfig: string;
   token: string;
-  /** URL of a controller that is up, or of one that is not */
+  /** URL of a controller, which may be down */
   rest(): string;
   /** reference of an image by colour */
   image(colour: string): string;

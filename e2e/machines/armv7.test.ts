@@ -82,7 +82,7 @@ nightly(
     // What it checks on a machine depends on the machine; that it comes to an end does not.
     expect(own('doctor').stdout).toMatch(/^ok +controller/m);
     const port = await freePort();
-    // The engine is that of this machine, and so is the program in the image.
+    // The engine and the program in the image are native to this machine.
     const application = webApplication('plant-a', 'pi', '', port);
     for (const microservice of application.spec.microservices)
       Object.assign(microservice, { images: { arm: await stack.image('1') } });

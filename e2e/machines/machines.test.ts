@@ -178,7 +178,7 @@ nightly(
     expect((await machine.sh('ls /opt')).out).not.toContain('skerry');
     expect(await machine.say('dpkg', '--purge', 'skerry-agent')).toMatchObject({ code: 0 });
     expect(await container(machine, 'docker')).toBe(before);
-    // What is mounted into a container that runs on is one of the volumes.
+    // Every mount of a container that runs on is a volume.
     const isVolume = (path: string) => /^\.\/var\/lib\/skerry-agent($|\/volumes($|\/))/.test(path);
     expect((await machine.files()).filter((path) => path.includes('skerry') && !isVolume(path))).toEqual([]);
   },

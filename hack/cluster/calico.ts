@@ -55,7 +55,7 @@ export async function prepareCalico(
   await object('IPPool', 'pods', { ...pool, nodeSelector: 'all()' });
 }
 
-/** A folder of CNI plugins for a node: those of Debian and Calico's. */
+/** A folder of CNI plugins for a node: Debian's and Calico's. */
 export function pluginsWith({ plugin }: Calico, folder: string): string {
   mkdirSync(folder, { recursive: true });
   for (const name of readdirSync(PLUGINS)) symlinkSync(join(PLUGINS, name), join(folder, name));

@@ -46,7 +46,7 @@ async function e2e(env: NodeJS.ProcessEnv): Promise<{ code: number | null; err: 
 }
 
 describe('make e2e says in one line', () => {
-  test.each(['k3s', 'kind'] as const)('that the image of %s cannot be pulled, and why', async (maker) => {
+  test.each(['k3s', 'kind'] as const)('why the image of %s cannot be pulled', async (maker) => {
     const engine = await startEngine([]);
     const { code, err } = await e2e({ CLUSTER: maker, DOCKER_HOST: engine, KUBECONFIG: '/of/the/user' });
     expect(err).toMatch(/^[^\n]*\n$/);

@@ -13,7 +13,7 @@ import { buildTool } from '../tool.ts';
 
 /** Clusters of other makes, in containers of a docker engine, for `make e2e CLUSTER=`. */
 
-/** What a cluster is made by, and the image of its nodes. That of kind is the default of the version that hack/tools pins. */
+/** What a cluster is made by, and the image of its nodes. The image of kind is the default of the version that hack/tools pins. */
 export const NODE_IMAGES = {
   k3s: 'rancher/k3s:v1.36.1-k3s1',
   kind: 'kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5',
@@ -117,7 +117,7 @@ async function findKind(env: NodeJS.ProcessEnv, log: Log): Promise<string> {
   return buildTool('kind', 'sigs.k8s.io/kind', { log });
 }
 
-/** What is used of @testcontainers/k3s. */
+/** The used part of @testcontainers/k3s. */
 interface K3sModule {
   K3sContainer: new (
     image: string,

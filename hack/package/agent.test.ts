@@ -34,7 +34,7 @@ function makeTree(change: Partial<AgentParts> = {}): { folder: string; tree: str
 
 const hasDpkg = spawnSync('dpkg-deb', ['--version']).status === 0;
 
-test('a package has the program directory that updates of the agent go on with', () => {
+test('a package has the program directory that updates of the agent continue with', () => {
   const { tree } = makeTree();
   const program = new Program(join(tree, 'opt/skerry-agent'));
   expect(program.current).toBe('1.2.3-rc.1');

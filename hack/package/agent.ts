@@ -52,7 +52,7 @@ const SETTINGS = 'etc/skerry-agent/config.yaml';
 /** Where the package has them, for postinst to copy where there are none: dpkg would ask about a changed file that it owns. */
 const DEFAULT_SETTINGS = 'usr/share/skerry-agent/config.yaml';
 
-/** Writes all files of a machine below `root`; what is there is removed. */
+/** Writes all files of a machine below `root`; former files are removed. */
 export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   rmSync(root, { recursive: true, force: true });
   const put = (path: string, content: string | Uint8Array, mode = 0o644) => {

@@ -17,7 +17,7 @@ const ARCHIVE = 'https://deb.debian.org/debian';
 const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const LIBRARY = 'usr/lib/arm-linux-gnueabihf';
 const PATIENCE_MS = 300_000;
-/** Licences by source package; one that is not here has to be looked up before it is released. */
+/** Licences by source package; the licence of a further package has to be looked up before a release. */
 const LICENSES: Readonly<Record<string, string>> = {
   'ada-url': 'Apache-2.0 OR MIT',
   acorn: 'MIT',

@@ -95,7 +95,7 @@ function commonTexts(sections: readonly string[]): string[] {
   });
 }
 
-/** The licences of what is in a part of a release, with the texts to which they refer. */
+/** The licences of the content of a part of a release, with the texts to which they refer. */
 export function notice(product: string, parts: readonly Part[]): string {
   const sections = parts.map(({ name, version, license, text }) =>
     [`${'-'.repeat(80)}`, `${name} ${version}`, `Licence: ${license}`, '', text ?? '(It brings no text along.)'].join(

@@ -48,7 +48,7 @@ const pathsOf = (image: Image) =>
     .layers.map(({ digest }: { digest: string }) => gunzipSync(image.blobs.get(digest) as Buffer).toString('latin1'))
     .join('');
 
-test('images of one commit have one digest, and those of another commit have another', () => {
+test('images of one commit have one digest, and images of another commit have another', () => {
   const { ground, bundled } = makeParts();
   const digests = (origin: Origin) =>
     products(bundled, []).map(
@@ -122,7 +122,7 @@ test('a notice has the words of the licence of each part', () => {
   expect(text).toContain('Permission is hereby granted, free of charge');
 });
 
-test('the Node of a release for linux is the one that the tests run on', () => {
+test('the tests run on the Node of a release for linux', () => {
   for (const platform of ['linux-amd64', 'linux-arm64'] as const)
     expect(NODES[platform].version).toBe(packageJson.devDependencies.node);
   expect(LIBRARIES.map(({ name }) => name)).toContain('libc6');

@@ -55,7 +55,7 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
     expect((await unit()).StatusText).toBe('Running');
     const { instance } = identity();
 
-    // One that hangs is started again; the real limit is two minutes.
+    // A daemon that hangs is started again; the real limit is two minutes.
     const settings = join(machine.root, 'etc/systemd/system/skerry-agent.service.d');
     mkdirSync(settings);
     writeFileSync(join(settings, 'hurry.conf'), '[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\nRestartSec=0\n');

@@ -52,7 +52,7 @@ interface MachineNode {
   parts: Part[];
 }
 
-/** Version, commit and time of what is released. */
+/** Version, commit and time of the release. */
 function originOf(env: NodeJS.ProcessEnv): Origin {
   const git = (...args: string[]) => {
     const { status, stdout } = spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' });

@@ -52,7 +52,7 @@ export function chooseRegistryPort(dir: string): Promise<number> {
   return freePort(lastPorts(dir).registry);
 }
 
-/** The other ports: those of the last run, else the default ones, else free ones. To be called just before their use. */
+/** The other ports: as in the last run, else the default ones, else free ones. To be called just before their use. */
 export async function chooseStackPorts(dir: string, registry: number): Promise<StackPorts> {
   const last = lastPorts(dir);
   const ports = {

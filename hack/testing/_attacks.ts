@@ -85,7 +85,7 @@ function collect(part: Part, into: ReadonlySet<string>[]): void {
   if (part.is === 'sequence' || part.is === 'choice') for (const inner of part.parts) collect(inner, into);
 }
 
-/** One character for each set of atoms that match it, those of most atoms first. */
+/** One character for each set of atoms that match it, characters of most atoms first. */
 function kindsOf(atoms: readonly ReadonlySet<string>[]): string[] {
   const kinds = new Map<string, string[]>();
   for (const letter of LETTERS) {

@@ -28,7 +28,7 @@ const MADE: Readonly<Record<string, readonly RegExp[]>> = {
 /** Modules whose expressions are made when they are loaded: rules of fields, and constants. */
 const LOADED = /^src\/(api|kinds|rest\/routes)\//;
 
-const files = globSync('{src,agent/src,cli/src}/**/*.ts', { cwd: ROOT }).filter(
+const files = globSync(['{src,agent/src,cli/src}/**/*.ts', 'hack/language.ts'], { cwd: ROOT }).filter(
   (file) => !/\.test\.ts$|(^|\/)_[^/]*$/.test(file),
 );
 const written: Expression[] = [];

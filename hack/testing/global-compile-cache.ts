@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 /**
  * Tests start some thousand processes of controllers, agents and their command lines. With this folder only the first one
- * strips the types of a source and compiles it. It is of this run, since the cache keeps what it has of files that are gone.
+ * strips the types of a source and compiles it. It is of this run, since the cache keeps what it has of deleted files.
  */
 export default async function setup(): Promise<() => Promise<void>> {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-compiled-'));

@@ -163,7 +163,6 @@ interface Core extends CallContext, WatchContext {
   maxPageBytes: number;
 }
 
-/** The function is long because it has all methods of the client, and writes share the observers. */
 function clientOver(core: Core): KubeClient {
   const { transport, observers } = core;
   const perform = (call: Call, options: CallOptions) => performCall(core, call, options);

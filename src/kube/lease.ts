@@ -98,8 +98,7 @@ export function mayTake(lease: Lease | undefined, seenAt: number, now: number): 
 const expiryOf = (lease: Lease, seenAt: number) => seenAt + (lease.spec?.leaseDurationSeconds ?? 0) * 1000;
 
 /**
- * Takes part in the election until `signal` aborts or the election is disposed; then releases the lease. The function is long
- * because every step reads and changes the same state: the lease as last seen, the deadline and the current term.
+ * Takes part in the election until `signal` aborts or the election is disposed; then releases the lease.
  */
 export function startElection(options: ElectionOptions, signal?: AbortSignal): Election {
   const { client, namespace, name, identity, data = {}, dataAnnotation, onStartedLeading } = options;

@@ -56,7 +56,6 @@ interface Plan {
   failures: number;
 }
 
-/** The function is long because all of its parts read and change one map of plans. */
 export function createQueue(options: QueueOptions): Queue {
   const { work, concurrency = 4, backoff = RECONCILE_BACKOFF, clock = systemClock, random = Math.random } = options;
   const plans = new Map<string, Plan>();

@@ -134,8 +134,7 @@ const QUICK_ENDS_FREE = 2;
  *      ^                                      |
  *      +---- expired, unreadable, restored <--+
  *
- * No list requests `resourceVersion=0`: the server would ignore the limit, and the list may be older than the store. The
- * function is long because list and watch are steps of one loop and share its position, its failures and its health.
+ * No list requests `resourceVersion=0`: the server would ignore the limit, and the list may be older than the store.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>, signal?: AbortSignal): Reflector<T> {
   const { client, store, clock = systemClock, random = Math.random, metrics = {} } = options;

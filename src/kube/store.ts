@@ -1,6 +1,6 @@
 /**
- * A store of objects in memory. The file is long because objects, indexes, own writes and subscribers change in one step,
- * which no reader may see half done.
+ * A store of objects in memory. Objects, indexes, own writes and subscribers change in one step, which no reader may see
+ * half done.
  */
 
 import { type Log, silentLog } from '../lib/log.ts';

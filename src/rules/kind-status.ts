@@ -35,7 +35,7 @@ function progress({ definition, noun, object, identity, id, users, obstacle }: K
   if (object.metadata.deletionTimestamp !== undefined) {
     if (users.length === 0) return { is: 'working', reason: 'Deleting', message: `the ${noun} is being deleted` };
     // The object stays usable until its last user is removed, which only a person can do.
-    const message = `the ${noun} goes once nobody uses it; used by ${named(users)}`;
+    const message = `deletion is blocked: the ${noun} is used by ${named(users)}`;
     return { is: 'stalled', reason: 'Deleting', message };
   }
   if (identity) return stalledBy(identity);

@@ -169,7 +169,7 @@ function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false
   };
   // A connection over which nothing has come for long is dead, though nothing says so.
   const watch = setInterval(() => {
-    // It was closed by the other side, or because of what came from it: what waits here is read no more.
+    // The peer closed, or we closed on a bad frame: nobody reads the rest of the queue.
     if (ws.readyState === ws.CLOSING && !closing) terminateLater(SESSION_TIMES.close);
     if (ws.readyState !== ws.OPEN) return;
     // While reading is stopped, pings arrive unread, and the other side would take this one for dead.

@@ -112,10 +112,7 @@ interface Slot extends Disposable {
   open(address: string, listener: ChannelListener): ReturnType<Broker['open']>;
 }
 
-/**
- * One connection, made when it is first needed, and again while something is bound to it. One factory of more than a hundred
- * lines, since receivers, senders and what waits for them all end with the connection.
- */
+/** One connection, made when it is first needed, and again while something is bound to it. */
 function createSlot(options: AmqpBrokerOptions, trouble: Trouble): Slot {
   const { clock, log, random = Math.random } = options;
   const bounds = new Set<Bound>();

@@ -40,7 +40,6 @@ const MOST_LINKS = 16;
 const ENDS: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_STOP, FRAME_TYPES.CLOSE]);
 const LEFT_OUT = 'lines are left out, since the replicas of the controller exchange them too slowly';
 
-/** One factory of more than a hundred lines, since both ends of a link share their broker. */
 export function createBrokerRelay(options: BrokerRelayOptions): Relay {
   const { broker, sessions, otherwise, failsFast, isAlone, clock, log } = options;
   const agents = new Set<Socket>();

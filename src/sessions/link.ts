@@ -43,7 +43,6 @@ const MESSAGE_BYTES = 256;
 
 type Ordered = Extract<Envelope, { op: 'frame' | 'close' }>;
 
-/** One factory of more than a hundred lines, since both directions end together. */
 export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
   let listener: SocketListener | undefined;
   let isOver = false;
@@ -77,7 +76,7 @@ export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
     listener?.closed(code, reason);
   }
 
-  /** The other side has said everything, hears nothing any more, and is no longer needed for what is held. */
+  /** The peer has sent its close frame and reads no more; the received frames wait for the listener alone. */
   const hasAll = () => held.at(-1)?.op === 'close';
 
   function sayTaken() {

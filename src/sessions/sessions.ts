@@ -69,7 +69,6 @@ export interface SessionsOptions {
 
 const NEWLINE = Buffer.from('\n');
 
-/** One factory of more than a hundred lines, since what happens at a socket and what follows from it share the sessions. */
 export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): Sessions {
   const entries = new Map<string, Entry>();
   const moment = () => ({ ms: clock.now(), unixMs: Math.floor(clock.wall()) });

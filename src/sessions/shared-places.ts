@@ -17,8 +17,8 @@ import type { Places } from './places.ts';
 import type { SessionTarget } from './rules/session.ts';
 
 /**
- * The places of all replicas. The leader grants them; every other replica tells it what becomes of its own sessions, and
- * waits in a held request for what becomes of those of others. What a replica says of its own sessions always counts.
+ * The places of all replicas. The leader grants them; every other replica reports changes of its own sessions to it,
+ * and long-polls it for changes of other replicas' sessions. The report of a replica about its own sessions always counts.
  */
 export interface SharedPlaces extends Places {
   /** Whether this replica is the only one, as far as it knows. */
@@ -81,7 +81,6 @@ const LOOK_MS = 200;
 const IDLE_MS = 1_000;
 const RETRY: Backoff = { baseMs: 200, factor: 2, maxMs: 1_000, jitter: 0.5 };
 
-/** One factory of more than a hundred lines, since its two loops share what they know of the leader. */
 export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   const { leadership, clock, log, random = Math.random, times = PLACE_TIMES } = options;
   const owner = `${options.replicas?.self ?? ''}/${randomUUID()}`;

@@ -89,8 +89,7 @@ type About = { refused: string } | { target: SessionTarget; called: string };
 type Place = { refused: string } | { id: string; target: SessionTarget; called: string };
 
 /**
- * Who connects is known before the upgrade, and a refusal is an HTTP response. Everything later is a close code. One factory
- * of more than a hundred lines, since the two kinds of callers share their bounds and the server.
+ * Who connects is known before the upgrade, and a refusal is an HTTP response. Everything later is a close code.
  */
 export function createUpgrades(options: UpgradesOptions): Upgrades {
   const { sessions, places, relay, lookups, clock, log } = options;

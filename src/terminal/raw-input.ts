@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 
 /**
- * The standard input, whose raw mode also passes what a program writes on as it is. In that of Node this terminal begins lines at the
- * margin still, which the terminal of the program does already: full-screen programs mean a bare line feed.
+ * The standard input, whose raw mode also disables output processing. Node's raw mode keeps OPOST on, so that the local terminal
+ * turns LF into CRLF a second time; full-screen programs need a bare LF.
  */
 export function rawInput(input: typeof process.stdin): typeof process.stdin {
   if (!input.isTTY) return input;

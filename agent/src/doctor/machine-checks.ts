@@ -280,7 +280,7 @@ export const MACHINE_CHECKS = [
   }),
   check({
     name: 'orphans',
-    about: 'containers of agents that are no more',
+    about: 'containers of agents that no longer exist',
     problems: {
       left: {
         severity: 'warning',

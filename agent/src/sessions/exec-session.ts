@@ -18,8 +18,7 @@ const SHELL = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash; exec s
 const NOT_FOUND: ReadonlySet<number> = new Set([126, 127]);
 
 /**
- * An exec session: starts the program once the controller is connected, and ends it when the session is over. One factory of more
- * than a hundred lines, since all of it shares how far the session has come.
+ * An exec session: starts the program once the controller is connected, and ends it when the session is over.
  */
 export function runExec(session: ExecSession, refusal: string | undefined, context: SessionContext): SessionRun {
   const { engine, clock, random } = context;

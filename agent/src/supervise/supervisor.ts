@@ -64,8 +64,6 @@ export interface SupervisorDependencies {
  *
  * Guarantees: records are saved before the steps that they led to begin; a look that was taken while a step ended is not
  * used; when the engine is lost nothing is concluded from that.
- *
- * It is long because it is where the parts of supervision meet; each of them has a file of its own.
  */
 export class Supervisor {
   /** what a person on the machine can do with one microservice */

@@ -170,6 +170,6 @@ async function confirmDeprovision(context: CommandContext, scope: string): Promi
     ...(items.length > 0 ? [`Its microservices ${fate}: ${names}.`] : []),
   ];
   if (!ask)
-    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} Nobody is there to be asked`, 'Say so with --yes.');
+    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} There is no terminal to ask on`, 'Confirm with --yes.');
   if (!(await ask(`${lines.join('\n')}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
 }

@@ -35,7 +35,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   {
     name: 'orphans',
     usage: '[<container> ...]',
-    summary: 'Show containers that agents left here which are no more, or remove them',
+    summary: 'Show containers of agents that no longer exist, or remove them',
     flags: { remove: 'stop and remove them, or those that are named; volumes stay', yes: 'do not ask' },
     example: 'skerry-agent orphans --remove',
     run: async (context) => {
@@ -44,7 +44,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
       const items = all.filter(({ name }) => words.length === 0 || words.includes(name));
       const shown =
         items.length === 0
-          ? 'No containers of agents that are no more\n'
+          ? 'No containers of agents that no longer exist\n'
           : table(
               ['CONTAINER', 'APPLICATION', 'NAME', 'RUNNING', 'NODE'],
               items.map((item) => [
@@ -57,8 +57,9 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
             );
       if (!flags.has('remove') || items.length === 0) return show(context, { items }, () => shown);
       if (!flags.has('yes')) {
-        if (!ask) throw new CliError('INVALID_ARGUMENT', `${shown}Nobody is there to be asked`, 'Say so with --yes.');
-        const fate = 'They are stopped and removed. An agent that is only stopped counts as one that is no more.';
+        if (!ask)
+          throw new CliError('INVALID_ARGUMENT', `${shown}There is no terminal to ask on`, 'Confirm with --yes.');
+        const fate = 'They are stopped and removed. An agent that is only stopped counts as one that no longer exists.';
         if (!(await ask(`${shown}${fate}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
       }
       const query = new URLSearchParams(items.map(({ name }): [string, string] => ['name', name]));

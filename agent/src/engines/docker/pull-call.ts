@@ -39,7 +39,7 @@ const PATHS: Record<EngineFacts['kind'], Path> = {
     const [os, arch, variant] = platform.split('/');
     return {
       path: '/libpod/images/pull',
-      // It says that it begins with a layer, and nothing more until it has it, over however thin a line.
+      // Podman reports the start of a layer and then nothing until it is complete, however slow the link.
       quiet: 120 * MINUTE,
       query: {
         reference,

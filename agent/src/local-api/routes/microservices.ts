@@ -37,7 +37,7 @@ const READ: Grant = { resource: 'microservices', verb: 'get' };
 /** Starting, stopping and the like are POST requests. */
 const ACT: Grant = { resource: 'microservices', verb: 'create' };
 
-/** Routes of microservices, under both of their paths. Longer than a hundred lines: a table, one value per route. */
+/** Routes of microservices, under both of their paths. */
 export const MICROSERVICE_ROUTES: Route[] = ['/v1/ms', '/v1/microservices'].flatMap((base): Route[] => [
   {
     method: 'GET',

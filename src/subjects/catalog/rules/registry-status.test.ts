@@ -123,7 +123,7 @@ describe('registryStatus', () => {
     const users = Array.from({ length: 5000 }, (_, index) => `app-${index}/web`);
     const { conditions } = registryStatus(makeInputs({ metadata: deleting, users }));
     expect(conditions?.[0]?.message).toMatch(
-      /^the registry goes once nobody uses it; used by app-0\/web.* and 4980 more$/,
+      /^deletion is blocked: the registry is used by app-0\/web.* and 4980 more$/,
     );
   });
 });

@@ -103,7 +103,7 @@ function withGpsMode(spec: EdgeNodeSpec, sent: Fields): EdgeNodeSpec {
 
 const COORDINATES = ['latitude', 'longitude'];
 
-/** Without one coordinate alone, which was accepted once and never in force: it keeps nobody from changing something else. */
+/** Drops a lone coordinate, which older versions stored without effect, so that it cannot block other edits. */
 const withoutHalf = (spec: Fields): Fields => {
   const { latitude, longitude, ...rest } = spec;
   return isAbsent(latitude) === isAbsent(longitude) ? { ...spec } : rest;

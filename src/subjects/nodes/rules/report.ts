@@ -31,8 +31,8 @@ export function mergeReport(report: StatusReport, delta: StatusReport): StatusRe
 }
 
 /**
- * What an agent said by a list is not what another version of it says, or the same after a start: until that one reports
- * its microservices, nothing is known of them here, and if it names no list then, it is one that never does.
+ * A report belongs to the process that sent it. After a restart or an upgrade of the agent, drops the last list and its
+ * statuses until the new process reports: it may send no lists.
  */
 function withoutFormerList(known: StatusReport, said: StatusReport): StatusReport {
   const isSame = (['version', 'daemonLastStart'] as const).every(

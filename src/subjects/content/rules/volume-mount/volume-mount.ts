@@ -33,7 +33,7 @@ export function contentName(mount: VolumeMount, source: KeyedText): string {
 
 /**
  * How often a volume mount or its content has changed, from 1. The status counts; a change that it has not counted yet
- * counts at once, so that nothing is told with the number of other content. A missing source changes nothing.
+ * counts at once, so that no node receives new content under an old version number. A missing source changes nothing.
  */
 export function mountVersion(mount: VolumeMount, source: KeyedText | undefined): number {
   const { version, content } = mount.status ?? {};

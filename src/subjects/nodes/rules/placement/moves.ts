@@ -97,7 +97,7 @@ export const recordedNode = (application: Application, entry: MicroserviceEntry)
 export const formerNodesOf = (application: Application, entry: MicroserviceEntry): readonly FormerNode[] =>
   lineOf(application, entry.name, entryUuid(application, entry))?.formerNodes ?? [];
 
-/** The node that a line names; lines of before its uuid was recorded have the name alone. */
+/** The node that a line names; lines written before uuids were recorded have only the name. */
 const nodeIn = ({ node, nodeUuid: uuid }: StatusLine): readonly NodeId[] =>
   node === undefined ? [] : [{ node, ...(uuid !== undefined && { uuid }) }];
 
