@@ -4,7 +4,7 @@ import type { Transport } from '../agent/src/controller/client.ts';
 import { MemoryEngine } from '../agent/src/engines/memory/engine.ts';
 import { exchange, STALE } from '../agent/src/system/http.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import { BASE } from '../src/rest/base.ts';
+import { BASE } from '../src/rest/contract/base.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
 import { type Stack, until, untilReady } from './_stack.ts';
 

@@ -16,8 +16,8 @@ import { sampleImage } from '../hack/sample.ts';
 import { type WaitOptions, waitFor } from '../hack/wait.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
+import { routes } from '../src/assembly/routes.ts';
 import { type Answer, createTestClient } from '../src/rest/_client.ts';
-import { routes } from '../src/rest/routes/index.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
 
 /**

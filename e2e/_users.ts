@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Kube } from '../hack/kube.ts';
-import { BASE } from '../src/rest/base.ts';
+import { BASE } from '../src/rest/contract/base.ts';
 import type { SimulatedNode } from './_simulated-nodes.ts';
 import { until } from './_stack.ts';
 

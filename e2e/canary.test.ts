@@ -10,8 +10,8 @@ import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
-import { BASE } from '../src/rest/base.ts';
-import { routes } from '../src/rest/routes/index.ts';
+import { routes } from '../src/assembly/routes.ts';
+import { BASE } from '../src/rest/contract/base.ts';
 import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**

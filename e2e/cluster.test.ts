@@ -19,7 +19,7 @@ import { ROOT } from '../hack/paths.ts';
 import { type Log, startClock } from '../hack/progress.ts';
 import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import { BASE } from '../src/rest/base.ts';
+import { BASE } from '../src/rest/contract/base.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
 import { expectImage, expectNoForeignCrds, removeInstallation } from './_given-cluster.ts';
 import { type PodName, reached, startPeer } from './_reach.ts';

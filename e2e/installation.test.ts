@@ -14,7 +14,7 @@ import { definitions, plainManifests } from '../hack/package/cluster.ts';
 import { ROOT } from '../hack/paths.ts';
 import { API_VERSION, FINALIZERS } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
-import { BASE } from '../src/rest/base.ts';
+import { BASE } from '../src/rest/contract/base.ts';
 import { adminAccess } from './_access.ts';
 import { type Pod, runJobs, startPod } from './_pods.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { routes } from '../src/rest/routes/index.ts';
+import { routes } from '../src/assembly/routes.ts';
 import { coverageOf, requestsIn, socketCoverage } from './api-coverage.ts';
 import { ROOT } from './paths.ts';
 import { shapeOf, V3_OPERATIONS } from './v3-operations.ts';

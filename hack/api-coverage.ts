@@ -1,5 +1,5 @@
-import { SOCKET_ACCESS } from '../src/rest/access/sockets.ts';
-import { type AnyRoute, bySpecificity, spellings } from '../src/rest/route.ts';
+import { type AnyRoute, bySpecificity, spellings } from '../src/rest/contract/route.ts';
+import { SOCKET_ACCESS } from '../src/rest/server/sockets.ts';
 import { SOCKET_PATHS } from '../src/sessions/paths.ts';
 import { shapeOf, type V3Operation } from './v3-operations.ts';
 
@@ -12,7 +12,7 @@ export interface Coverage {
 }
 
 /** The test that holds for every operation that responds 501. */
-const TEST_OF_501 = 'src/rest/routes/every-route.test.ts';
+const TEST_OF_501 = 'src/assembly/every-route.test.ts';
 /** The most files that a cell names. */
 const SHOWN = 2;
 
@@ -172,7 +172,7 @@ export function coveragePage(coverage: readonly Coverage[], sockets: readonly So
     '',
     'Fleet, workloads and catalogs: every operation that v3 clients know, the permission that it needs in the API group',
     '`skerry.dev`, and test files that request it. That every operation responds 401 without a token and 403 to roles that lack',
-    'the permission is tested for all of them in `src/rest/routes/every-route.test.ts`.',
+    'the permission is tested for all of them in `src/assembly/every-route.test.ts`.',
     '',
     `${coverage.length} operations; ${later.length} respond 501 until the part of v3 that they need exists; ${empty.length} without a route or a test.`,
     ...[...sections].flatMap(([section, rows]) => [

@@ -112,7 +112,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'forms',
     about: 'random multipart forms, five minutes for each property',
-    command: tests('unit', 'src/rest/multipart.test.ts'),
+    command: tests('unit', 'src/rest/server/multipart.test.ts'),
   },
   {
     name: 'fuzz-agent',

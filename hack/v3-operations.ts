@@ -1,4 +1,4 @@
-import { type Method, paramNames } from '../src/rest/route.ts';
+import { type Method, paramNames } from '../src/rest/contract/route.ts';
 
 /** One operation of the v3 API, as its clients know it. */
 export interface V3Operation {

@@ -18,6 +18,7 @@ import type {
   ServiceAccount,
   VolumeMount,
 } from './api/v3/index.ts';
+import { createRest } from './assembly/rest.ts';
 import { type ControllerDependencies, runControllers } from './controllers/index.ts';
 import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
@@ -29,7 +30,6 @@ import { silentLog } from './lib/log.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
-import { createRestServer } from './rest/server.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
 import { KINDS } from './subjects/kinds.ts';
@@ -97,7 +97,7 @@ export async function startInMemoryController(
     return secret && readNodeKey(secret);
   };
   const server = started.use(
-    createRestServer({
+    createRest({
       validateReplies: false,
       deps: createClusterDependencies({
         templates: createRenderer(),

@@ -5,6 +5,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import { GROUP } from './api/names.ts';
+import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { createAuditLog } from './datastore/audit-log.ts';
@@ -46,12 +47,12 @@ import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
-import { createWriteBudgets } from './rest/budgets.ts';
-import type { RestDependencies } from './rest/dependencies.ts';
-import { tooOften } from './rest/errors.ts';
-import { LIMITS } from './rest/limits.ts';
-import { presentNodes } from './rest/reads.ts';
-import { createRestServer, type RestServer } from './rest/server.ts';
+import type { RestDependencies } from './rest/contract/dependencies.ts';
+import { tooOften } from './rest/contract/errors.ts';
+import { LIMITS } from './rest/contract/limits.ts';
+import { createWriteBudgets } from './rest/objects/budgets.ts';
+import { presentNodes } from './rest/objects/present.ts';
+import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
@@ -222,7 +223,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     tokenAudience: config.tokenAudience ?? '',
     metrics: { access: metrics.access },
   });
-  const rest = building.use(createRest(config, { deps, log, metrics }));
+  const rest = building.use(openRest(config, { deps, log, metrics }));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   rest.mountFirst(
     createInstall({
@@ -405,9 +406,9 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
 /** Connections that one user has beside the sockets of sessions. */
 const SPARE_CONNECTIONS = 64;
 
-function createRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
+function openRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
   const { tls, trustProxy } = config.server;
-  return createRestServer({
+  return createRest({
     deps,
     limits: {
       connections: {

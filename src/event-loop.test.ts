@@ -10,9 +10,9 @@ import { ArtifactStore } from '../agent/src/artifacts/store.ts';
 import { unpack } from '../agent/src/artifacts/unpack.ts';
 import { parseChallenge } from '../agent/src/registries/challenge.ts';
 import { makeToken, startWithNode } from './agents/_util.ts';
+import { createRest } from './assembly/rest.ts';
+import { routes } from './assembly/routes.ts';
 import { createMemoryDependencies } from './rest/_memory.ts';
-import { routes } from './rest/routes/index.ts';
-import { createRestServer } from './rest/server.ts';
 
 /** Milliseconds of the processor that one turn of the event loop may take. */
 const BUDGET = 50;
@@ -62,7 +62,7 @@ async function expectShortTurns(act: () => Promise<unknown>, budget = BUDGET): P
 }
 
 async function startRest() {
-  const server = createRestServer({ deps: createMemoryDependencies(), routes });
+  const server = createRest({ deps: createMemoryDependencies(), routes });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(async () => server[Symbol.asyncDispose]());
   return (method: string, path: string, type = '', body = Buffer.alloc(0)) =>

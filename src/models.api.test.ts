@@ -10,9 +10,9 @@ import { testConfig } from './_test-config.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { Artifact } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';
+import { routes } from './assembly/routes.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
 import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
-import { routes } from './rest/routes/index.ts';
 import { RESOURCES } from './subjects/kinds.ts';
 import { createLog } from './telemetry/log.ts';
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from './_test-config.ts';
 import { type App, createApp } from './app.ts';
+import { routes } from './assembly/routes.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';
-import { routes } from './rest/routes/index.ts';
 import { createLog } from './telemetry/log.ts';
 
 /** Two replicas of a complete controller with a real API server, as REST shows them and what they record. */

@@ -3,6 +3,8 @@ import { createInMemoryApiServer } from './_in-memory-api-server.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from './_widget.ts';
 import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
+import { createRest } from './assembly/rest.ts';
+import { createRoutes } from './assembly/routes.ts';
 import type { ControllerDependencies } from './controllers/dependencies.ts';
 import { createKindController } from './controllers/kind.ts';
 import { createRegistryController } from './controllers/registry.ts';
@@ -14,9 +16,8 @@ import { createTestClient, type TestClient } from './rest/_client.ts';
 import { ROLE_NAMES, roles, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
-import { openApiDocument } from './rest/openapi.ts';
-import { createRoutes } from './rest/routes/index.ts';
-import { createRestServer, type RestServer } from './rest/server.ts';
+import { openApiDocument } from './rest/server/openapi.ts';
+import type { RestServer } from './rest/server/server.ts';
 import { KINDS } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
 import { createRenderer } from './templates/renderer.ts';
@@ -50,7 +51,7 @@ beforeAll(async () => {
     authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
     authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
   });
-  server = createRestServer({ deps });
+  server = createRest({ deps });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const rest = createTestClient(`http://127.0.0.1:${port}`, routes);
   admin = rest.as('admin');

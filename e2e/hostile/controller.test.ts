@@ -2,10 +2,10 @@ import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeToken, type TestKey } from '../../src/agents/_util.ts';
 import { HEADERS as NAMES } from '../../src/api/names.ts';
+import { routes } from '../../src/assembly/routes.ts';
 import { type Checker, createChecker } from '../../src/rest/_client.ts';
-import { BASE } from '../../src/rest/base.ts';
-import { type AnyRoute, paramNames } from '../../src/rest/route.ts';
-import { routes } from '../../src/rest/routes/index.ts';
+import { BASE } from '../../src/rest/contract/base.ts';
+import { type AnyRoute, paramNames } from '../../src/rest/contract/route.ts';
 import { type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
 import {
   CREDENTIALS,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { BASE } from '../../src/rest/base.ts';
+import { BASE } from '../../src/rest/contract/base.ts';
 import { type ControllerProcess, createStack, type Stack } from '../_stack.ts';
 import { FILE_BODIES, JSON_BODIES } from './_attacks.ts';
 import { memoryOf } from './_process.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { BASE } from '../../src/rest/base.ts';
+import { BASE } from '../../src/rest/contract/base.ts';
 import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
 import { memoryOf } from './_process.ts';
 import { createSender, dial, hear } from './_send.ts';

@@ -4,7 +4,7 @@ import type { ReadStores } from '../datastore/stores.ts';
 import { referenceKey } from '../kinds/definition.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { nodeUuid, v3Name } from '../rules/names.ts';
-import { nodeRefsOf } from '../subjects/workloads/kinds/application.ts';
+import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {

@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { BASE } from './base.ts';
-import { openApiDocument } from './openapi.ts';
-import { type AnyRoute, bySpecificity, spellings } from './route.ts';
+import { BASE } from './contract/base.ts';
+import { type AnyRoute, bySpecificity, spellings } from './contract/route.ts';
+import { openApiDocument } from './server/openapi.ts';
 
 /** A response, checked against the OpenAPI document. */
 export interface Answer {

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
+import { createRest } from '../assembly/rest.ts';
+import { createRoutes } from '../assembly/routes.ts';
 import { createAuditLog } from '../datastore/audit-log.ts';
 import { createSegments } from '../datastore/audit-segments.ts';
 import { createIds } from '../datastore/ids.ts';
@@ -11,9 +13,7 @@ import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
-import type { RestDependencies } from './dependencies.ts';
-import { createRoutes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
+import type { RestDependencies } from './contract/dependencies.ts';
 
 const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
 const ACCOUNTS: Resource = {
@@ -118,7 +118,7 @@ export async function startTestCluster(
         }),
         ...overrides,
       };
-      const server = cleanup.use(createRestServer({ deps }));
+      const server = cleanup.use(createRest({ deps }));
       const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
       const origin = `http://127.0.0.1:${port}`;
       return { client: createTestClient(origin, createRoutes(kinds)), origin, deps, stores, observed };

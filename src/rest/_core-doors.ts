@@ -5,6 +5,8 @@ import { waitFor } from '../../hack/wait.ts';
 import type { CoreCase } from '../api/_core-agreement.ts';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
+import { createRest } from '../assembly/rest.ts';
+import { createRoutes } from '../assembly/routes.ts';
 import { isObject } from '../rules/document.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
@@ -12,9 +14,7 @@ import { createTestClient } from './_client.ts';
 import { type Answer, clientFor, strictDryRun } from './_doors.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
-import type { Objects } from './dependencies.ts';
-import { createRoutes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
+import type { Objects } from './contract/dependencies.ts';
 
 /**
  * The ways by which a Secret or ConfigMap comes in: kubectl, with the admission policy of an installation, a YAML file in the form of
@@ -77,7 +77,7 @@ export async function openCoreDoors(kubeconfig: string): Promise<CoreDoors> {
     authenticator: { authenticate: async (name) => ({ name, groups: [] }) },
     authorizer: { allowed: async () => true },
   });
-  const server = cleanup.use(createRestServer({ deps }));
+  const server = cleanup.use(createRest({ deps }));
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const rest = createTestClient(`http://127.0.0.1:${port}`, createRoutes(KINDS));
   let callers = 0;

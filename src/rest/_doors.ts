@@ -3,6 +3,8 @@ import type { ResourceDefinition } from '../api/meta.ts';
 import { API_VERSION } from '../api/names.ts';
 import { structuralOf } from '../api/normal-form.ts';
 import { prune, type Structural } from '../api/structural.ts';
+import { createRest } from '../assembly/rest.ts';
+import { createRoutes } from '../assembly/routes.ts';
 import type { Kind } from '../kinds/definition.ts';
 import { ApiError, createClient, type KubeClient } from '../kube/mod.ts';
 import { type Fields, isEmpty, withoutEmpty } from '../rules/body-values.ts';
@@ -10,9 +12,7 @@ import { isObject } from '../rules/document.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
-import { objectsByKey, type RestDependencies } from './dependencies.ts';
-import { createRoutes } from './routes/index.ts';
-import { createRestServer } from './server.ts';
+import { objectsByKey, type RestDependencies } from './contract/dependencies.ts';
 
 /**
  * The ways by which a document of a kind comes in: kubectl (the API server, with the strict field validation that kubectl asks for),
@@ -41,7 +41,7 @@ export async function openDoors(kubeconfig: string): Promise<Doors> {
   const cleanup = new AsyncDisposableStack();
   const kube = cleanup.use(clientFor(kubeconfig));
   const deps = dryDependencies(kube);
-  const server = cleanup.use(createRestServer({ deps }));
+  const server = cleanup.use(createRest({ deps }));
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const client = createTestClient(`http://127.0.0.1:${port}`, createRoutes(KINDS));
   let callers = 0;

@@ -20,8 +20,8 @@ import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
-import { createWriteBudgets } from './budgets.ts';
-import type { KindsObjects, Objects, RestDependencies } from './dependencies.ts';
+import type { KindsObjects, Objects, RestDependencies } from './contract/dependencies.ts';
+import { createWriteBudgets } from './objects/budgets.ts';
 
 const NAMESPACE = 'test';
 

@@ -1,7 +1,8 @@
+import { createRest } from '../assembly/rest.ts';
+import { routes as allRoutes } from '../assembly/routes.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { createMemoryDependencies } from './_memory.ts';
-import { routes as allRoutes } from './routes/index.ts';
-import { createRestServer, type RestServerOptions } from './server.ts';
+import type { RestServerOptions } from './server/server.ts';
 
 /** A REST server on a port of its own. */
 interface MemoryServer {
@@ -14,7 +15,7 @@ interface MemoryServer {
 /** Starts a REST server over dependencies in memory. */
 export async function serveInMemory(options: Partial<RestServerOptions> = {}): Promise<MemoryServer> {
   const { deps = createMemoryDependencies(), routes = allRoutes } = options;
-  const server = createRestServer({ ...options, deps, routes });
+  const server = createRest({ ...options, deps, routes });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   return {
     client: createTestClient(`http://127.0.0.1:${port}`, routes),

@@ -4,7 +4,7 @@ import { kubeFromFile } from '../../hack/kube.ts';
 import { testConfig } from '../_test-config.ts';
 import { createApp } from '../app.ts';
 import { createLog } from '../telemetry/log.ts';
-import { BASE } from './base.ts';
+import { BASE } from './contract/base.ts';
 
 /** Tokens of a real API server, sent to a complete controller. */
 const namespace = `audience-${randomUUID().slice(0, 8)}`;

@@ -15,8 +15,8 @@ import { nodeFromBody } from '../subjects/nodes/rules/body.ts';
 import { readMicroserviceUpload } from '../subjects/workloads/rules/entry/document.ts';
 import { entryFromFlat, flatFromEntry } from '../subjects/workloads/rules/entry/flat.ts';
 import { readApplicationBody, readApplicationUpload } from '../subjects/workloads/rules/upload/application.ts';
-import { parseJson } from './body.ts';
-import { parseYaml } from './yaml.ts';
+import { parseJson } from './server/body.ts';
+import { parseYaml } from './server/yaml.ts';
 
 /** Valid documents with random changes. */
 const { about: seeds, budget, timeout: LONG } = fuzzing({ runs: 400, nightlySeconds: 600 });

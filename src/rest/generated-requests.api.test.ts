@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { findSchemathesis } from '../../hack/schemathesis.ts';
+import { routes } from '../assembly/routes.ts';
 import { startTestCluster, type TestCluster } from './_cluster.ts';
-import { openApiDocument } from './openapi.ts';
-import { routes } from './routes/index.ts';
+import { openApiDocument } from './server/openapi.ts';
 
 /** A generator makes requests from the OpenAPI document, valid and invalid ones, for a facade over a real API server. */
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined;

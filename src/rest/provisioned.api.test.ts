@@ -5,7 +5,7 @@ import { testConfig } from '../_test-config.ts';
 import { makeKey } from '../agents/_util.ts';
 import { createApp } from '../app.ts';
 import { createLog } from '../telemetry/log.ts';
-import { BASE } from './base.ts';
+import { BASE } from './contract/base.ts';
 
 /** A complete controller with a real API server. */
 const namespace = `provisioned-${randomUUID().slice(0, 8)}`;

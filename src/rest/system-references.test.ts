@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, stored, systemChains } from '../_system-references.ts';
 import { API_VERSION } from '../api/names.ts';
+import { createRoutes } from '../assembly/routes.ts';
 import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KubeObject } from '../kube/object.ts';
@@ -11,7 +12,6 @@ import type { Answer, TestClient } from './_client.ts';
 import { editsOfKinds, makeReferences } from './_edits.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import { serveInMemory } from './_server.ts';
-import { createRoutes } from './routes/index.ts';
 
 /** Who may change over REST what microservices of the system use, by every reference and every operation that there is. */
 const NAMESPACE = 'test';

@@ -2,14 +2,14 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
+import { createRest } from '../assembly/rest.ts';
 import { createLookups } from '../datastore/lookups.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { ROLE_NAMES } from '../rest/access/roles.ts';
 import { createTokenTable } from '../rest/access/rules.ts';
-import { presentNodes } from '../rest/reads.ts';
-import { createRestServer } from '../rest/server.ts';
+import { presentNodes } from '../rest/objects/present.ts';
 import type { AuditEvent } from '../rules/audit.ts';
 
 import { type Client, type Opened, openClient, socketOf } from './_client.ts';
@@ -131,7 +131,7 @@ async function startOne(
     authenticator: createTokenTable(USERS),
     observations: { of: (...asked) => replica.agents.currentValues.of(...asked), listeningSince: () => 0 },
   });
-  const rest = createRestServer({ deps, log });
+  const rest = createRest({ deps, log });
   const leadership = { isLeading: isAlone, leaderAddress: undefined as string | undefined };
   const shared = isAlone ? undefined : createSharedPlaces({ leadership, clock: systemClock, log, times: TIMES });
   const places = shared ?? createPlaces();

@@ -110,7 +110,7 @@ describe('deprovision without --yes', () => {
     await running();
     const { code, err } = await local.cli('deprovision');
     expect(code).toBe(2);
-    expect(err).toMatch(/shop\.web.*\nSay so with --yes/);
+    expect(err).toMatch(/shop\.web.*\nConfirm with --yes/);
     expect(local.agent.identity.node).toBeDefined();
   });
 });

@@ -1,5 +1,5 @@
-import { forbidden } from '../errors.ts';
-import type { Caller } from './access.ts';
+import type { Caller } from '../contract/access.ts';
+import { forbidden } from '../contract/errors.ts';
 
 /** Refuses to give a role to a microservice unless the caller may bind it (docs/spec/identity-and-access.md#roles-of-microservices). */
 export async function requireMayBind(caller: Caller, role: string, field: string): Promise<void> {

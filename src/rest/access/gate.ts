@@ -1,7 +1,7 @@
-import type { RestDependencies } from '../dependencies.ts';
-import { forbidden, unauthenticated } from '../errors.ts';
-import type { Access } from '../route.ts';
-import type { Caller, Guesses, Identity } from './access.ts';
+import type { Caller, Guesses, Identity } from '../contract/access.ts';
+import type { RestDependencies } from '../contract/dependencies.ts';
+import { forbidden, unauthenticated } from '../contract/errors.ts';
+import type { Access } from '../contract/route.ts';
 
 /** Returns the caller of a request, or throws 401, 403 or, when a review fails, 503. */
 export async function admit(

@@ -1,4 +1,4 @@
-import { unavailable } from '../errors.ts';
+import { unavailable } from '../contract/errors.ts';
 
 export interface ReviewCacheOptions<V> {
   /** how long a review is cached; 0 for not at all */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
 import { HttpError } from '../../http/http-error.ts';
-import { unavailable } from '../errors.ts';
-import type { Attributes, Authenticator, Authorizer, Guesses, Identity } from './access.ts';
+import type { Attributes, Authenticator, Authorizer, Guesses, Identity } from '../contract/access.ts';
+import { unavailable } from '../contract/errors.ts';
 import { claimsOf } from './claims.ts';
 import { createRecent } from './recent.ts';
 import { createReviewCache, type ReviewCache } from './review-cache.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Grant } from '../route.ts';
-import { routes } from '../routes/index.ts';
+import { routes } from '../../assembly/routes.ts';
+import type { Grant } from '../contract/route.ts';
 import { knownResources, ROLE_NAMES, type RoleName, roles, rulesOf } from './roles.ts';
 import { permits } from './rules.ts';
 

@@ -1,5 +1,5 @@
 import { GROUP } from '../../api/names.ts';
-import type { Attributes, Authenticator, Authorizer, Identity } from './access.ts';
+import type { Attributes, Authenticator, Authorizer, Identity } from '../contract/access.ts';
 
 /** A rule of Kubernetes RBAC. */
 export interface PolicyRule {

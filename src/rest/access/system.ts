@@ -1,9 +1,9 @@
 import { type Kind, NAMED_USERS, nameIn } from '../../kinds/definition.ts';
 import type { KindObject } from '../../kinds/object.ts';
 import { isOneOf } from '../../rules/built-in.ts';
-import type { RestDependencies } from '../dependencies.ts';
-import { forbidden } from '../errors.ts';
-import type { Caller } from './access.ts';
+import type { Caller } from '../contract/access.ts';
+import type { RestDependencies } from '../contract/dependencies.ts';
+import { forbidden } from '../contract/errors.ts';
 
 /**
  * Refuses a write of an object that decides what microservices of the system run, unless the caller may update the applications

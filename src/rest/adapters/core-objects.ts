@@ -14,8 +14,8 @@ import {
   isShareable,
   secretForm,
 } from '../../subjects/content/rules/core-objects/form.ts';
-import { isPresent } from '../deletion.ts';
-import type { Objects } from '../dependencies.ts';
+import type { Objects } from '../contract/dependencies.ts';
+import { isPresent } from '../objects/deletion.ts';
 
 /** How core objects of one resource become objects of the v3 API, and back. */
 interface Forms<T, C> {

@@ -11,9 +11,8 @@ import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
-import type { Authenticator, Authorizer } from '../access/access.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import { createWriteBudgets } from '../budgets.ts';
+import type { Authenticator, Authorizer } from '../contract/access.ts';
 import type {
   Ids,
   KindsObjects,
@@ -22,8 +21,9 @@ import type {
   RestDependencies,
   Self,
   WriteBudgets,
-} from '../dependencies.ts';
-import type { RestMetrics } from '../limits.ts';
+} from '../contract/dependencies.ts';
+import type { RestMetrics } from '../contract/limits.ts';
+import { createWriteBudgets } from '../objects/budgets.ts';
 import { createConfigMaps, createSecrets } from './core-objects.ts';
 import { createObjects, selectorsOf } from './objects.ts';
 import { createRegistryPasswords } from './registry-passwords.ts';

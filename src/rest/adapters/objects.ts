@@ -5,7 +5,7 @@ import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { compareResourceVersions, type KubeObject } from '../../kube/object.ts';
 import type { Store } from '../../kube/store.ts';
-import type { Objects } from '../dependencies.ts';
+import type { Objects } from '../contract/dependencies.ts';
 import { untilGone } from './gone.ts';
 import { createRefresh } from './refresh.ts';
 

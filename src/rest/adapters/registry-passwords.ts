@@ -8,7 +8,7 @@ import { ownerReference } from '../../kube/object.ts';
 import { createOrUpdate } from '../../kube/update.ts';
 import { destinationText } from '../../subjects/catalog/rules/registry.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
-import type { RegistryPasswords } from '../dependencies.ts';
+import type { RegistryPasswords } from '../contract/dependencies.ts';
 
 const fieldManager = FIELD_MANAGERS.rest;
 const PASSWORD = 'password';

@@ -1,6 +1,6 @@
-import { notFound } from '../errors.ts';
-import type { AnyRoute } from '../route.ts';
-import { route } from '../route.ts';
+import { notFound } from '../contract/errors.ts';
+import type { AnyRoute } from '../contract/route.ts';
+import { route } from '../contract/route.ts';
 
 /** What this installation can do, for clients that look before they offer it: 204 when it can, else 404. */
 const CAPABILITIES: readonly { name: string; operation: string; of: string; isThere: boolean }[] = [

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { BOUNDS } from '../../api/bounds.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
 import type { Replica } from '../../rules/replica.ts';
-import { notFound } from '../errors.ts';
-import { type AnyRoute, route } from '../route.ts';
-import * as shapes from './shapes.ts';
+import { notFound } from '../contract/errors.ts';
+import { type AnyRoute, route } from '../contract/route.ts';
+import * as shapes from '../crud/shapes.ts';
 
 const tag = 'Cluster';
 const resource = 'cluster';

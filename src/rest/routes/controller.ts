@@ -1,8 +1,8 @@
 import { ARCHITECTURES } from '../../api/names.ts';
 import { HttpError, RETRY_AFTER } from '../../http/http-error.ts';
-import type { RestDependencies } from '../dependencies.ts';
-import { route } from '../route.ts';
-import { architecturesShape, livenessShape } from './shapes.ts';
+import type { RestDependencies } from '../contract/dependencies.ts';
+import { route } from '../contract/route.ts';
+import { architecturesShape, livenessShape } from '../crud/shapes.ts';
 
 const startedAt = performance.now();
 

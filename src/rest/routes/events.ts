@@ -10,7 +10,7 @@ import {
   eventRead,
   readTime,
 } from '../../rules/audit.ts';
-import { type AnyRoute, route } from '../route.ts';
+import { type AnyRoute, route } from '../contract/route.ts';
 
 const tag = 'Events';
 const text = z.string().max(AUDIT_BOUNDS.text);

@@ -1,6 +1,6 @@
 import { HttpError } from '../../http/http-error.ts';
-import type { Verb } from '../access/access.ts';
-import { type Access, type AnyRoute, type Method, paramNames, route } from '../route.ts';
+import type { Verb } from '../contract/access.ts';
+import { type Access, type AnyRoute, type Method, paramNames, route } from '../contract/route.ts';
 
 /**
  * Operations of the v3 API that this version does not implement: they have a path, an access rule and a response with the

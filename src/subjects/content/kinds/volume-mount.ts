@@ -47,7 +47,7 @@ export const volumeMountKind = defineKind<VolumeMount>()({
     const { kind, name } = sourceOf(mount);
     return [{ to: kind, ref: name }];
   },
-  // One that nothing uses goes with its source (src/rest/routes/core-objects.ts); otherwise its own users keep the source.
+  // One that nothing uses goes with its source (src/subjects/content/routes/core-objects.ts); otherwise its own users keep the source.
   referrers: () => [],
   verdict: (mount, find) => volumeMountVerdict(mount, mountSource(mount, find)),
   rest: { tag: 'Volume mounts', key: 'name', notFound: 'VOLUME_MOUNT_NOT_FOUND', crud },

@@ -6,7 +6,7 @@ import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { catalogItemRefsOf } from '../../catalog/rules/catalog-item.ts';
 import { registryRefsOf } from '../../catalog/rules/registry.ts';
 import { volumeMountsOf } from '../../content/rules/volume-mount/mapping.ts';
-import { nodesOfLeaving } from '../../nodes/rules/placement/moves.ts';
+import { formerNodeUuidsOf, nodeRefsOf } from '../../nodes/rules/placement/node-refs.ts';
 
 export const applicationKind = defineKind<Application>()({
   key: 'applications',
@@ -70,23 +70,6 @@ function referencesOf(application: Application): readonly Reference[] {
     for (const entry of microservices)
       for (const ref of refsOf(entry, application)) found.set(referenceKey({ to, ref }), { to, ref });
   return [...found.values()];
-}
-
-/** `name:<node>` and `uuid:<node>`: the nodes that an application's entries name, are to leave, or left. */
-export function nodeRefsOf(application: Application): Iterable<string> {
-  const refs = new Set(
-    [...formerNodeUuidsOf(application), ...nodesOfLeaving(application)].map((uuid) => `uuid:${uuid}`),
-  );
-  for (const { agent } of application.spec.microservices ?? []) {
-    if (agent?.uuid) refs.add(`uuid:${agent.uuid}`);
-    else if (agent?.name) refs.add(`name:${agent.name}`);
-  }
-  return refs;
-}
-
-/** uuids of the nodes that entries of an application left and that may still have their containers. */
-function formerNodeUuidsOf({ status }: Application): readonly string[] {
-  return (status?.microservices ?? []).flatMap(({ formerNodes = [] }) => formerNodes.flatMap(({ uuid }) => uuid ?? []));
 }
 
 /** uuids of an application's microservices. */

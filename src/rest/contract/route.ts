@@ -1,0 +1,159 @@
+import type { z } from 'zod';
+import type { Kinds } from '../../subjects/kinds.ts';
+import type { Caller, Verb } from './access.ts';
+import type { RestDependencies } from './dependencies.ts';
+
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/**
+ * The access rule of a route. `name` is the path parameter that names the object, so that a role can be limited to some
+ * names; collections have none.
+ */
+export type Access = 'public' | 'authenticated' | Grant;
+export interface Grant {
+  resource: string;
+  verb: Verb;
+  name?: string;
+  /** The object name for the value of that parameter, if it differs: roles for kubectl have object names. */
+  objectName?: (parameter: string, deps: RestDependencies) => string | undefined;
+}
+
+/** Whether texts of a body are expressions that are replaced before anything reads it: all of them, or those of one member. */
+export type Templated = boolean | { only: string };
+
+/** The body of a route. */
+export type Body<T extends z.ZodType = z.ZodType> =
+  | {
+      kind: 'json';
+      /** the body that the handler gets */
+      schema: T;
+      /** the schema for the OpenAPI document, when the domain checks the body and `schema` only its outer form */
+      documents?: z.ZodType;
+      /** the read of the object: a body may repeat its members without a warning */
+      shows?: z.ZodType;
+      optional?: boolean;
+      templated?: Templated;
+    }
+  /** a YAML file: the only part of a multipart form, or an `application/x-yaml` body; the handler gets it parsed */
+  | {
+      kind: 'file';
+      part: string;
+      templated?: Templated;
+      /** the schema of the spec of a document, when the domain drops the members that it does not know */
+      spec?: z.ZodType;
+      /** the JSON body with the same members, when the domain refuses members that it does not know */
+      members?: z.ZodType;
+    };
+
+interface Reply<T extends z.ZodType = z.ZodType> {
+  status: 200 | 201 | 202 | 204;
+  /** Absent for an empty body. */
+  schema?: T;
+}
+
+/** One operation of the API, as a value: the router, the roles and the OpenAPI document are made from these. */
+export interface Route<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+  R extends z.ZodType = z.ZodType,
+> {
+  method: Method;
+  /** Below `/api/v3`, parameters in braces: `/node/{uuid}`. Served with and without a trailing slash. */
+  path: string;
+  /** Unique; the name of the operation for generated clients, logs and audit. */
+  operation: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  access: Access;
+  params?: P;
+  query?: Q;
+  body?: Body<B>;
+  /** Whether the route allows guesses of passwords or codes: attempts are limited per address. */
+  guessable?: boolean;
+  /** The route responds 501 only; client generators omit it. */
+  isLater?: true;
+  reply: Reply<R>;
+  /** Error statuses of this route in addition to those of every route. */
+  errors?: readonly number[];
+  /** keys of the kinds whose stores have to be complete; the kinds with routes of their own when absent */
+  needs?: (kinds: Kinds) => readonly string[];
+  handler: (call: Call<P, Q, B>) => Promise<z.input<R> | undefined> | z.input<R> | undefined;
+}
+
+/** The argument of a handler: validated input, the caller, and the dependencies of the REST API. */
+export interface Call<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+> {
+  params: z.output<P>;
+  query: z.output<Q>;
+  body: z.output<B>;
+  /** The YAML document, for routes with a file body. */
+  document: unknown;
+  /** Aborts when the client is gone or the deadline is over. */
+  signal: AbortSignal;
+  deps: RestDependencies;
+  caller: Caller;
+  /** Headers of the reply, which the handler fills in. */
+  headers: Record<string, string>;
+  /** What the request has that takes no effect, for people; the reply has them in the header `Warning`. */
+  warnings: string[];
+}
+
+/** Any route, without the types of its schemas. */
+export type AnyRoute = Omit<Route, 'handler'> & { handler: (call: never) => unknown };
+
+/** Defines a route; the types of its handler follow from its schemas. */
+export function route<
+  P extends z.ZodType = z.ZodUndefined,
+  Q extends z.ZodType = z.ZodUndefined,
+  B extends z.ZodType = z.ZodUndefined,
+  R extends z.ZodType = z.ZodUndefined,
+>(value: Route<P, Q, B, R>): AnyRoute {
+  return value as unknown as AnyRoute;
+}
+
+/** Names of the parameters in a path. */
+export const paramNames = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
+
+/**
+ * Second spellings of the first segment, as existing v3 clients send them (docs/spec/rest-v3.md#spellings-of-paths).
+ */
+const SPELLINGS: readonly [string, string][] = [
+  ['/node-list', '/iofog-list'],
+  ['/node', '/iofog'],
+  ['/bus', '/nats'],
+  ['/network-topology/bus', '/network-topology/nats'],
+  ['/capabilities/bus', '/capabilities/nats'],
+];
+
+/** All paths of a route. */
+export function spellings(path: string): string[] {
+  const other = SPELLINGS.find(([ours]) => path === ours || path.startsWith(`${ours}/`));
+  return other ? [path, other[1] + path.slice(other[0].length)] : [path];
+}
+
+/** Orders routes so that a static segment is tried before a parameter in the same place. */
+export function bySpecificity(a: { path: string }, b: { path: string }): number {
+  const left = a.path.split('/');
+  const right = b.path.split('/');
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    const rank = Number(left[i]?.startsWith('{')) - Number(right[i]?.startsWith('{'));
+    if (rank !== 0) return rank;
+  }
+  return right.length - left.length;
+}
+
+/** A request: whose rights its expressions have, and how long it waits for them. */
+export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'> & Partial<Pick<Call, 'document' | 'warnings'>>;
+
+/** Replaces the expressions of a request's body. `place` is where a file has the members of a JSON body. */
+export type RenderBody = (
+  requester: Requester,
+  body: unknown,
+  templated: Templated | undefined,
+  place?: readonly string[],
+) => Promise<unknown>;

@@ -1,0 +1,217 @@
+import { z } from 'zod';
+import { BOUNDS } from '../../../api/bounds.ts';
+import { replyShape as reply } from '../../../kinds/rest.ts';
+import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
+import { notFound } from '../../../rest/contract/errors.ts';
+import { type AnyRoute, route } from '../../../rest/contract/route.ts';
+import { pageQuery } from '../../../rest/crud/shapes.ts';
+import { isPresent } from '../../../rest/objects/deletion.ts';
+import { holder } from '../../../rules/precedence.ts';
+import {
+  connectionsOf,
+  DEPLOYMENT_TARGETS,
+  NETWORKS,
+  type Network,
+  subgraph,
+  type Topology,
+  topologyDetails,
+  topologyOf,
+  topologyOverview,
+  topologySummary,
+} from '../rules/topology.ts';
+
+const tag = 'Network topology';
+const list = { resource: 'networktopology', verb: 'list' } as const;
+const get = { resource: 'networktopology', verb: 'get', name: 'id' } as const;
+
+const idParam = z.object({ id: z.string().min(1).max(BOUNDS.anyName).describe('uuid of a node') });
+const nodeFields = {
+  id: z.string(),
+  nodeUuid: z.string(),
+  fogName: z.string(),
+  displayName: z.string(),
+  host: z.string(),
+  deploymentTarget: z.enum(DEPLOYMENT_TARGETS),
+  role: z.string(),
+  mode: z.string(),
+};
+const nodeShape = reply(nodeFields, 'TopologyNode');
+const connectionShape = reply(
+  { id: z.string(), source: z.string().describe('the node that connects'), dest: z.string().describe('its upstream') },
+  'TopologyConnection',
+);
+const count = z.number().int();
+const page = { total: count, limit: count, offset: count };
+const networkSummary = z.looseObject({
+  totalNodes: count,
+  totalConnections: count,
+  byRole: z.record(z.string(), count),
+});
+
+const topology = (deps: RestDependencies, network: Network): Topology =>
+  topologyOf(
+    network,
+    deps.nodes.list().filter((node) => isPresent(node)),
+  );
+
+/** The members of a network, and one of them, or 404. */
+function member(deps: RestDependencies, network: Network, id: string) {
+  const whole = topology(deps, network);
+  const node = whole.nodes.get(id);
+  if (node) return { whole, node };
+  throw notFound('INVALID_NODE_UUID', `the ${network} network has no node with the id ${id}`);
+}
+
+const paged = <T>(items: readonly T[], { limit, offset }: { limit: number; offset: number }) => ({
+  items: items.slice(offset, offset + limit),
+  page: { total: items.length, limit, offset },
+});
+
+/** The routes of one network. */
+function networkRoutes(network: Network): AnyRoute[] {
+  const { roles, core } = NETWORKS[network];
+  const path = `/network-topology/${network}`;
+  const capital = network === 'router' ? 'Router' : 'Bus';
+  return [
+    route({
+      method: 'GET',
+      path: `${path}/overview`,
+      operation: `get${capital}Overview`,
+      tag,
+      summary: `The core of the ${network} network and how many nodes connect to it`,
+      access: list,
+      reply: {
+        status: 200,
+        schema: reply({
+          defaultNode: nodeShape.nullable(),
+          [`${core}Nodes`]: z.array(nodeShape),
+          spokeGroups: z.array(z.looseObject({ upstreamOf: z.string().nullable(), role: z.string(), count })),
+        }),
+      },
+      handler: ({ deps }) => topologyOverview(network, topology(deps, network)),
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/subgraph`,
+      operation: `get${capital}Subgraph`,
+      tag,
+      summary: `The surroundings of a node in the ${network} network`,
+      access: list,
+      query: z.strictObject({
+        center: z.string().min(1).max(BOUNDS.anyName).describe('id of the node in the middle'),
+        depth: z.coerce.number().int().min(1).max(2).default(1).describe('connections away from it'),
+        limit: pageQuery.limit,
+      }),
+      reply: {
+        status: 200,
+        schema: reply({ nodes: z.array(nodeShape), connections: z.array(connectionShape) }),
+      },
+      errors: [404],
+      handler({ deps, query }) {
+        const { whole } = member(deps, network, query.center);
+        return subgraph(whole, query);
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/nodes`,
+      operation: `list${capital}Nodes`,
+      tag,
+      summary: `Nodes of the ${network} network`,
+      access: list,
+      query: z.strictObject({
+        ...pageQuery,
+        role: z.enum(roles).optional(),
+        deploymentTarget: z.enum(DEPLOYMENT_TARGETS).optional(),
+        search: z.string().max(BOUNDS.anyName).optional().describe('beginning of the name'),
+      }),
+      reply: { status: 200, schema: reply({ nodes: z.array(nodeShape), ...page }) },
+      handler({ deps, query }) {
+        const { role, deploymentTarget, search = '' } = query;
+        const nodes = [...topology(deps, network).nodes.values()].filter(
+          (node) =>
+            (role === undefined || node.role === role) &&
+            (deploymentTarget === undefined || node.deploymentTarget === deploymentTarget) &&
+            node.fogName.startsWith(search),
+        );
+        const { items, page } = paged(nodes, query);
+        return { nodes: items, ...page };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/nodes/{id}`,
+      operation: `get${capital}Node`,
+      tag,
+      summary: `One node of the ${network} network`,
+      access: get,
+      params: idParam,
+      reply: { status: 200, schema: reply(nodeFields) },
+      errors: [404],
+      handler({ deps, params }) {
+        const { node } = member(deps, network, params.id);
+        const edgeNode = holder(deps.nodes.find('uuid', node.nodeUuid), { uuid: node.nodeUuid });
+        return { ...node, ...(edgeNode && topologyDetails(network, edgeNode)) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/nodes/{id}/connections`,
+      operation: `list${capital}ConnectionsOfNode`,
+      tag,
+      summary: `Connections of one node in the ${network} network`,
+      access: get,
+      params: idParam,
+      reply: {
+        status: 200,
+        schema: reply({ upstream: z.array(connectionShape), downstream: z.array(connectionShape) }),
+      },
+      errors: [404],
+      handler({ deps, params }) {
+        const { whole, node } = member(deps, network, params.id);
+        return connectionsOf(node.id, whole);
+      },
+    }),
+    route({
+      method: 'GET',
+      path: `${path}/connections`,
+      operation: `list${capital}Connections`,
+      tag,
+      summary: `Connections of the ${network} network`,
+      access: list,
+      query: z.strictObject(pageQuery),
+      reply: { status: 200, schema: reply({ connections: z.array(connectionShape), ...page }) },
+      handler({ deps, query }) {
+        const { items, page } = paged(topology(deps, network).connections, query);
+        return { connections: items, ...page };
+      },
+    }),
+  ];
+}
+
+export const topologyRoutes: AnyRoute[] = [
+  route({
+    method: 'GET',
+    path: '/network-topology/summary',
+    operation: 'getTopologySummary',
+    tag,
+    summary: 'How many nodes the router and bus networks have',
+    description: 'Networks as they are configured: a node takes part unless its mode is `none`.',
+    access: list,
+    reply: {
+      status: 200,
+      schema: reply({
+        controlPlane: z.enum(['orchestrator', 'remote']),
+        router: networkSummary,
+        bus: networkSummary,
+      }),
+    },
+    handler: ({ deps }) => ({
+      controlPlane: 'orchestrator' as const,
+      router: topologySummary('router', topology(deps, 'router')),
+      bus: topologySummary('bus', topology(deps, 'bus')),
+    }),
+  }),
+  ...networkRoutes('router'),
+  ...networkRoutes('bus'),
+];

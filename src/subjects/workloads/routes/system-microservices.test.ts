@@ -1,0 +1,107 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { API_VERSION } from '../../../api/names.ts';
+import type { Application } from '../../../api/v3/index.ts';
+import type { TestClient } from '../../../rest/_client.ts';
+import { createMemoryDependencies, type MemoryDependencies } from '../../../rest/_memory.ts';
+import { serveInMemory } from '../../../rest/_server.ts';
+
+/** The routes for microservices of the system; what they have in common with those of users is tested there. */
+const NAMESPACE = 'test';
+let deps: MemoryDependencies;
+let admin: TestClient;
+let developer: TestClient;
+let count = 0;
+let uuid: string;
+
+beforeAll(async () => {
+  deps = createMemoryDependencies();
+  const { client, stop } = await serveInMemory({ deps });
+  admin = client.as('admin');
+  developer = client.as('developer');
+  await admin.post('/node', { json: { name: 'gw', archId: 1 } });
+  return stop;
+});
+
+beforeEach(() => {
+  count++;
+  uuid = `00000000-0000-4000-8000-${String(count).padStart(12, '0')}`;
+  deps.stores.applications.set({
+    apiVersion: API_VERSION,
+    kind: 'Application',
+    metadata: { name: `system-${count}`, namespace: NAMESPACE, uid: `uid-${count}`, resourceVersion: `${count}` },
+    spec: {
+      isActivated: true,
+      isSystem: true,
+      microservices: [{ name: 'router', uuid, agent: { name: 'gw' }, images: { amd64: 'r:1' } }],
+    },
+  } as Application);
+});
+const read = async () => (await admin.get(`/microservices/system/${uuid}`)).body;
+
+describe('a microservice of the system', () => {
+  test('is changed over its own route, and over that of users gets 400', async () => {
+    const images = [{ containerImage: 'r:2', archId: 1 }];
+    expect((await admin.patch(`/microservices/system/${uuid}`, { json: { images } })).status).toBe(204);
+    expect((await read()).images).toEqual(images);
+    expect((await admin.patch(`/microservices/${uuid}`, { json: { images } })).status).toBe(400);
+  });
+
+  test('is changed from a file that names it', async () => {
+    const file = (name: string) => ({
+      form: {
+        part: 'microservice',
+        text: `kind: Microservice\nmetadata: {name: ${name}}\nspec: {agent: {name: gw}, images: {amd64: "r:3"}, config: {a: 1}}\n`,
+      },
+    });
+    expect((await admin.patch(`/microservices/system/yaml/${uuid}`, file('router'))).status).toBe(204);
+    expect(await read()).toMatchObject({ images: [{ containerImage: 'r:3', archId: 1 }], config: '{"a":1}' });
+    expect((await admin.patch(`/microservices/system/yaml/${uuid}`, file('other'))).status).toBe(400);
+  });
+
+  test('has a config that is set, read and removed over its own route alone', async () => {
+    expect((await admin.patch(`/microservices/system/${uuid}/config`, { json: { rate: 5 } })).status).toBe(204);
+    expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{"rate":5}');
+    expect(await admin.get(`/microservices/${uuid}/config`)).toMatchObject({
+      status: 400,
+      body: { message: `router belongs to the system; its config is at /microservices/system/${uuid}/config` },
+    });
+    expect((await admin.delete(`/microservices/system/${uuid}/config`)).status).toBe(204);
+    expect((await admin.get(`/microservices/system/${uuid}/config`)).body).toBe('{}');
+  });
+
+  test('has ports that are added and removed', async () => {
+    const port = { internal: 80, external: 8100 + count };
+    const added = await admin.post(`/microservices/system/${uuid}/port-mapping`, { json: port });
+    expect([added.status, added.body]).toEqual([201, { ...port, protocol: 'tcp' }]);
+    expect((await read()).ports).toEqual([{ ...port, protocol: 'tcp' }]);
+    expect((await admin.delete(`/microservices/system/${uuid}/port-mapping/80`)).status).toBe(204);
+    expect((await read()).ports).toEqual([]);
+    expect((await admin.delete(`/microservices/system/${uuid}/port-mapping/80`)).status).toBe(404);
+  });
+
+  test('has volumes that are added and removed, and none that it shares', async () => {
+    const volume = { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume' };
+    const added = await admin.post(`/microservices/system/${uuid}/volume-mapping`, { json: volume });
+    expect(added.status).toBe(201);
+    expect((await read()).volumeMappings).toEqual([{ ...volume, scope: 'private', id: added.body.id }]);
+    const removed = await admin.delete(`/microservices/system/${uuid}/volume-mapping/${added.body.id}`);
+    expect(removed.status).toBe(204);
+    expect((await read()).volumeMappings).toEqual([]);
+    const shared = { ...volume, scope: 'shared' };
+    expect((await admin.post(`/microservices/system/${uuid}/volume-mapping`, { json: shared })).status).toBe(400);
+  });
+
+  test('is read by a developer and changed only by who may change the system', async () => {
+    expect((await developer.get(`/microservices/system/${uuid}`)).status).toBe(200);
+    expect((await developer.patch(`/microservices/system/${uuid}`, { json: {} })).status).toBe(403);
+    expect((await developer.delete(`/microservices/system/${uuid}/config`)).status).toBe(403);
+  });
+
+  test.each(['/microservices', '/microservices/system'])(
+    'a list of %s with a parameter that it does not have gets 400 instead of all of them',
+    async (path) => {
+      expect((await admin.get(`${path}?flowId=3`)).body).toMatchObject({ message: expect.stringContaining('flowId') });
+      expect((await admin.get(`${path}?flowId=3`)).status).toBe(400);
+    },
+  );
+});
