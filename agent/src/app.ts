@@ -161,7 +161,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     /** The view of a microservice, as the controller last sent it or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      responses.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
     get connection() {
       return membership.connection;
     },
@@ -236,8 +236,8 @@ function createParts(config: Config, deps: AgentDependencies) {
         timeZone: settings().timeZone ?? '',
         limits: machine.limits,
       },
-      registries: responses.registries,
-      views: viewsAsMade(responses.views, supervisor.desired),
+      registries: responses.sent.registries,
+      views: viewsAsMade(responses.sent.microservices?.views, supervisor.desired),
       policy: policyContext.policy,
       artifactWait,
     }),
@@ -262,12 +262,12 @@ function createParts(config: Config, deps: AgentDependencies) {
     log,
     supervisor,
     adoption,
-    isWatching: () => isWatching(config, responses.wanted),
-    isRemoving: () => isRemoving(config, responses.wanted),
+    isWatching: () => isWatching(config, responses.sent.config),
+    isRemoving: () => isRemoving(config, responses.sent.config),
   });
   const settingsSources = (): SettingsSources => ({
     config,
-    wanted: responses.wanted,
+    wanted: responses.sent.config,
     engine: { kind: engineFacts()?.kind, url: engine.url },
     foreignContainers: inventory.foreignContainers,
     hasInterface: (name) => machine.addresses(name) !== undefined,
@@ -331,11 +331,11 @@ function createParts(config: Config, deps: AgentDependencies) {
   /** Passes the desired entries to the supervisor, at the start and after each change. */
   function applyDesired(registries: ReadonlySet<number>): void {
     applyLogging();
-    content.applyMounts(responses.volumeMounts);
+    content.applyMounts(responses.sent.volumeMounts);
     const desired = responses.desired({
-      refusal: (view) => viewRefusal(view, responses.registries, policyContext),
+      refusal: (view) => viewRefusal(view, responses.sent.registries, policyContext),
       resolve: (view) => content.resolve(view),
-      pullReference: (view) => pullReference(view, responses.registries),
+      pullReference: (view) => pullReference(view, responses.sent.registries),
     });
     content.applyAccounts(desired);
     supervisor.setDesired(desired);
@@ -350,11 +350,11 @@ function createParts(config: Config, deps: AgentDependencies) {
       ...{ ...files, clock, random, log, metrics },
       platform: { os: 'linux', architecture: architecture === 'auto' ? 'amd64' : architecture },
       sources: () => ({
-        desired: responses.artifacts,
+        desired: { models: responses.sent.models, knowledge: responses.sent.knowledge },
         entries: supervisor.desired,
-        retains: responses.retains,
+        retains: responses.sent.microservices?.retainUnlisted !== undefined,
         containers: supervisor.hasLooked ? supervisor.containers : undefined,
-        registries: responses.registries,
+        registries: responses.sent.registries,
       }),
       reach: () => ({ policy: policyContext.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
       room: async () => {
@@ -430,7 +430,7 @@ function executorsOf(
 
 /** The views as they were sent, and those of what is to run as its containers are made. */
 function viewsAsMade(
-  sent: ReadonlyMap<string, MicroserviceView>,
+  sent: ReadonlyMap<string, MicroserviceView> = new Map(),
   desired: readonly Entry[] | undefined,
 ): ReadonlyMap<string, MicroserviceView> {
   const made = (desired ?? []).flatMap((entry): [string, MicroserviceView][] =>

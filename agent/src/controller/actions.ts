@@ -1,7 +1,9 @@
-import type { Digests } from '../../../src/wire/sections.ts';
+import type { Digests, SectionThat } from '../../../src/wire/sections.ts';
 import type { Database } from '../state/database.ts';
 import type { Log } from '../system/log.ts';
-import { type ActionSection, orDatabaseError } from './sync-loop.ts';
+import { orDatabaseError } from './sync-loop.ts';
+
+type ActionSection = SectionThat<'act'>;
 
 /** How this version of the agent carries out one action. */
 export interface ActionExecutor {

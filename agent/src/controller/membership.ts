@@ -155,8 +155,7 @@ export class Membership {
   #clear(scope: Scope): void {
     const { database, identity, responses, actions, log } = this.#deps;
     try {
-      if (scope === 'all') responses.wantNothing();
-      else responses.keepAsOwn();
+      responses.endMembership(scope);
       actions.forget();
       database.saveValue('epochPosition', undefined);
       database.saveValue('ending', undefined);

@@ -22,7 +22,7 @@ export interface ReporterDependencies {
   startedAt: number;
   machine: Pick<Machine, 'measure' | 'addresses'>;
   identity: OwnIdentity;
-  responses: Pick<SavedResponses, 'digests' | 'registries' | 'runtimeClasses'>;
+  responses: Pick<SavedResponses, 'digests' | 'sent'>;
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
   supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
@@ -78,11 +78,11 @@ export class Reporter {
       engineProblem: supervisor.engineProblem,
       microservices: inventory.microservices(),
       microserviceList: responses.digests.microserviceList,
-      registryCount: responses.registries.size,
+      registryCount: responses.sent.registries.size,
       volumeMounts: this.#deps.content.status,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: this.#deps.engineFacts()?.runtimes,
-      runtimeClasses: responses.runtimeClasses,
+      runtimeClasses: responses.sent.runtimeClasses,
       cdiDevices: this.#deps.cdiDevices?.(),
       artifacts: this.#deps.artifacts(),
       settings: this.#deps.settings(),
