@@ -1,4 +1,4 @@
-import type { RegistryView } from '../../../src/wire/agent.ts';
+import type { RegistryView, StatusReport } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import { notSaved } from '../domain/agent-error.ts';
 import {
@@ -13,8 +13,10 @@ import {
 } from '../domain/artifact.ts';
 import { jitter, pause } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
+import type { Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import type { Observed, Part } from '../domain/part.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';
@@ -42,6 +44,17 @@ export interface ArtifactSources {
   registries: ReadonlyMap<number, RegistryView>;
 }
 
+export function artifactSources(sent: Sent, { desired, containers, hasLooked }: Observed): ArtifactSources {
+  const { models, knowledge, microservices, registries } = sent;
+  return {
+    desired: { models, knowledge },
+    entries: desired,
+    retains: microservices?.retainUnlisted !== undefined,
+    containers: hasLooked ? containers : undefined,
+    registries,
+  };
+}
+
 export interface ArtifactsDependencies
   extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended' | 'metrics'>,
     Pick<LookUpsDependencies, 'lookUpDelay'> {
@@ -57,7 +70,7 @@ export interface ArtifactsDependencies
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts {
+export class Artifacts implements Part<'models' | 'knowledge' | 'registries' | 'microservices'> {
   readonly #deps: ArtifactsDependencies;
   readonly #failures: Failures;
   readonly #pulls: Pulls;
@@ -75,6 +88,7 @@ export class Artifacts {
   #plannedAt = 0;
   #wake = () => {};
   #inputs = '';
+  /** when a status last changed, Unix ms */
   #changedAt = 0;
   #shown = '';
 
@@ -126,6 +140,10 @@ export class Artifacts {
   /** What may be projected of a kind: nothing is, without its record. */
   #namesOf(kind: ArtifactKind): string[] {
     return [...this.#records.values()].filter((record) => record.kind === kind).map(({ name }) => name);
+  }
+
+  observed(): void {
+    this.look();
   }
 
   /** The lists, the microservices or their containers may have changed. */
@@ -377,9 +395,16 @@ export class Artifacts {
     return artifactStatuses(kind, this.#facts());
   }
 
-  /** When a status last changed, Unix ms; 0 when there never was one. */
-  get changedAt(): number {
-    return this.#changedAt;
+  report(): StatusReport {
+    const [models, knowledge] = [this.statuses('models'), this.statuses('knowledge')];
+    return {
+      modelStatus: models,
+      activeModels: models.length,
+      modelLastUpdate: models.length > 0 ? this.#changedAt : 0,
+      knowledgeStatus: knowledge,
+      activeKnowledge: knowledge.length,
+      knowledgeLastUpdate: knowledge.length > 0 ? this.#changedAt : 0,
+    };
   }
 
   /** The artifacts of a kind, for people. */

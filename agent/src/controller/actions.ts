@@ -14,6 +14,8 @@ export interface ActionExecutor {
    * an earlier process.
    */
   isDone?(digest: string, isEarlier: boolean): boolean;
+  /** Continues the action that an earlier process began, and works until the signal fires. */
+  resume?(digest: string | undefined, signal: AbortSignal): void;
   /** Ends what is under way, and forgets what was: the digests of another controller are its own. */
   forget?(): void;
 }
@@ -57,9 +59,10 @@ export class Actions {
     return true;
   }
 
-  /** Digest of the last action of a section; undefined when there was none, or when it is known as done. */
-  digest(section: ActionSection): string | undefined {
-    return this.#noted[section]?.digest || undefined;
+  /** Continues what an earlier process began. */
+  resume(signal: AbortSignal): void {
+    for (const [section, executor] of Object.entries(this.#deps.executors))
+      executor.resume?.(this.#noted[section]?.digest || undefined, signal);
   }
 
   get digests(): Digests {

@@ -12,8 +12,6 @@ export interface SavedResponsesDependencies {
   database: Database;
   log: Log;
   metrics: { add(name: 'storeErrors'): void };
-  /** Acts on changed responses; `registries` are those that differ. */
-  changed(registries: ReadonlySet<number>): void;
 }
 
 /** The last responses of the controller, as text and as values. Everything that this class returns is saved durably. */
@@ -23,12 +21,18 @@ export class SavedResponses {
   #notOlderThan: string | undefined;
   /** what the stored ones say; each is read once, and its value is the same object until another response arrives */
   #sent: Sent;
+  #changed: (registries: ReadonlySet<number>) => void = () => {};
 
   constructor(deps: SavedResponsesDependencies) {
     this.#deps = deps;
     this.#stored = deps.database.responses();
     this.#notOlderThan = deps.database.value('notOlderThan');
     this.#sent = { ...NOTHING_SENT, ...readResponses(this.#stored).sent };
+  }
+
+  /** Has a function act on changed responses; `registries` are those that differ. */
+  onChange(act: (registries: ReadonlySet<number>) => void): void {
+    this.#changed = act;
   }
 
   get sent(): Sent {
@@ -131,7 +135,7 @@ export class SavedResponses {
     const before = this.#sent.registries;
     this.#stored = stored;
     this.#sent = sent;
-    this.#deps.changed(changedKeys(before, sent.registries));
+    this.#changed(changedKeys(before, sent.registries));
   }
 
   /** Microservices on this machine, of any source. */

@@ -105,3 +105,14 @@ function entryOf(view: MicroserviceView, { refusal, resolve, pullReference }: Vi
   const { view: wanted } = resolved;
   return { kind: 'run', uuid, view: wanted, digest: containerDigest(wanted), pullReference: pullReference?.(wanted) };
 }
+
+/** The views as they were sent, and of what is to run those that its containers are made from. */
+export function viewsAsMade(
+  sent: ReadonlyMap<string, MicroserviceView> = new Map(),
+  desired: readonly Entry[] = [],
+): ReadonlyMap<string, MicroserviceView> {
+  const made = desired.flatMap((entry): [string, MicroserviceView][] =>
+    entry.kind === 'run' ? [[entry.uuid, entry.view]] : [],
+  );
+  return new Map([...sent, ...made]);
+}
