@@ -1,49 +1,28 @@
-/** The composition root of the agent. It is longer than other files because it names each part and its dependencies once. */
-
-import { type KeyObject, randomUUID } from 'node:crypto';
-import { join } from 'node:path';
+import type { KeyObject } from 'node:crypto';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
-import { Artifacts, artifactSources } from './artifacts/artifacts.ts';
-import { NoArtifacts } from './artifacts/no-artifacts.ts';
 import type { Projections } from './artifacts/projection.ts';
 import type { ArtifactStore } from './artifacts/store.ts';
-import { type ActionExecutor, Actions } from './controller/actions.ts';
 import type { Transport } from './controller/client.ts';
-import { Link } from './controller/link.ts';
-import { Membership, type Scope } from './controller/membership.ts';
-import { Provisioning } from './controller/provisioning.ts';
-import { Reporter } from './controller/reporter.ts';
-import { SavedResponses } from './controller/saved-responses.ts';
+import type { Scope } from './controller/membership.ts';
 import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
 import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import { latestOf } from './domain/container.ts';
-import type { Engine, EngineFacts, OtherAgentContainer } from './domain/engine.ts';
+import type { Engine, OtherAgentContainer } from './domain/engine.ts';
 import { AGENT_VERSION } from './domain/names.ts';
-import type { Part } from './domain/part.ts';
-import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
-import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
-import { createAgentMetrics } from './local-api/metrics-page.ts';
+import type { Places, Policy } from './domain/policy.ts';
+import { createParts } from './parts.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
-import { Sessions } from './sessions/sessions.ts';
+import type { Sessions } from './sessions/sessions.ts';
 import type { Database } from './state/database.ts';
 import type { Identity, IdentityStore, Node } from './state/identity.ts';
-import { loadIdentity } from './state/own-identity.ts';
-import { Adoption } from './supervise/adoption.ts';
-import { applyDesired } from './supervise/apply.ts';
 import type { MachineAccess } from './supervise/executors.ts';
-import { Inventory } from './supervise/inventory.ts';
-import { createMachineAccess } from './supervise/machine-access.ts';
-import { type PrunedImage, prune, pruneAll, runPruning } from './supervise/pruning.ts';
-import { forgetGone, untilRemoved } from './supervise/removal.ts';
-import { Supervisor } from './supervise/supervisor.ts';
+import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
+import { untilRemoved } from './supervise/removal.ts';
 import type { CdiDevices } from './system/cdi.ts';
 import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 import type { Program } from './update/program.ts';
-import { Updater } from './update/updater.ts';
-import { filesInMemory, type MountedFiles } from './volume-mounts/files.ts';
-import { MountedContent } from './volume-mounts/mounted-content.ts';
+import type { MountedFiles } from './volume-mounts/files.ts';
 
 /** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
 export interface AgentDependencies {
@@ -189,192 +168,5 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     deprovision: (scope: Scope = 'all', signal?: AbortSignal) => provisioning.deprovision(scope, signal),
     /** Resolves when all containers of the agent are removed, or when the removal is stuck; returns the names that are left. */
     cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, signal),
-  };
-}
-
-/** A disk whose size cannot be known. */
-const ENDLESS = { total: Infinity, available: Infinity };
-
-/**
- * Makes the parts of an agent, each after the parts that it is given. It is long because it names each dependency of each
- * part once, and it has no logic.
- */
-function createParts(config: Config, deps: AgentDependencies) {
-  const { clock, random, log, database, machine } = deps;
-  const startedAt = clock.wall();
-  const metrics = createAgentMetrics();
-  const identity = loadIdentity(deps.identity, database, log);
-  const engine = deps.engine(identity.current.instance);
-  const policy: PolicyContext = {
-    policy: deps.policy ?? OPEN_POLICY,
-    protectedPaths: deps.protectedPaths ?? [],
-    places: deps.places ?? PLAIN_PLACES,
-  };
-  const responses = new SavedResponses({ database, log, metrics });
-  const link = new Link();
-  const adoption = new Adoption({
-    ...{ engine, identity, database, log },
-    isAlive: deps.isAlive ?? (async () => false),
-  });
-  const cdiDevices = deps.cdiDevices && (() => deps.cdiDevices?.(engineFacts()?.cdiDirectories) ?? []);
-  const supervisor = new Supervisor({
-    ...{ engine, database, clock, random, log, metrics },
-    bootId: machine.bootId,
-    sources: () => ({
-      machine: {
-        instance: identity.current.instance,
-        nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
-        timeZone: settings().timeZone ?? '',
-        limits: machine.limits,
-      },
-      registries: responses.sent.registries,
-      views: responses.sent.microservices?.views,
-      policy: policy.policy,
-    }),
-    machine: createMachineAccess(policy, { ...deps, cdiDevices }),
-    adopt: (signal) => adoption.adopt(signal),
-  });
-  const engineFacts = (): EngineFacts | undefined =>
-    supervisor.engine.state === 'connected' ? supervisor.engine.facts : undefined;
-  const inventory = new Inventory({
-    ...{ engine, clock, log, supervisor, adoption },
-    isWatching: () => isWatching(config, responses.sent.config),
-    isRemoving: () => isRemoving(config, responses.sent.config),
-  });
-  const settingsSources = (): SettingsSources => ({
-    config,
-    wanted: responses.sent.config,
-    engine: { kind: engineFacts()?.kind, url: engine.url },
-    foreignContainers: inventory.foreignContainers,
-    hasInterface: (name) => machine.addresses(name) !== undefined,
-  });
-  const settings = (): AgentConfig => settingsInForce(settingsSources());
-  const applyLogging = (): void => {
-    const { logLevel } = settings();
-    deps.setLogging?.((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
-  };
-
-  const content = new MountedContent({
-    files: deps.mountedFiles ?? filesInMemory(clock.wall),
-    ...{ clock, log, observed: supervisor },
-    identity: () => identity.current,
-    authority: deps.apiAuthority,
-  });
-  const artifacts = deps.artifactFiles
-    ? new Artifacts({
-        ...{ ...deps.artifactFiles, clock, random, log, metrics },
-        platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
-        sources: () => artifactSources(responses.sent, supervisor),
-        reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
-        room: async () => {
-          const { diskLimit = Infinity } = settings();
-          return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };
-        },
-        rateLimit: () => config.pullRateLimit * 1024 ** 2,
-        imagesPulled: () => supervisor.isPulling,
-        changed: () => {
-          supervisor.wake();
-          link.changed();
-        },
-        progressed: () => link.changed(),
-      })
-    : new NoArtifacts(supervisor);
-  const updater = createUpdater(deps, link);
-  const sessions = new Sessions({
-    ...{ engine, clock, random, log, ownLog: deps.ownLog, programs: deps.programs },
-    client: () => link.client,
-    policy: () => policy.policy,
-    containerOf: (uuid) => latestOf(supervisor.containers, uuid),
-    stateOf: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
-    runsOf: (uuid) => supervisor.record(uuid)?.runs,
-    isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
-  });
-  const parts: readonly Part[] = [content, artifacts, ...(updater ? [updater] : []), sessions];
-
-  const pruning = {
-    ...{ engine, database, log, clock, random, machine, settings },
-    containers: () => supervisor.containers,
-    pruneArtifacts: (kind?: ArtifactKind) => artifacts.prune(kind),
-  };
-  const actions = new Actions({ database, log, executors: executorsOf(deps, updater, () => pruneAll(pruning)) });
-  const reporter = new Reporter({
-    ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, engineFacts, settings },
-    ...{ cdiDevices, parts, link },
-    refusedSettings: () => refusedSettings(settingsSources()),
-    fileProblems: deps.fileProblems ?? (() => []),
-  });
-  const membership = new Membership({
-    ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
-    boot: randomUUID(),
-    transport: deps.transport,
-    controllerCa: deps.controllerCa,
-    report: (measurements) => reporter.report(measurements),
-    reported: () => updater?.confirm(),
-    acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
-    sessionsChanged: () => sessions.changed(),
-  });
-  const provisioning = new Provisioning({
-    ...{ config, log, machine, identity, responses, membership, actions },
-    engineKind: () => engineFacts()?.kind ?? config.containerEngine,
-    microservices: () => supervisor.present,
-    adopt: () => adoption.adoptNow(supervisor),
-    fetchAuthority: deps.fetchAuthority,
-  });
-
-  const applied = { responses, policy, parts, supervisor, settingsChanged: applyLogging };
-  const apply = (registries?: ReadonlySet<number>): void => applyDesired(applied, registries);
-  apply();
-  responses.onChange(apply);
-  adoption.onAdopted((instance) => {
-    deps.instanceChanged?.(instance);
-    membership.renew();
-  });
-  supervisor.onChange(() => {
-    link.changed();
-    if (!identity.current.node) forgetGone(supervisor);
-    for (const part of parts) part.observed?.();
-  });
-  return {
-    ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
-    ...{ content, artifacts, sessions, parts, actions, reporter, membership, provisioning, apply, applyLogging },
-  };
-}
-
-/** What carries out version actions, where this agent is installed with a launcher. */
-function createUpdater(deps: AgentDependencies, link: Link): Updater | undefined {
-  const { updates, restart, clock, random, log, machine } = deps;
-  if (!updates || !restart) return undefined;
-  return new Updater({
-    ...updates,
-    ...{ clock, random, log, restart, version: AGENT_VERSION, architecture: machine.architecture },
-    accessTo: (origin) => link.client?.accessTo(origin) ?? {},
-    requested: async (signal) => {
-      const { client } = link;
-      if (!client) throw new Error('the agent is not provisioned');
-      return client.version(signal);
-    },
-    changed: () => link.changed(),
-  });
-}
-
-/** The actions that this agent can carry out on its machine. */
-function executorsOf(
-  { restart }: AgentDependencies,
-  updater: Updater | undefined,
-  prune: () => void,
-): Partial<Record<'reboot' | 'prune' | 'version', ActionExecutor>> {
-  return {
-    prune: { start: prune },
-    // Done is what an earlier process has begun: this one was started after it.
-    ...(restart && { reboot: { start: restart, isDone: (_digest, isEarlier) => isEarlier } }),
-    ...(updater && {
-      version: {
-        start: (digest) => updater.begin(digest),
-        resume: (digest, signal) => updater.resume(digest, signal),
-        isDone: (digest) => updater.isFinished(digest),
-        forget: () => updater.forget(),
-      },
-    }),
   };
 }

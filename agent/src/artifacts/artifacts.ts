@@ -70,7 +70,7 @@ export interface ArtifactsDependencies
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts implements Part<'models' | 'knowledge' | 'registries' | 'microservices'> {
+export class Artifacts implements Part {
   readonly #deps: ArtifactsDependencies;
   readonly #failures: Failures;
   readonly #pulls: Pulls;

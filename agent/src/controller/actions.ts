@@ -6,7 +6,7 @@ import { orDatabaseError } from './sync-loop.ts';
 type ActionSection = SectionThat<'act'>;
 
 /** How this version of the agent carries out one action. */
-export interface ActionExecutor {
+interface ActionExecutor {
   /** Begins the action that the digest distinguishes. */
   start(digest: string): void;
   /**

@@ -1,3 +1,4 @@
+import type { VersionReply } from '../../../src/wire/agent.ts';
 import type { ControllerClient } from './client.ts';
 import type { SyncLoop } from './sync-loop.ts';
 
@@ -26,6 +27,17 @@ export class Link {
   get problems(): string[] {
     const disk = this.#open?.syncLoop.databaseProblem;
     return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
+  }
+
+  /** How another request reaches a server: with authority and token at the address of this controller, with neither elsewhere. */
+  accessTo(url: URL): ReturnType<ControllerClient['accessTo']> {
+    return this.client?.accessTo(url) ?? {};
+  }
+
+  /** The version that the controller requests; undefined when none is. Throws without a controller. */
+  async version(signal: AbortSignal): Promise<VersionReply | undefined> {
+    if (!this.client) throw new Error('the agent is not provisioned');
+    return this.client.version(signal);
   }
 
   /** Wakes the reporter: the state of this machine has changed. */

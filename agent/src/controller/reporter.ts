@@ -26,11 +26,14 @@ export interface ReporterDependencies {
   responses: Pick<SavedResponses, 'digests' | 'sent'>;
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
-  supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
+  supervisor: {
+    readonly problems: string[];
+    readonly engineProblem: string | undefined;
+    readonly facts: EngineFacts | undefined;
+  };
   parts: readonly Part[];
   link: Pick<Link, 'problems' | 'client'>;
-  engineFacts(): EngineFacts | undefined;
-  cdiDevices?: () => readonly string[];
+  cdiDevices?: (directories?: readonly string[]) => readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
   /** problems with the machine's own files */
@@ -68,9 +71,9 @@ export class Reporter {
       microserviceList: responses.digests.microserviceList,
       registryCount: responses.sent.registries.size,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
-      runtimes: this.#deps.engineFacts()?.runtimes,
+      runtimes: supervisor.facts?.runtimes,
       runtimeClasses: responses.sent.runtimeClasses,
-      cdiDevices: this.#deps.cdiDevices?.(),
+      cdiDevices: this.#deps.cdiDevices?.(supervisor.facts?.cdiDirectories),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,

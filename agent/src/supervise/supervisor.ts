@@ -176,6 +176,11 @@ export class Supervisor implements Observed {
     return this.#session.state;
   }
 
+  /** undefined while the engine is not connected */
+  get facts(): EngineFacts | undefined {
+    return this.#session.facts;
+  }
+
   get containers(): readonly Container[] {
     return this.#containers;
   }
@@ -396,6 +401,7 @@ export class Supervisor implements Observed {
       engine,
       machine,
       slots: this.#slots,
+      cdiDirectories: this.#session.facts?.cdiDirectories,
       pullBegins: (image: StepOf<'image'>) => this.#pulls.begin(image, this.#signal),
       pulled: (step: StepOf<'image'>, id: string, isNew: boolean) =>
         this.#records.attempt(() => noteImagePull(database, id, step, isNew)),

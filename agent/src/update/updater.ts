@@ -55,6 +55,13 @@ export interface UpdaterDependencies {
  * first report is confirmed is the launcher's (trial.ts). Every step can be cut off by a loss of power and is begun again.
  */
 export class Updater implements Part {
+  /** carries out version actions */
+  readonly executor = {
+    start: (action: string) => this.begin(action),
+    resume: (action: string | undefined, signal: AbortSignal) => this.resume(action, signal),
+    isDone: (action: string) => this.isFinished(action),
+    forget: () => this.forget(),
+  };
   readonly #deps: UpdaterDependencies;
   #state: UpdateState;
   #trouble = '';
