@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import type { AgentDependencies } from './app.ts';
-import { Artifacts, artifactSources } from './artifacts/artifacts.ts';
+import { Artifacts } from './artifacts/artifacts.ts';
 import { NoArtifacts } from './artifacts/no-artifacts.ts';
 import { Actions } from './controller/actions.ts';
 import { Link } from './controller/link.ts';
@@ -108,7 +108,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ? new Artifacts({
         ...{ ...deps.artifactFiles, clock, random, log, metrics },
         platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
-        sources: () => artifactSources(responses.sent, supervisor),
+        observed: supervisor,
         reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
         room: async () => {
           const { diskLimit = Infinity } = settings();

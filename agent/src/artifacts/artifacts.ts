@@ -13,7 +13,7 @@ import {
 } from '../domain/artifact.ts';
 import { jitter, pause } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
-import type { Sent } from '../domain/desired.ts';
+import { NOTHING_SENT, type Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Observed, Part } from '../domain/part.ts';
@@ -44,23 +44,14 @@ export interface ArtifactSources {
   registries: ReadonlyMap<number, RegistryView>;
 }
 
-export function artifactSources(sent: Sent, { desired, containers, hasLooked }: Observed): ArtifactSources {
-  const { models, knowledge, microservices, registries } = sent;
-  return {
-    desired: { models, knowledge },
-    entries: desired,
-    retains: microservices?.retainUnlisted !== undefined,
-    containers: hasLooked ? containers : undefined,
-    registries,
-  };
-}
+type Reads = 'models' | 'knowledge' | 'registries' | 'microservices';
 
 export interface ArtifactsDependencies
   extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended' | 'metrics'>,
     Pick<LookUpsDependencies, 'lookUpDelay'> {
   metrics: PullsDependencies['metrics'] & LookUpsDependencies['metrics'];
   projections: Projections;
-  sources(): ArtifactSources;
+  observed: Observed;
   /** The state of an artifact, or what a microservice waits for, is another one now. */
   changed(): void;
 }
@@ -70,8 +61,9 @@ export interface ArtifactsDependencies
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts implements Part {
+export class Artifacts implements Part<Reads> {
   readonly #deps: ArtifactsDependencies;
+  #sent: Pick<Sent, Reads> = NOTHING_SENT;
   readonly #failures: Failures;
   readonly #pulls: Pulls;
   readonly #lookUps: LookUps;
@@ -146,16 +138,28 @@ export class Artifacts implements Part {
     this.look();
   }
 
-  /** The lists, the microservices or their containers may have changed. */
-  look(): void {
+  look(sent = this.#sent): void {
+    this.#sent = sent;
     const inputs = this.#readInputs();
     if (inputs === this.#inputs) return;
     this.#inputs = inputs;
     this.#wakeUp();
   }
 
+  #sources(): ArtifactSources {
+    const { models, knowledge, microservices, registries } = this.#sent;
+    const { desired, containers, hasLooked } = this.#deps.observed;
+    return {
+      desired: { models, knowledge },
+      entries: desired,
+      retains: microservices?.retainUnlisted !== undefined,
+      containers: hasLooked ? containers : undefined,
+      registries,
+    };
+  }
+
   #readInputs(): string {
-    const { desired, entries, retains, containers, registries } = this.#deps.sources();
+    const { desired, entries, retains, containers, registries } = this.#sources();
     const mounted = containers?.map(({ uuid, state, binds }) => [uuid, state, binds?.map(({ source }) => source)]);
     const held = entries?.filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid);
     const known = entries && allCatalogs(entries);
@@ -181,8 +185,8 @@ export class Artifacts implements Part {
 
   /** One plan, carried out. A step that fails holds up no other one. */
   async #turn(signal: AbortSignal): Promise<void> {
-    const { sources, clock, log } = this.#deps;
-    const { desired, entries, retains, containers } = sources();
+    const { clock, log } = this.#deps;
+    const { desired, entries, retains, containers } = this.#sources();
     this.#endUnwanted(desired);
     const now = clock.now();
     this.#plannedAt = now;
@@ -263,13 +267,13 @@ export class Artifacts implements Part {
   }
 
   async #carryOut(step: ArtifactStep, signal: AbortSignal): Promise<void> {
-    const { projections, store, log, sources } = this.#deps;
+    const { projections, store, log } = this.#deps;
     switch (step.do) {
       case 'pull':
-        void this.#pulls.begin(step.kind, step.view, sources().registries.get(step.view.registryId), signal);
+        void this.#pulls.begin(step.kind, step.view, this.#sent.registries.get(step.view.registryId), signal);
         return;
       case 'look-up':
-        return this.#lookUps.begin(step, sources().registries.get(step.view.registryId), signal);
+        return this.#lookUps.begin(step, this.#sent.registries.get(step.view.registryId), signal);
       case 'put':
         return this.#put(step);
       case 'unlink':
@@ -333,7 +337,7 @@ export class Artifacts implements Part {
    * Answers the bytes that this freed.
    */
   async #sweep(): Promise<number> {
-    const { desired } = this.#deps.sources();
+    const { desired } = this.#sources();
     const isPending = (owner: string) =>
       ARTIFACT_KINDS.some((kind) =>
         desired[kind]
@@ -374,7 +378,7 @@ export class Artifacts implements Part {
   /** These registries have changed: pulls from them begin again, and what failed is tried at once. */
   registriesChanged(ids: ReadonlySet<number>): void {
     if (ids.size === 0) return;
-    const { desired } = this.#deps.sources();
+    const { desired } = this.#sources();
     const keys = new Set<string>(
       ARTIFACT_KINDS.flatMap((kind) =>
         (desired[kind] ?? []).flatMap(({ uuid, registryId }) => (ids.has(registryId) ? keyOf({ kind, uuid }) : [])),
@@ -387,7 +391,7 @@ export class Artifacts implements Part {
 
   /** Why a microservice cannot be started yet. */
   waitOf(uuid: string): ArtifactWait | undefined {
-    const { entries } = this.#deps.sources();
+    const { entries } = this.#sources();
     return artifactWait(uuid, allCatalogs(entries?.filter((entry) => entry.uuid === uuid)), this.#facts());
   }
 
@@ -409,12 +413,12 @@ export class Artifacts implements Part {
 
   /** The artifacts of a kind, for people. */
   items(kind: ArtifactKind): ArtifactItem[] {
-    return artifactItems(kind, this.#facts(), allCatalogs(this.#deps.sources().entries));
+    return artifactItems(kind, this.#facts(), allCatalogs(this.#sources().entries));
   }
 
   #facts(): ArtifactFacts {
     return {
-      desired: this.#deps.sources().desired,
+      desired: this.#sources().desired,
       ...{ records: this.#records, projections: this.#projections, failures: this.#failures.all },
       progress: this.#pulls.progress,
     };

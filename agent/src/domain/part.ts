@@ -20,8 +20,8 @@ export interface Part<Reads extends SavedName = SavedName> {
   resolve?(view: MicroserviceView): Resolution;
   /** Writes what the containers of these entries need when they start. */
   prepare?(entries: readonly Entry[] | undefined): void;
-  /** The supervisor has other entries. */
-  look?(): void;
+  /** The supervisor has the entries of what was sent. */
+  look?(sent: Pick<Sent, Reads>): void;
   /** These registries have changed: what failed by them is tried again at once. */
   registriesChanged?(ids: ReadonlySet<number>): void;
   /** Why a microservice with an entry cannot be started yet. */

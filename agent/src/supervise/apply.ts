@@ -67,7 +67,7 @@ const STEPS: readonly { step: string; why: string; act(applying: Applying): void
   {
     step: 'look',
     why: 'artifacts are planned from the entries that bind them',
-    act: ({ parts }) => each(parts, (part) => part.look?.()),
+    act: ({ parts, responses }) => each(parts, (part) => part.look?.(responses.sent)),
   },
   {
     step: 'registries',
