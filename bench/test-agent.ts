@@ -2,8 +2,15 @@ import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { delayAfterLoss } from '../agent/src/controller/backoff.ts';
 import { HEADERS } from '../src/api/names.ts';
-import type { ChangesReply, MicroserviceHold, MicroserviceView, PublicKey, StatusReport } from '../src/wire/agent.ts';
-import { type Digests, formatHave, MICROSERVICE_SECTIONS, parseHave, SECTIONS } from '../src/wire/sections.ts';
+import type { MicroserviceHold, MicroserviceView, PublicKey, StatusReport } from '../src/wire/agent.ts';
+import {
+  type ChangesReply,
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  parseHave,
+  SECTIONS,
+} from '../src/wire/sections.ts';
 import type { VolumeMountView } from '../src/wire/volume-mounts.ts';
 import type { Answer, Http } from './http.ts';
 import { nodeTokens } from './tokens.ts';

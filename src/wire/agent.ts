@@ -4,7 +4,6 @@ import { containerViewShape, portMappingSchema } from '../api/container/index.ts
 import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { artifactStatusSchema } from './artifacts.ts';
-import { SECTIONS } from './sections.ts';
 
 /**
  * Messages between controller and agent. Both sides are tolerant readers: unknown members are dropped, never an error,
@@ -51,20 +50,6 @@ export type ProvisionReply = z.infer<typeof provisionReplySchema>;
 
 /** Body of `POST /agent/deprovision`. */
 export const deprovisionRequestSchema = z.object({ microserviceUuids: z.array(text(64)).max(BOUNDS.report) });
-
-/** Response of `GET /agent/changes`: one boolean per section. Missing members mean false. */
-export const changesReplySchema = z.object({
-  ...(Object.fromEntries(SECTIONS.map((s) => [s, z.boolean().optional()])) as Record<
-    (typeof SECTIONS)[number],
-    z.ZodOptional<z.ZodBoolean>
-  >),
-  lastUpdated: z.string(),
-  /** ours: the digests that are due, in the form of `have`; for sections that have no GET of their own */
-  due: z.string().optional(),
-  /** ours: how often each action was requested, for those whose flags are set; the status echoes it once carried out */
-  actions: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), count).optional(),
-});
-export type ChangesReply = z.infer<typeof changesReplySchema>;
 
 /** Body of `PATCH /agent/changes`. */
 export const changesAckSchema = z.object({ lastUpdated: text(64) });

@@ -1,40 +1,130 @@
+import { z } from 'zod';
+import { BOUNDS } from '../api/bounds.ts';
+import {
+  agentConfigSchema,
+  microservicesReplySchema,
+  registryViewSchema,
+  runtimeClassViewSchema,
+  versionReplySchema,
+} from './agent.ts';
+import { artifactViewSchema } from './artifacts.ts';
+import { readableItems } from './readable-items.ts';
+import { execSessionsSchema, logSessionsSchema } from './sessions.ts';
+import { volumeMountViewSchema } from './volume-mounts.ts';
+
+interface SectionRow {
+  /**
+   * What our agent does with it:
+   * - save: the agent saves the response, with the digests of all sections in it, before it acts on it
+   * - act: the agent carries out one action for each digest, and echoes the count
+   * - sessions: the agent opens the sessions that the response lists, and ends the others
+   * - leave: the agent confirms its deletion, and ends its membership
+   * - nothing: the flag exists in v3 only
+   */
+  does: 'save' | 'act' | 'sessions' | 'leave' | 'nothing';
+  /** the response that carries it, by the path of its route: `GET /agent/<response>`; absent: the digest says everything */
+  response?: string;
+  /** of that response */
+  schema?: z.ZodObject;
+  /** older controllers answer 404, which means a response without content */
+  mayBeAbsent?: true;
+}
+
+/** A saved response with one list, which has the name of the response; `most` items of it count. */
+function list<Name extends string, Item>(name: Name, item: z.ZodType<Item>, most?: number) {
+  const items = z.array(z.unknown()).transform(readableItems(item, most));
+  return { does: 'save', response: name, schema: z.object({ [name]: items } as Record<Name, typeof items>) } as const;
+}
+
+const MICROSERVICES = { does: 'save', response: 'microservices', schema: microservicesReplySchema } as const;
+const LOG_SESSIONS = { does: 'sessions', response: 'logs/sessions', schema: logSessionsSchema } as const;
+
 /**
  * The desired state of a node has sections; each is a change flag of `GET /agent/changes` and has one digest.
  * A flag is true while the digest that the agent has saved differs from the one the controller computes.
+ *
+ * A new section is a row here; where the agent saves it, a row of HANDLERS in agent/src/domain/desired.ts; and on the
+ * controller its digest in src/desired/rules/desired.ts and its route in src/agents/routes/table.ts. Digests are listed
+ * in the order of the rows.
  */
-export const SECTIONS = [
-  'config',
-  'version',
-  'reboot',
-  'deleteNode',
-  'microserviceList',
-  'microserviceConfig',
-  'registries',
-  'tunnel',
-  'prune',
-  'routerChanged',
-  'volumeMounts',
-  'execSessions',
-  'microserviceLogs',
-  'fogLogs',
-  'models',
-  'runtimeClasses',
-  'microserviceModels',
-  'knowledge',
-  'microserviceKnowledge',
-] as const;
-export type Section = (typeof SECTIONS)[number];
+const SECTION_TABLE = {
+  config: { does: 'save', response: 'config', schema: agentConfigSchema, mayBeAbsent: true },
+  version: { does: 'act', response: 'version', schema: versionReplySchema },
+  reboot: { does: 'act' },
+  deleteNode: { does: 'leave' },
+  microserviceList: MICROSERVICES,
+  microserviceConfig: MICROSERVICES,
+  registries: list('registries', registryViewSchema),
+  tunnel: { does: 'nothing' },
+  prune: { does: 'act' },
+  routerChanged: { does: 'nothing' },
+  volumeMounts: list('volumeMounts', volumeMountViewSchema),
+  execSessions: { does: 'sessions', response: 'exec/sessions', schema: execSessionsSchema },
+  microserviceLogs: LOG_SESSIONS,
+  fogLogs: LOG_SESSIONS,
+  models: list('models', artifactViewSchema, BOUNDS.artifacts),
+  runtimeClasses: { ...list('runtimeClasses', runtimeClassViewSchema), mayBeAbsent: true },
+  microserviceModels: MICROSERVICES,
+  knowledge: list('knowledge', artifactViewSchema, BOUNDS.artifacts),
+  microserviceKnowledge: MICROSERVICES,
+} as const satisfies Record<string, SectionRow>;
+
+type Table = typeof SECTION_TABLE;
+export type Section = keyof Table;
+export const SECTIONS = Object.keys(SECTION_TABLE) as readonly Section[];
 
 /** Section digests; an absent or empty digest means "nothing". */
 export type Digests = Partial<Record<Section, string>>;
 
-/** The four sections in the response of one `GET /agent/microservices`. */
-export const MICROSERVICE_SECTIONS = [
-  'microserviceList',
-  'microserviceConfig',
-  'microserviceModels',
-  'microserviceKnowledge',
-] as const satisfies readonly Section[];
+/** The sections with which our agent does the same. */
+export type SectionThat<Does extends SectionRow['does']> = {
+  [Name in Section]: Table[Name] extends { does: Does } ? Name : never;
+}[Section];
+
+export function does<Does extends SectionRow['does']>(section: Section, what: Does): section is SectionThat<Does> {
+  return SECTION_TABLE[section].does === what;
+}
+
+type RowOf<Name> = Extract<Table[Section], { response: Name }>;
+type ResponseName = Extract<Table[Section], { response: string }>['response'];
+/** The responses that our agent saves. */
+export type SavedName = Table[SectionThat<'save'>]['response'];
+
+/** The response that carries a section. */
+export const responseOf = <Name extends SectionThat<'save' | 'sessions'>>(section: Name): Table[Name]['response'] =>
+  SECTION_TABLE[section].response;
+
+/** The responses with their sections, whose digests are the ETag. */
+export const RESPONSES = Object.fromEntries(
+  Object.values<SectionRow>(SECTION_TABLE).flatMap(({ response, schema, mayBeAbsent = false }) => {
+    const sections = SECTIONS.filter((name) => (SECTION_TABLE[name] as SectionRow).response === response);
+    return response === undefined ? [] : [[response, { path: `/agent/${response}`, schema, sections, mayBeAbsent }]];
+  }),
+) as unknown as {
+  readonly [Name in ResponseName]: Readonly<{
+    path: string;
+    schema: RowOf<Name>['schema'];
+    sections: readonly Section[];
+    mayBeAbsent: boolean;
+  }>;
+};
+
+/** The sections in the response of one `GET /agent/microservices`. */
+export const MICROSERVICE_SECTIONS = RESPONSES.microservices.sections;
+
+/** Response of `GET /agent/changes`: one boolean per section. Missing members mean false. */
+export const changesReplySchema = z.object({
+  ...(Object.fromEntries(SECTIONS.map((section) => [section, z.boolean().optional()])) as Record<
+    Section,
+    z.ZodOptional<z.ZodBoolean>
+  >),
+  lastUpdated: z.string(),
+  /** ours: the digests that are due, in the form of `have`; for sections that have no GET of their own */
+  due: z.string().optional(),
+  /** ours: how often each action was requested, for those whose flags are set; the status echoes it once carried out */
+  actions: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), z.number().int().min(0)).optional(),
+});
+export type ChangesReply = z.infer<typeof changesReplySchema>;
 
 const known: ReadonlySet<string> = new Set(SECTIONS);
 const DIGEST = /^[0-9a-f]{1,64}$/;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readableItems } from './readable-items.ts';
 
 /**
  * What both ends of an exec or log session agree on besides the form of a frame (docs/spec/sessions.md): bounds, close codes,
@@ -111,16 +112,7 @@ export type LogSessionView = z.infer<typeof logSessionSchema>;
 const LISTED = 1_000;
 
 /** A list; sessions that this version cannot read are left out. */
-const listOf = <T>(session: z.ZodType<T>) =>
-  z
-    .array(z.unknown())
-    .max(LISTED)
-    .transform((items): T[] =>
-      items.flatMap((item) => {
-        const read = session.safeParse(item);
-        return read.success ? [read.data] : [];
-      }),
-    );
+const listOf = <T>(session: z.ZodType<T>) => z.array(z.unknown()).max(LISTED).transform(readableItems(session));
 
 export const execSessionsSchema = z.object({ execSessions: listOf(execSessionSchema) });
 export const logSessionsSchema = z.object({ logSessions: listOf(logSessionSchema) });

@@ -8,7 +8,9 @@ import type { ArtifactKind } from '../domain/artifact.ts';
 import type { Container } from '../domain/container.ts';
 import type { DiskRoom } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import type { Observed } from '../domain/part.ts';
 import { OPEN_POLICY, type Policy } from '../domain/policy.ts';
+import { readMicroservices } from '../domain/sent-microservices.ts';
 import { until } from '../engines/_contract.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
@@ -71,7 +73,7 @@ export class TestMachine implements AsyncDisposable {
         },
       },
       platform: { os: 'linux', architecture: 'amd64' },
-      sources: () => this.sources,
+      observed: this.#observed(),
       reach: () => ({ policy: { ...OPEN_POLICY, ...this.policy }, ownAddresses: () => [] }),
       room: async () => this.room,
       rateLimit: () => this.rateLimit,
@@ -81,6 +83,7 @@ export class TestMachine implements AsyncDisposable {
       quiet: this.quiet,
       lookUpDelay: () => this.lookUpEvery,
     });
+    this.#look();
     this.#run = this.artifacts.run(this.#stop.signal);
     return this;
   }
@@ -94,9 +97,33 @@ export class TestMachine implements AsyncDisposable {
   change(change: Partial<ArtifactSources>): void {
     const before = this.sources;
     this.sources = { ...this.sources, ...change };
-    this.artifacts.look();
+    this.#look();
     const ids = [...this.sources.registries].filter(([id, each]) => before.registries.get(id) !== each);
     this.artifacts.registriesChanged(new Set(ids.map(([id]) => id)));
+  }
+
+  #look(): void {
+    const { desired, retains, registries } = this.sources;
+    const retainUnlisted = retains ? { reason: 'DatastoreRestored' } : undefined;
+    const microservices = readMicroservices([], retainUnlisted);
+    this.artifacts.look({ models: undefined, knowledge: undefined, ...desired, registries, microservices });
+  }
+
+  #observed(): Observed {
+    const known = () => this.sources;
+    return {
+      get desired() {
+        return known().entries;
+      },
+      get containers() {
+        return known().containers ?? [];
+      },
+      get hasLooked() {
+        return known().containers !== undefined;
+      },
+      pending: 0,
+      record: () => undefined,
+    };
   }
 
   registry(change: object): void {

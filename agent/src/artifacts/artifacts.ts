@@ -1,4 +1,4 @@
-import type { RegistryView } from '../../../src/wire/agent.ts';
+import type { RegistryView, StatusReport } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import { notSaved } from '../domain/agent-error.ts';
 import {
@@ -13,8 +13,10 @@ import {
 } from '../domain/artifact.ts';
 import { jitter, pause } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
+import { NOTHING_SENT, type Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import type { Observed, Part } from '../domain/part.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';
@@ -42,12 +44,14 @@ export interface ArtifactSources {
   registries: ReadonlyMap<number, RegistryView>;
 }
 
+type Reads = 'models' | 'knowledge' | 'registries' | 'microservices';
+
 export interface ArtifactsDependencies
   extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended' | 'metrics'>,
     Pick<LookUpsDependencies, 'lookUpDelay'> {
   metrics: PullsDependencies['metrics'] & LookUpsDependencies['metrics'];
   projections: Projections;
-  sources(): ArtifactSources;
+  observed: Observed;
   /** The state of an artifact, or what a microservice waits for, is another one now. */
   changed(): void;
 }
@@ -57,8 +61,9 @@ export interface ArtifactsDependencies
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts {
+export class Artifacts implements Part<Reads> {
   readonly #deps: ArtifactsDependencies;
+  #sent: Pick<Sent, Reads> = NOTHING_SENT;
   readonly #failures: Failures;
   readonly #pulls: Pulls;
   readonly #lookUps: LookUps;
@@ -75,6 +80,7 @@ export class Artifacts {
   #plannedAt = 0;
   #wake = () => {};
   #inputs = '';
+  /** when a status last changed, Unix ms */
   #changedAt = 0;
   #shown = '';
 
@@ -128,16 +134,32 @@ export class Artifacts {
     return [...this.#records.values()].filter((record) => record.kind === kind).map(({ name }) => name);
   }
 
-  /** The lists, the microservices or their containers may have changed. */
-  look(): void {
+  observed(): void {
+    this.look();
+  }
+
+  look(sent = this.#sent): void {
+    this.#sent = sent;
     const inputs = this.#readInputs();
     if (inputs === this.#inputs) return;
     this.#inputs = inputs;
     this.#wakeUp();
   }
 
+  #sources(): ArtifactSources {
+    const { models, knowledge, microservices, registries } = this.#sent;
+    const { desired, containers, hasLooked } = this.#deps.observed;
+    return {
+      desired: { models, knowledge },
+      entries: desired,
+      retains: microservices?.retainUnlisted !== undefined,
+      containers: hasLooked ? containers : undefined,
+      registries,
+    };
+  }
+
   #readInputs(): string {
-    const { desired, entries, retains, containers, registries } = this.#deps.sources();
+    const { desired, entries, retains, containers, registries } = this.#sources();
     const mounted = containers?.map(({ uuid, state, binds }) => [uuid, state, binds?.map(({ source }) => source)]);
     const held = entries?.filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid);
     const known = entries && allCatalogs(entries);
@@ -163,8 +185,8 @@ export class Artifacts {
 
   /** One plan, carried out. A step that fails holds up no other one. */
   async #turn(signal: AbortSignal): Promise<void> {
-    const { sources, clock, log } = this.#deps;
-    const { desired, entries, retains, containers } = sources();
+    const { clock, log } = this.#deps;
+    const { desired, entries, retains, containers } = this.#sources();
     this.#endUnwanted(desired);
     const now = clock.now();
     this.#plannedAt = now;
@@ -245,13 +267,13 @@ export class Artifacts {
   }
 
   async #carryOut(step: ArtifactStep, signal: AbortSignal): Promise<void> {
-    const { projections, store, log, sources } = this.#deps;
+    const { projections, store, log } = this.#deps;
     switch (step.do) {
       case 'pull':
-        void this.#pulls.begin(step.kind, step.view, sources().registries.get(step.view.registryId), signal);
+        void this.#pulls.begin(step.kind, step.view, this.#sent.registries.get(step.view.registryId), signal);
         return;
       case 'look-up':
-        return this.#lookUps.begin(step, sources().registries.get(step.view.registryId), signal);
+        return this.#lookUps.begin(step, this.#sent.registries.get(step.view.registryId), signal);
       case 'put':
         return this.#put(step);
       case 'unlink':
@@ -315,7 +337,7 @@ export class Artifacts {
    * Answers the bytes that this freed.
    */
   async #sweep(): Promise<number> {
-    const { desired } = this.#deps.sources();
+    const { desired } = this.#sources();
     const isPending = (owner: string) =>
       ARTIFACT_KINDS.some((kind) =>
         desired[kind]
@@ -356,7 +378,7 @@ export class Artifacts {
   /** These registries have changed: pulls from them begin again, and what failed is tried at once. */
   registriesChanged(ids: ReadonlySet<number>): void {
     if (ids.size === 0) return;
-    const { desired } = this.#deps.sources();
+    const { desired } = this.#sources();
     const keys = new Set<string>(
       ARTIFACT_KINDS.flatMap((kind) =>
         (desired[kind] ?? []).flatMap(({ uuid, registryId }) => (ids.has(registryId) ? keyOf({ kind, uuid }) : [])),
@@ -369,7 +391,7 @@ export class Artifacts {
 
   /** Why a microservice cannot be started yet. */
   waitOf(uuid: string): ArtifactWait | undefined {
-    const { entries } = this.#deps.sources();
+    const { entries } = this.#sources();
     return artifactWait(uuid, allCatalogs(entries?.filter((entry) => entry.uuid === uuid)), this.#facts());
   }
 
@@ -377,19 +399,26 @@ export class Artifacts {
     return artifactStatuses(kind, this.#facts());
   }
 
-  /** When a status last changed, Unix ms; 0 when there never was one. */
-  get changedAt(): number {
-    return this.#changedAt;
+  report(): StatusReport {
+    const [models, knowledge] = [this.statuses('models'), this.statuses('knowledge')];
+    return {
+      modelStatus: models,
+      activeModels: models.length,
+      modelLastUpdate: models.length > 0 ? this.#changedAt : 0,
+      knowledgeStatus: knowledge,
+      activeKnowledge: knowledge.length,
+      knowledgeLastUpdate: knowledge.length > 0 ? this.#changedAt : 0,
+    };
   }
 
   /** The artifacts of a kind, for people. */
   items(kind: ArtifactKind): ArtifactItem[] {
-    return artifactItems(kind, this.#facts(), allCatalogs(this.#deps.sources().entries));
+    return artifactItems(kind, this.#facts(), allCatalogs(this.#sources().entries));
   }
 
   #facts(): ArtifactFacts {
     return {
-      desired: this.#deps.sources().desired,
+      desired: this.#sources().desired,
       ...{ records: this.#records, projections: this.#projections, failures: this.#failures.all },
       progress: this.#pulls.progress,
     };

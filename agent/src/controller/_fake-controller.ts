@@ -16,7 +16,15 @@ import {
 } from '../../../src/wire/agent.ts';
 import { digestOf } from '../../../src/wire/digest.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
-import { type Digests, flagsOf, formatHave, parseHave, type Section } from '../../../src/wire/sections.ts';
+import {
+  type Digests,
+  flagsOf,
+  formatHave,
+  parseHave,
+  RESPONSES,
+  type SavedName,
+  type Section,
+} from '../../../src/wire/sections.ts';
 import { verifyToken } from '../state/token.ts';
 
 /** A view as a test writes it; absent members get the defaults of the wire schema. */
@@ -147,26 +155,19 @@ export class FakeController {
     if (path === '/agent/provision') return this.#provision(text);
     const refused = this.#authenticate(incoming);
     if (refused) return refused;
+    const { config, microservices, retainUnlisted, registries, models, knowledge, runtimeClasses, volumeMounts } = this;
+    const bodies: Record<SavedName, unknown> = {
+      ...{ config, microservices: { microservices, retainUnlisted }, registries: { registries } },
+      ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
+      volumeMounts: { volumeMounts },
+    };
+    for (const [name, body] of Object.entries(bodies)) {
+      const response = RESPONSES[name as SavedName];
+      if (method === 'GET' && path === response.path) return this.#document(body, response.sections);
+    }
     switch (`${method} ${path}`) {
       case 'GET /agent/changes':
         return this.#changes(url, outgoing);
-      case 'GET /agent/microservices':
-        return this.#document({ microservices: this.microservices, retainUnlisted: this.retainUnlisted }, [
-          'microserviceList',
-          'microserviceConfig',
-        ]);
-      case 'GET /agent/registries':
-        return this.#document({ registries: this.registries }, ['registries']);
-      case 'GET /agent/volumeMounts':
-        return this.#document({ volumeMounts: this.volumeMounts }, ['volumeMounts']);
-      case 'GET /agent/models':
-        return this.#document({ models: this.models }, ['models']);
-      case 'GET /agent/knowledge':
-        return this.#document({ knowledge: this.knowledge }, ['knowledge']);
-      case 'GET /agent/runtimeClasses':
-        return this.#document({ runtimeClasses: this.runtimeClasses }, ['runtimeClasses']);
-      case 'GET /agent/config':
-        return this.#document(this.config, ['config']);
       case 'PUT /agent/status': {
         const report = statusReportSchema.parse(JSON.parse(text));
         this.reports.push(report);
@@ -231,7 +232,7 @@ export class FakeController {
     return { status: 200, body };
   }
 
-  #document(body: unknown, sections: Section[]): Answer {
+  #document(body: unknown, sections: readonly Section[]): Answer {
     const { due } = this;
     const digests = Object.fromEntries(sections.map((section) => [section, due[section]]));
     return { status: 200, body, headers: { etag: `"${formatHave(digests)}"` } };

@@ -1,10 +1,12 @@
-import type { Digests } from '../../../src/wire/sections.ts';
+import type { Digests, SectionThat } from '../../../src/wire/sections.ts';
 import type { Database } from '../state/database.ts';
 import type { Log } from '../system/log.ts';
-import { type ActionSection, orDatabaseError } from './sync-loop.ts';
+import { orDatabaseError } from './sync-loop.ts';
+
+type ActionSection = SectionThat<'act'>;
 
 /** How this version of the agent carries out one action. */
-export interface ActionExecutor {
+interface ActionExecutor {
   /** Begins the action that the digest distinguishes. */
   start(digest: string): void;
   /**
@@ -12,6 +14,8 @@ export interface ActionExecutor {
    * an earlier process.
    */
   isDone?(digest: string, isEarlier: boolean): boolean;
+  /** Continues the action that an earlier process began, and works until the signal fires. */
+  resume?(digest: string | undefined, signal: AbortSignal): void;
   /** Ends what is under way, and forgets what was: the digests of another controller are its own. */
   forget?(): void;
 }
@@ -55,9 +59,10 @@ export class Actions {
     return true;
   }
 
-  /** Digest of the last action of a section; undefined when there was none, or when it is known as done. */
-  digest(section: ActionSection): string | undefined {
-    return this.#noted[section]?.digest || undefined;
+  /** Continues what an earlier process began. */
+  resume(signal: AbortSignal): void {
+    for (const [section, executor] of Object.entries(this.#deps.executors))
+      executor.resume?.(this.#noted[section]?.digest || undefined, signal);
   }
 
   get digests(): Digests {

@@ -4,17 +4,15 @@ import type { z } from 'zod';
 import { HEADERS, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
 import {
   agentErrorSchema,
-  type ChangesReply,
-  changesReplySchema,
   type ProvisionReply,
   type ProvisionRequest,
   provisionReplySchema,
   readinessSchema,
   type StatusReport,
   type VersionReply,
-  versionReplySchema,
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
+import { type ChangesReply, changesReplySchema, RESPONSES } from '../../../src/wire/sections.ts';
 import type { Clock } from '../domain/clock.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { signToken } from '../state/token.ts';
@@ -178,7 +176,7 @@ export class ControllerClient {
   /** The version that is requested; undefined when none is. */
   async version(signal?: AbortSignal): Promise<VersionReply | undefined> {
     try {
-      return parseBody(versionReplySchema, await this.#send('GET', '/agent/version', { signal }));
+      return parseBody(RESPONSES.version.schema, await this.#send('GET', RESPONSES.version.path, { signal }));
     } catch (error) {
       return absent(error);
     }

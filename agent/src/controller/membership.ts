@@ -8,6 +8,7 @@ import { signingKey } from '../state/token.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { Actions } from './actions.ts';
 import { type Connection, ControllerClient, type Transport } from './client.ts';
+import type { Link } from './link.ts';
 import type { SavedResponses } from './saved-responses.ts';
 import { orDatabaseError, SyncLoop } from './sync-loop.ts';
 
@@ -22,6 +23,7 @@ export interface MembershipDependencies {
   metrics: { add(name: 'requests', labels: { kind: string; code: string }): void };
   database: Pick<Database, 'value' | 'saveValue'>;
   identity: OwnIdentity;
+  link: Link;
   responses: SavedResponses;
   actions: Actions;
   /** id of this start of the agent */
@@ -45,7 +47,7 @@ export interface MembershipDependencies {
 export class Membership {
   readonly #deps: MembershipDependencies;
   #running: AbortSignal | undefined;
-  #open: { syncLoop: SyncLoop; client: ControllerClient; stop: AbortController; done: Promise<void> } | undefined;
+  #open: { stop: AbortController; done: Promise<void> } | undefined;
 
   constructor(deps: MembershipDependencies) {
     this.#deps = deps;
@@ -53,18 +55,7 @@ export class Membership {
 
   get connection(): { state: Connection; error: string; lastContact: number } {
     const state = this.#deps.identity.current.node ? 'NOT_CONNECTED' : 'NOT_PROVISIONED';
-    return this.#open?.syncLoop.connection ?? { state, error: '', lastContact: 0 };
-  }
-
-  /** Problems that keep the agent from applying the desired state. */
-  get problems(): string[] {
-    const disk = this.#open?.syncLoop.databaseProblem;
-    return disk ? [`database: what the controller said last cannot be kept, and is not acted on: ${disk}`] : [];
-  }
-
-  /** The client of the sync loop, while there is one. */
-  get client(): ControllerClient | undefined {
-    return this.#open?.client;
+    return this.#deps.link.connection ?? { state, error: '', lastContact: 0 };
   }
 
   /** Polls and reports until the signal fires, while there is a node. */
@@ -78,14 +69,9 @@ export class Membership {
     await this.#open?.done;
   }
 
-  /** Wakes the reporter: the state of this machine has changed. */
-  changed(): void {
-    this.#open?.syncLoop.changed();
-  }
-
   /** Polls and reports as the present node. */
   open(): void {
-    const { config, clock, random, log, database, identity, responses, actions, settings, report } = this.#deps;
+    const { config, clock, random, log, database, identity, link, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
     if (!node || this.#open || !this.#running || this.#running.aborted) return;
     const stop = new AbortController();
@@ -98,10 +84,10 @@ export class Membership {
       have: () => ({ ...responses.digests, ...actions.digests }),
       save: (changed) => {
         responses.save(changed);
-        this.changed();
+        link.changed();
       },
       carryOut: (section, digest, count) => {
-        if (actions.carryOut(section, digest, count)) this.changed();
+        if (actions.carryOut(section, digest, count)) link.changed();
       },
       sessionsChanged: () => this.#deps.sessionsChanged(),
       deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
@@ -115,7 +101,8 @@ export class Membership {
       changeFrequency: () => settings().changeFrequency ?? config.changeFrequency,
     });
     const done = syncLoop.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
-    this.#open = { syncLoop, client, stop, done };
+    this.#open = { stop, done };
+    link.open(syncLoop, client);
   }
 
   /** Polls and reports with the present identity. */
@@ -128,6 +115,7 @@ export class Membership {
   close(): void {
     this.#open?.stop.abort();
     this.#open = undefined;
+    this.#deps.link.close();
     this.#deps.sessionsChanged();
   }
 
@@ -155,8 +143,7 @@ export class Membership {
   #clear(scope: Scope): void {
     const { database, identity, responses, actions, log } = this.#deps;
     try {
-      if (scope === 'all') responses.wantNothing();
-      else responses.keepAsOwn();
+      responses.endMembership(scope);
       actions.forget();
       database.saveValue('epochPosition', undefined);
       database.saveValue('ending', undefined);

@@ -8,13 +8,11 @@ const facts: ReportFacts = {
   microservices: [],
   microserviceList: '0123456789abcdef',
   registryCount: 0,
-  volumeMounts: { active: 0, changedAt: undefined },
   runtimeClasses: [],
   settings: {},
   refusedSettings: [],
   actions: {},
-  isReadyToUpgrade: false,
-  isReadyToRollback: false,
+  parts: {},
 };
 
 test.each([

@@ -1,12 +1,5 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
-import type {
-  AgentConfig,
-  MicroserviceStatus,
-  RuntimeClassView,
-  StatusReport,
-  UpdateReport,
-} from '../../../src/wire/agent.ts';
-import type { ArtifactStatus } from '../../../src/wire/artifacts.ts';
+import type { AgentConfig, MicroserviceStatus, RuntimeClassView, StatusReport } from '../../../src/wire/agent.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
 /** The input of a report. */
@@ -23,7 +16,6 @@ export interface ReportFacts {
   /** digest of the list of the controller that they follow */
   microserviceList?: string;
   registryCount: number;
-  volumeMounts: { active: number; changedAt: number | undefined };
   address?: string;
   /** those of the engine, where it is connected */
   runtimes?: readonly string[];
@@ -31,16 +23,12 @@ export interface ReportFacts {
   runtimeClasses: readonly RuntimeClassView[];
   /** those of the machine; undefined where that is not known */
   cdiDevices?: readonly string[];
-  /** of both kinds, with the time of the last change in Unix ms; absent where the machine keeps none */
-  artifacts?: { models: ArtifactStatus[]; knowledge: ArtifactStatus[]; changedAt: number };
+  /** what the parts of the agent add */
+  parts: StatusReport;
   /** those in force */
   settings: AgentConfig;
   refusedSettings: StatusReport['refusedSettings'];
   actions: StatusReport['actions'];
-  isReadyToUpgrade: boolean;
-  isReadyToRollback: boolean;
-  /** absent where the agent cannot change its version */
-  update?: UpdateReport;
 }
 
 /** The report of this node. */
@@ -60,32 +48,18 @@ export function statusReport(facts: ReportFacts): StatusReport {
       microserviceList: facts.engineProblem === undefined ? (facts.microserviceList ?? '') : '',
     }),
     repositoryCount: facts.registryCount,
-    activeVolumeMounts: facts.volumeMounts.active,
-    volumeMountLastUpdate: facts.volumeMounts.changedAt,
     ipAddress: facts.address,
     version: AGENT_VERSION,
-    isReadyToUpgrade: facts.isReadyToUpgrade,
-    isReadyToRollback: facts.isReadyToRollback,
-    update: facts.update,
+    isReadyToUpgrade: false,
+    isReadyToRollback: false,
     availableRuntimes: facts.runtimes?.filter((name) => name.length <= 64).slice(0, 64),
     runtimeClasses: facts.runtimes && usableClasses(facts.runtimeClasses, facts.runtimes),
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
-    ...(facts.artifacts && artifactPart(facts.artifacts)),
+    ...facts.parts,
     config: settings,
     gpsStatus: settings.gpsMode === 'manual' ? 'HEALTHY' : 'OFF',
     refusedSettings: facts.refusedSettings,
     actions: facts.actions,
-  };
-}
-
-function artifactPart({ models, knowledge, changedAt }: NonNullable<ReportFacts['artifacts']>): StatusReport {
-  return {
-    modelStatus: models,
-    activeModels: models.length,
-    modelLastUpdate: models.length > 0 ? changedAt : 0,
-    knowledgeStatus: knowledge,
-    activeKnowledge: knowledge.length,
-    knowledgeLastUpdate: knowledge.length > 0 ? changedAt : 0,
   };
 }
 

@@ -1,12 +1,13 @@
-import type { AgentConfig, MicroserviceStatus, StatusReport, UpdateReport } from '../../../src/wire/agent.ts';
+import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import { orphanProblem } from '../domain/orphans.ts';
+import type { Part } from '../domain/part.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';
-import type { Membership } from './membership.ts';
-import { agentProblems, type ReportFacts, statusReport } from './report.ts';
+import type { Link } from './link.ts';
+import { agentProblems, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
 /** The part of a report about the containers of this machine. */
@@ -22,31 +23,21 @@ export interface ReporterDependencies {
   startedAt: number;
   machine: Pick<Machine, 'measure' | 'addresses'>;
   identity: OwnIdentity;
-  responses: Pick<SavedResponses, 'digests' | 'registries' | 'runtimeClasses'>;
+  responses: Pick<SavedResponses, 'digests' | 'sent'>;
   actions: Pick<Actions, 'echo'>;
   inventory: ReportedInventory;
-  supervisor: { readonly problems: string[]; readonly engineProblem: string | undefined };
-  /** what the agent writes for containers to mount */
-  content: {
+  supervisor: {
     readonly problems: string[];
-    readonly status: { active: number; changedAt: number | undefined };
+    readonly engineProblem: string | undefined;
+    readonly facts: EngineFacts | undefined;
   };
-  membership(): Pick<Membership, 'problems' | 'client'>;
-  engineFacts(): EngineFacts | undefined;
-  cdiDevices?: () => readonly string[];
+  parts: readonly Part[];
+  link: Pick<Link, 'problems' | 'client'>;
+  cdiDevices?: (directories?: readonly string[]) => readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
-  /** undefined where the machine keeps none */
-  artifacts(): ReportFacts['artifacts'];
   /** problems with the machine's own files */
   fileProblems(): string[];
-  /** what carries out version actions */
-  updater?: {
-    readonly isReadyToUpgrade: boolean;
-    readonly isReadyToRollback: boolean;
-    readonly problems: string[];
-    readonly progress: UpdateReport;
-  };
 }
 
 /** Collects the reports of this node. */
@@ -59,16 +50,16 @@ export class Reporter {
 
   /** Problems that keep the agent from doing its work. */
   get problems(): string[] {
-    const { identity, inventory, supervisor, content, membership, fileProblems, updater } = this.#deps;
+    const { identity, inventory, supervisor, parts, link, fileProblems } = this.#deps;
     const { node } = identity.current;
     const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
-    const others = [...content.problems, ...(updater?.problems ?? []), ...fileProblems()];
-    const known = [...supervisor.problems, ...membership().problems, ...others];
-    return agentProblems(known.concat(orphans), identity.isLost && !node, membership().client?.skew);
+    const others = [...parts.flatMap(({ problems = [] }) => problems), ...fileProblems()];
+    const known = [...supervisor.problems, ...link.problems, ...others];
+    return agentProblems(known.concat(orphans), identity.isLost && !node, link.client?.skew);
   }
 
   async report(measurements: boolean): Promise<StatusReport> {
-    const { clock, startedAt, machine, responses, actions, inventory, supervisor, updater } = this.#deps;
+    const { clock, startedAt, machine, responses, actions, inventory, supervisor, parts } = this.#deps;
     await inventory.refresh(measurements);
     const figures = measurements ? await machine.measure() : undefined;
     return statusReport({
@@ -78,19 +69,15 @@ export class Reporter {
       engineProblem: supervisor.engineProblem,
       microservices: inventory.microservices(),
       microserviceList: responses.digests.microserviceList,
-      registryCount: responses.registries.size,
-      volumeMounts: this.#deps.content.status,
+      registryCount: responses.sent.registries.size,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
-      runtimes: this.#deps.engineFacts()?.runtimes,
-      runtimeClasses: responses.runtimeClasses,
-      cdiDevices: this.#deps.cdiDevices?.(),
-      artifacts: this.#deps.artifacts(),
+      runtimes: supervisor.facts?.runtimes,
+      runtimeClasses: responses.sent.runtimeClasses,
+      cdiDevices: this.#deps.cdiDevices?.(supervisor.facts?.cdiDirectories),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,
-      isReadyToUpgrade: updater?.isReadyToUpgrade ?? false,
-      isReadyToRollback: updater?.isReadyToRollback ?? false,
-      ...(updater && { update: updater.progress }),
+      parts: Object.assign({}, ...parts.map((part) => part.report?.())),
     });
   }
 }

@@ -1,14 +1,19 @@
-import type { ChangesReply, StatusReport } from '../../../src/wire/agent.ts';
+import type { StatusReport } from '../../../src/wire/agent.ts';
 import {
+  type ChangesReply,
   type Digests,
+  does,
   formatHave,
-  MICROSERVICE_SECTIONS,
   parseHave,
+  RESPONSES,
+  responseOf,
+  type SavedName,
   SECTIONS,
   type Section,
+  type SectionThat,
 } from '../../../src/wire/sections.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
-import type { ResponseName, SavedResponse } from '../domain/desired.ts';
+import type { SavedResponse } from '../domain/desired.ts';
 import { errorText, type Log } from '../system/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';
@@ -30,9 +35,9 @@ export interface SyncLoopDependencies {
   /** digests of the saved responses */
   have(): Digests;
   /** Saves responses, all or none, and acts on them. Throws DatabaseError, or ControllerError for an unreadable response. */
-  save(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
+  save(responses: ReadonlyMap<SavedName, SavedResponse>): void;
   /** Carries out an action; the digest distinguishes it from the last one, the count is echoed. */
-  carryOut(section: ActionSection, digest: string, count: number | undefined): void;
+  carryOut(section: SectionThat<'act'>, digest: string, count: number | undefined): void;
   /** Exec or log sessions of this node have begun or ended. */
   sessionsChanged(): void;
   /** The controller deletes this node; this cannot be undone. */
@@ -61,32 +66,6 @@ export function orDatabaseError(act: () => void): void {
     throw new DatabaseError('the database does not take it', { cause: error });
   }
 }
-
-export type ActionSection = 'reboot' | 'prune' | 'version';
-
-/** Which document answers a section. */
-const RESPONSE_OF: Partial<Record<Section, ResponseName>> = {
-  config: 'config',
-  registries: 'registries',
-  runtimeClasses: 'runtimeClasses',
-  volumeMounts: 'volumeMounts',
-  models: 'models',
-  knowledge: 'knowledge',
-  ...Object.fromEntries(MICROSERVICE_SECTIONS.map((section) => [section, 'microservices'])),
-};
-
-/** Sections of which sessions there are, which whoever runs them asks for: a terminal must not wait for a poll, nor slow one. */
-const SESSION_SECTIONS: ReadonlySet<Section> = new Set(['execSessions', 'microserviceLogs', 'fogLogs']);
-
-const PATHS: Record<ResponseName, string> = {
-  config: '/agent/config',
-  registries: '/agent/registries',
-  runtimeClasses: '/agent/runtimeClasses',
-  microservices: '/agent/microservices',
-  volumeMounts: '/agent/volumeMounts',
-  models: '/agent/models',
-  knowledge: '/agent/knowledge',
-};
 
 /**
  * Polls and reports while the agent is provisioned: a long poll fetches changes of the controller, and reports send changes
@@ -244,15 +223,15 @@ export class SyncLoop {
     const responses = await this.#fetch(flagged, due, signal);
     if (responses.size > 0) this.#deps.save(responses);
     this.#noteDatabaseProblem('');
-    if (flagged.some((section) => SESSION_SECTIONS.has(section))) {
+    if (flagged.some((section) => does(section, 'sessions'))) {
+      // Whoever runs the sessions reads the lists: a terminal must not wait for a poll, nor slow one.
       this.#deps.sessionsChanged();
       // A user waits for these lists: they take the connection of this poll, and the next poll takes another.
       await new Promise(setImmediate);
     }
     for (const section of flagged) {
-      if (section === 'reboot' || section === 'prune' || section === 'version')
-        this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);
-      if (!RESPONSE_OF[section]) this.#passed[section] = due[section] ?? '';
+      if (does(section, 'act')) this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);
+      if (!does(section, 'save')) this.#passed[section] = due[section] ?? '';
     }
     // A controller that sends no digests gets its `lastUpdated` back as the acknowledgement of all sections.
     if (reply.due === undefined) await this.#deps.client.acknowledge(reply.lastUpdated, signal);
@@ -260,19 +239,14 @@ export class SyncLoop {
     return true;
   }
 
-  async #fetch(
-    flagged: readonly Section[],
-    due: Digests,
-    signal: AbortSignal,
-  ): Promise<Map<ResponseName, SavedResponse>> {
-    const names = new Set(flagged.map((section) => RESPONSE_OF[section]).filter((name) => name !== undefined));
-    const responses = new Map<ResponseName, SavedResponse>();
+  async #fetch(flagged: readonly Section[], due: Digests, signal: AbortSignal): Promise<Map<SavedName, SavedResponse>> {
+    const names = new Set(flagged.flatMap((section) => (does(section, 'save') ? responseOf(section) : [])));
+    const responses = new Map<SavedName, SavedResponse>();
     for (const name of names) {
-      const document = await this.#deps.client.document(PATHS[name], signal);
+      const { path, sections } = RESPONSES[name];
+      const document = await this.#deps.client.document(path, signal);
       const sent = document?.etag === undefined ? due : parseHave(document.etag);
-      const digests: Digests = {};
-      for (const section of SECTIONS)
-        if (RESPONSE_OF[section] === name && sent[section]) digests[section] = sent[section];
+      const digests = Object.fromEntries(sections.flatMap((each) => (sent[each] ? [[each, sent[each]]] : [])));
       responses.set(name, { digests, body: document?.body ?? '' });
       this.#deps.log.info('Received a change', { section: name });
     }

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import type { SavedName } from '../../../src/wire/sections.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
-import type { ResponseName } from '../domain/desired.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import type { Diagnosis } from './check.ts';
@@ -318,7 +318,7 @@ const CASES: Record<string, Case> = {
         microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 }] },
       };
       for (const [name, body] of Object.entries(responses))
-        opened.saveResponses(new Map([[name as ResponseName, { digests: {}, body: JSON.stringify(body) }]]));
+        opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
       return {};
     },
   ],
@@ -416,7 +416,7 @@ const CASES: Record<string, Case> = {
         microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 2 }] },
       };
       for (const [name, body] of Object.entries(responses))
-        opened.saveResponses(new Map([[name as ResponseName, { digests: {}, body: JSON.stringify(body) }]]));
+        opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
       return {};
     },
   ],

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import { ControllerClient, ControllerError } from '../controller/client.ts';
-import { registries, views } from '../domain/desired.ts';
+import { readResponses } from '../domain/desired.ts';
 import { isLoopback } from '../domain/reference.ts';
 import { signingKey } from '../state/token.ts';
 import { systemClock } from '../system/clock.ts';
@@ -265,10 +265,10 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Hosts of the registries that some microservice of this node uses. */
 function registryHosts({ database }: DoctorContext): string[] {
-  const { responses } = database();
-  const used = new Set([...views(responses).values()].map(({ registryId }) => registryId));
+  const { microservices, registries = [] } = readResponses(database().responses).sent;
+  const used = new Set([...(microservices?.views.values() ?? [])].map(({ registryId }) => registryId));
   // The local cache has no host name, and nothing is pulled from it.
-  const wanted = [...registries(responses)].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
+  const wanted = [...registries].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
   return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;
     return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];

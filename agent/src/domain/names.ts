@@ -18,3 +18,10 @@ export const LOCAL_API = {
 
 /** Claims of the tokens with which workloads ask the local API. */
 export const WORKLOAD_TOKEN = { audience: NODE_TOKEN_ISSUER, use: 'serviceaccount' } as const;
+
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+
+/** Whether a uuid of the controller can be a part of names and paths of this machine. */
+export function isPlainName(uuid: string): boolean {
+  return PLAIN_NAME.test(uuid);
+}

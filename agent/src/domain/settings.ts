@@ -57,6 +57,12 @@ export function settingsInForce(sources: SettingsSources): AgentConfig {
   return settings.gpsMode === 'manual' ? { ...settings, latitude, longitude } : settings;
 }
 
+/** The time zone in force; empty is UTC. */
+export function timeZoneInForce({ config, wanted }: Pick<SettingsSources, 'config' | 'wanted'>): string {
+  const { timeZone } = wanted;
+  return timeZone !== undefined && isTimeZone(timeZone) ? timeZone : config.timeZone;
+}
+
 /** Coordinates without a mode are meant to be used. */
 function withGpsMode(wanted: AgentConfig): AgentConfig {
   const { gpsMode, latitude, longitude } = wanted;

@@ -4,10 +4,12 @@ import { expect, test } from 'vitest';
 import { fuzzing } from '../../../hack/testing/fuzz.ts';
 import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
+import type { SavedName } from '../../../src/wire/sections.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
-import { desiredEntries, isReadable, registries, views, volumeMounts, wantedSettings } from '../domain/desired.ts';
+import { NOTHING_SENT, readResponses } from '../domain/desired.ts';
 import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
+import { desiredEntries } from '../domain/sent-microservices.ts';
 import { boundPaths } from '../domain/volume-mounts.ts';
 import { silentLog } from '../system/log.ts';
 import { filesInMemory } from '../volume-mounts/files.ts';
@@ -113,7 +115,7 @@ function changed(document: object, steps: readonly [number, unknown][]): unknown
   return copy;
 }
 
-const documents = (body: string) => new Map([['microservices', { body, digests: {} }]]) as never;
+const sentBy = (name: SavedName, body: string) => readResponses(new Map([[name, { body, digests: {} }]])).sent;
 const allowed = (one: typeof view) =>
   refusal(one, one.imageId, {
     policy: OPEN_POLICY,
@@ -126,7 +128,7 @@ test(`no view of a microservice crashes the agent or binds its directories (${ab
   fc.assert(
     fc.property(changes, (steps) => {
       const body = JSON.stringify({ microservices: [changed(view, steps), view] });
-      const entries = desiredEntries(documents(body), { refusal: allowed }) ?? [];
+      const entries = desiredEntries(sentBy('microservices', body).microservices, { refusal: allowed }) ?? [];
       // An entry that cannot be read does not affect the others.
       expect(entries.some((entry) => entry.uuid === view.uuid)).toBe(true);
       for (const entry of entries) {
@@ -193,7 +195,7 @@ test(`no volume mount of the controller is written, or bound, outside of its dir
     fc.property(changes, fc.array(keys, { maxLength: 3 }), keys, (steps, more, asked) => {
       const data = { ...mount.data, ...Object.fromEntries(more.map((parts) => [parts.join('/'), 'YQ=='])) };
       const body = JSON.stringify({ volumeMounts: [changed({ ...mount, data }, steps), changed(mount, steps), mount] });
-      const sent = volumeMounts(new Map([['volumeMounts', { body, digests: {} }]]) as never) ?? [];
+      const sent = sentBy('volumeMounts', body).volumeMounts ?? [];
       const files = filesInMemory();
       const check = (path: string, tree: Iterable<string> = []) => {
         expect(path).toMatch(inside);
@@ -249,14 +251,9 @@ test('a response of any form is read or counts as unreadable, and never ends the
   );
   fc.assert(
     fc.property(bodies, (body) => {
-      const all = new Map(
-        ['config', 'microservices', 'registries'].map((name) => [name, { body, digests: {} }]),
-      ) as never;
-      desiredEntries(all, { refusal: allowed });
-      views(all);
-      registries(all);
-      wantedSettings(all);
-      for (const name of ['config', 'microservices', 'registries'] as const) isReadable(name, body);
+      const names = Object.keys(NOTHING_SENT) as SavedName[];
+      const { sent } = readResponses(new Map(names.map((name) => [name, { body, digests: {} }])));
+      desiredEntries(sent.microservices, { refusal: allowed });
     }),
     budget,
   );

@@ -1,5 +1,5 @@
 import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
-import { execSessionsSchema, logSessionsSchema } from '../../../src/wire/sessions.ts';
+import { RESPONSES } from '../../../src/wire/sections.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { AgentError } from '../domain/agent-error.ts';
@@ -39,16 +39,18 @@ interface List {
   parse(list: unknown): Listed[];
 }
 
+const { 'exec/sessions': EXEC, 'logs/sessions': LOGS } = RESPONSES;
+
 const LISTS: readonly List[] = [
   {
     kind: 'exec',
-    path: '/agent/exec/sessions',
-    parse: (list) => execSessionsSchema.parse(list).execSessions.map(listedExec),
+    path: EXEC.path,
+    parse: (list) => EXEC.schema.parse(list).execSessions.map(listedExec),
   },
   {
     kind: 'log',
-    path: '/agent/logs/sessions',
-    parse: (list) => logSessionsSchema.parse(list).logSessions.map(listedLog),
+    path: LOGS.path,
+    parse: (list) => LOGS.schema.parse(list).logSessions.map(listedLog),
   },
 ];
 

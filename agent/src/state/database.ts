@@ -1,4 +1,5 @@
-import type { ResponseName, SavedResponse } from '../domain/desired.ts';
+import type { SavedName } from '../../../src/wire/sections.ts';
+import type { SavedResponse } from '../domain/desired.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { newRecord } from '../domain/record.ts';
 
@@ -10,9 +11,9 @@ import { newRecord } from '../domain/record.ts';
  */
 export interface Database extends Disposable {
   /** The saved responses of the controller, by name. */
-  responses(): Map<ResponseName, SavedResponse>;
+  responses(): Map<SavedName, SavedResponse>;
   /** Replaces some of them, all or none. */
-  saveResponses(responses: ReadonlyMap<ResponseName, SavedResponse>): void;
+  saveResponses(responses: ReadonlyMap<SavedName, SavedResponse>): void;
   /** The record of each microservice. */
   records(): Map<string, MicroserviceRecord>;
   saveRecords(changed: readonly MicroserviceRecord[], removed: readonly string[]): void;
@@ -56,7 +57,7 @@ function parseRecord(text: string): MicroserviceRecord | undefined {
 
 /** A database in memory, for simulations and tests. */
 export function memoryDatabase(): Database {
-  const responses = new Map<ResponseName, SavedResponse>();
+  const responses = new Map<SavedName, SavedResponse>();
   const rows = new Map<string, string>();
   const images = new Map<string, string>();
   const values = new Map<ValueName, string>();

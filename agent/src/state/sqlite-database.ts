@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Digests } from '../../../src/wire/sections.ts';
-import type { ResponseName, SavedResponse } from '../domain/desired.ts';
+import type { Digests, SavedName } from '../../../src/wire/sections.ts';
+import type { SavedResponse } from '../domain/desired.ts';
 import {
   canWrite,
   copyFile,
@@ -217,12 +217,12 @@ export interface Examined {
   state: 'ok' | 'absent' | 'damaged' | 'newer' | 'unreadable';
   detail: string;
   /** what the controller said last, as far as it can be read */
-  responses: Map<ResponseName, SavedResponse>;
+  responses: Map<SavedName, SavedResponse>;
 }
 
 /** Looks at a database without changing it, also while an agent works with it. */
 export function examineSqliteDatabase(path: string): Examined {
-  const responses = new Map<ResponseName, SavedResponse>();
+  const responses = new Map<SavedName, SavedResponse>();
   if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, responses };
   try {
     using sqlite = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
@@ -240,7 +240,7 @@ export function examineSqliteDatabase(path: string): Examined {
       verify(sqlite);
     }
     for (const { name, digests, body } of sqlite.prepare('SELECT name, digests, body FROM documents').all())
-      responses.set(name as ResponseName, { digests: JSON.parse(String(digests)), body: String(body) });
+      responses.set(name as SavedName, { digests: JSON.parse(String(digests)), body: String(body) });
     return { state: 'ok', detail: path, responses };
   } catch (error) {
     return {
@@ -340,8 +340,8 @@ function createDatabase(sqlite: DatabaseSync): Database {
   return {
     responses: () =>
       new Map(
-        (statements.responses.all() as { name: ResponseName; digests: string; body: string }[]).map(
-          ({ name, digests, body }): [ResponseName, SavedResponse] => [
+        (statements.responses.all() as { name: SavedName; digests: string; body: string }[]).map(
+          ({ name, digests, body }): [SavedName, SavedResponse] => [
             name,
             { digests: JSON.parse(digests) as Digests, body },
           ],

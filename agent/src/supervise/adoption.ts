@@ -11,16 +11,20 @@ export interface AdoptionDependencies {
   log: Log;
   /** whether the agent of an instance runs on this machine */
   isAlive(instance: string): Promise<boolean>;
-  /** The agent has another instance id now. */
-  becameInstance(instance: string): void;
 }
 
 /** Containers of agents that no longer exist: those of this node are adopted, others are removed on demand. */
 export class Adoption {
   readonly #deps: AdoptionDependencies;
+  #adopted: (instance: string) => void = () => {};
 
   constructor(deps: AdoptionDependencies) {
     this.#deps = deps;
+  }
+
+  /** Has a function act on another instance id of the agent. */
+  onAdopted(act: (instance: string) => void): void {
+    this.#adopted = act;
   }
 
   /**
@@ -28,7 +32,7 @@ export class Adoption {
    * of that installation was lost, and its containers are what the controller wants here. Answers whether it did.
    */
   async adopt(signal?: AbortSignal): Promise<boolean> {
-    const { engine, identity, database, log, becameInstance } = this.#deps;
+    const { engine, identity, database, log } = this.#deps;
     const { node } = identity.current;
     if (!node || (await engine.containers(signal)).length > 0) return false;
     const instance = instanceOf(await this.orphans(signal), node.uuid);
@@ -41,7 +45,7 @@ export class Adoption {
       log.error('Cannot save the identity', { error: errorText(error) });
     }
     engine.become(instance);
-    becameInstance(instance);
+    this.#adopted(instance);
     return true;
   }
 

@@ -24,6 +24,8 @@ export interface ExecutorDependencies {
   pullBegins(step: StepOf<'image'>): (outcome: string) => void;
   /** This agent pulled an image; one that is new may be removed by it one day. */
   pulled(step: StepOf<'image'>, imageId: string, isNew: boolean): void;
+  /** where the engine has its CDI specifications; absent: at the usual places */
+  cdiDirectories?: readonly string[];
   /** whether a microservice may run an image that is here without pulling it (image-access.ts) */
   mayUse(step: StepOf<'image'>, imageId: string): boolean;
 }
@@ -41,8 +43,8 @@ export interface MachineAccess {
   prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
-  /** the CDI devices that specifications name now; absent where that is not known */
-  cdiDevices?: () => readonly string[];
+  /** the CDI devices that specifications in these directories name now; absent where that is not known */
+  cdiDevices?: (directories?: readonly string[]) => readonly string[];
   /** the address of another machine */
   lookup(name: string): Promise<string>;
   /** what bounds where images come from */
@@ -68,10 +70,10 @@ const EXECUTORS: Executors = {
     return undefined;
   },
   image: prepareImage,
-  create: async (step, { engine, machine }, _onProgress, signal) => {
+  create: async (step, { engine, machine, cdiDirectories }, _onProgress, signal) => {
     permit(step, machine);
     if ('invalid' in step.spec) throw new EngineError('Invalid', step.spec.invalid);
-    const missing = machine.cdiDevices && missingDevices(step.spec.cdiDevices, machine.cdiDevices());
+    const missing = machine.cdiDevices && missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
     if (missing) throw new EngineError('Invalid', missing);
     const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
     const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);

@@ -74,6 +74,12 @@ export interface PrunedImage {
   bytes?: number;
 }
 
+/** Prunes once, as the controller asks for it. */
+export function pruneAll(deps: PruneDependencies & Pick<PruningDependencies, 'pruneArtifacts'>): void {
+  prune(deps).catch((error: unknown) => deps.log.warn('Images are not pruned', { error: errorText(error) }));
+  deps.pruneArtifacts().catch(() => {});
+}
+
 /** Prunes when the settings' time has come, when the disk is fuller than they allow, and when the agent itself takes more. */
 export async function runPruning(deps: PruningDependencies, signal: AbortSignal): Promise<void> {
   const { clock, random, machine, settings } = deps;

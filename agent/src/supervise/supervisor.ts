@@ -1,10 +1,12 @@
-import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
 import { type Clock, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
 import type { Engine, EngineFacts, EngineNetwork } from '../domain/engine.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import type { Observed } from '../domain/part.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import { viewsAsMade } from '../domain/sent-microservices.ts';
 import { type Plan, type Step, type StepOf, serialKey } from '../domain/step.ts';
 import type { PlanInput } from '../plan/context.ts';
 import { plan } from '../plan/plan.ts';
@@ -36,7 +38,9 @@ interface SupervisorMetrics {
 }
 
 /** The inputs of a plan that change while the agent runs; read once for each plan. */
-interface PlanSources extends Pick<PlanInput, 'registries' | 'views' | 'policy' | 'artifactWait'> {
+interface PlanSources extends Pick<PlanInput, 'registries' | 'policy'> {
+  /** as they were sent, by microservice */
+  views: ReadonlyMap<string, MicroserviceView> | undefined;
   machine: Omit<SpecContext, 'facts'>;
 }
 
@@ -65,7 +69,7 @@ export interface SupervisorDependencies {
  * Guarantees: records are saved before the steps that they led to begin; a look that was taken while a step ended is not
  * used; when the engine is lost nothing is concluded from that.
  */
-export class Supervisor {
+export class Supervisor implements Observed {
   /** what a person on the machine can do with one microservice */
   readonly local: LocalActions;
   readonly #deps: SupervisorDependencies;
@@ -79,6 +83,7 @@ export class Supervisor {
   readonly #isRebooted: boolean;
   readonly #changes: ChangeNotifier;
   #desired: readonly Entry[] | undefined;
+  #waitOf: PlanInput['artifactWait'] = () => undefined;
   #containers: readonly Container[] = [];
   #network: EngineNetwork | undefined;
   #plan: Plan = { steps: [], waits: [] };
@@ -153,9 +158,10 @@ export class Supervisor {
     this.#wake();
   }
 
-  /** What the node is to run; undefined while that is not known. */
-  setDesired(entries: readonly Entry[] | undefined): void {
+  /** What the node is to run, undefined while that is not known, and why one of these cannot be started yet. */
+  setDesired(entries: readonly Entry[] | undefined, waitOf: PlanInput['artifactWait']): void {
     this.#desired = entries;
+    this.#waitOf = waitOf;
     this.wake();
   }
 
@@ -166,6 +172,11 @@ export class Supervisor {
   /** How the engine is reached. */
   get engine(): EngineState {
     return this.#session.state;
+  }
+
+  /** undefined while the engine is not connected */
+  get facts(): EngineFacts | undefined {
+    return this.#session.facts;
   }
 
   get containers(): readonly Container[] {
@@ -359,6 +370,8 @@ export class Supervisor {
     const input = {
       ...sources,
       machine: { ...sources.machine, facts },
+      views: viewsAsMade(sources.views, this.#desired),
+      artifactWait: this.#waitOf,
       snapshot: this.#snapshot(),
       records: this.#records.all,
       now: clock.now(),
@@ -386,6 +399,7 @@ export class Supervisor {
       engine,
       machine,
       slots: this.#slots,
+      cdiDirectories: this.#session.facts?.cdiDirectories,
       pullBegins: (image: StepOf<'image'>) => this.#pulls.begin(image, this.#signal),
       pulled: (step: StepOf<'image'>, id: string, isNew: boolean) =>
         this.#records.attempt(() => noteImagePull(database, id, step, isNew)),

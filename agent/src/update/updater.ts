@@ -2,8 +2,9 @@ import type { KeyObject } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
 import { versionOf } from '../../../src/api/version.ts';
-import type { UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
+import type { StatusReport, UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import type { Part } from '../domain/part.ts';
 import {
   exists,
   fileDigest,
@@ -53,7 +54,14 @@ export interface UpdaterDependencies {
  * Carries out version actions: fetches a release, verifies it, and switches to it. What happens after the switch until the
  * first report is confirmed is the launcher's (trial.ts). Every step can be cut off by a loss of power and is begun again.
  */
-export class Updater {
+export class Updater implements Part {
+  /** carries out version actions */
+  readonly executor = {
+    start: (action: string) => this.begin(action),
+    resume: (action: string | undefined, signal: AbortSignal) => this.resume(action, signal),
+    isDone: (action: string) => this.isFinished(action),
+    forget: () => this.forget(),
+  };
   readonly #deps: UpdaterDependencies;
   #state: UpdateState;
   #trouble = '';
@@ -107,6 +115,11 @@ export class Updater {
     if (!failure) return { state: 'Idle', ...(this.#deps.keys.length === 0 && { message: NO_KEY }) };
     const message = `${failure.version} failed, ${version} runs: ${failure.reason}`;
     return { state: 'Failed', version: failure.version.slice(0, 64), message: cut(message) };
+  }
+
+  report(): StatusReport {
+    const { isReadyToUpgrade, isReadyToRollback, progress } = this;
+    return { isReadyToUpgrade, isReadyToRollback, update: progress };
   }
 
   isFinished(action: string): boolean {

@@ -1,9 +1,9 @@
-import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
 import { type Clock, pause } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
+import type { Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
-import type { MicroserviceRecord } from '../domain/record.ts';
-import { boundPaths, type Resolution, type SentVolumeMount, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
+import type { Observed, Part } from '../domain/part.ts';
+import { boundPaths, type Resolution, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
 import type { Identity } from '../state/identity.ts';
 import { errorText, type Log } from '../system/log.ts';
 import type { MountedFiles } from './files.ts';
@@ -20,24 +20,11 @@ export interface MountedContentDependencies {
   identity(): Identity;
   /** PEM by which containers know the local API; absent: it is not served to them */
   authority?: string;
-  /** Something that could not be written is tried again. */
-  retry(): void;
-  supervisor(): ObservedSupervisor;
-}
-
-/** What is known of the containers of this machine. */
-interface ObservedSupervisor {
-  readonly desired: readonly Entry[] | undefined;
-  readonly containers: readonly Container[];
-  /** steps under way */
-  readonly pending: number;
-  /** undefined until the engine was read once */
-  statuses(): readonly unknown[] | undefined;
-  record(uuid: string): Pick<MicroserviceRecord, 'lastGood'> | undefined;
+  observed: Observed;
 }
 
 /** What the agent itself writes for containers to mount: volume mounts, and the tokens of service accounts. */
-export class MountedContent {
+export class MountedContent implements Part<'volumeMounts'> {
   readonly #deps: MountedContentDependencies;
   readonly #mounts: VolumeMounts;
   readonly #accounts: ServiceAccounts;
@@ -57,17 +44,17 @@ export class MountedContent {
     return [...this.#mounts.problems, ...this.#accounts.problems, ...(own ? [own] : [])];
   }
 
-  get status(): VolumeMounts['status'] {
-    return this.#mounts.status;
+  report(): StatusReport {
+    const { active, changedAt } = this.#mounts.status;
+    return { activeVolumeMounts: active, volumeMountLastUpdate: changedAt };
   }
 
   get items(): VolumeMounts['items'] {
     return this.#mounts.items;
   }
 
-  /** Writes the volume mounts. */
-  applyMounts(sent: readonly SentVolumeMount[] | undefined): void {
-    this.#mounts.apply(sent);
+  write({ volumeMounts }: Pick<Sent, 'volumeMounts'>): void {
+    this.#mounts.apply(volumeMounts);
   }
 
   resolve(view: MicroserviceView): Resolution {
@@ -75,24 +62,24 @@ export class MountedContent {
   }
 
   /** Writes the tokens of what is to run, before it is made, and of what runs although it may not change. */
-  applyAccounts(desired: readonly Entry[] | undefined): void {
+  prepare(desired: readonly Entry[] | undefined): void {
     this.#isTidy = false;
     this.#accounts.apply(this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired).slice(-1)));
   }
 
   /** Replaces tokens before they expire, tries again what failed, and removes what nothing uses, until the signal fires. */
-  async run(signal: AbortSignal): Promise<void> {
+  async run(signal: AbortSignal, applyAgain: () => void): Promise<void> {
     while (!signal.aborted) {
       await pause(this.#deps.clock, LOOK_EVERY, signal);
       if (signal.aborted) return;
-      if (this.#mounts.hasFailed) this.#deps.retry();
-      else this.applyAccounts(this.#deps.supervisor().desired);
-      this.tidy();
+      if (this.#mounts.hasFailed) applyAgain();
+      else this.prepare(this.#deps.observed.desired);
+      this.observed();
     }
   }
 
   /** Removes what nothing uses. A disk that refuses it is tried again later. */
-  tidy(): void {
+  observed(): void {
     try {
       this.#removeUnused();
       this.#problem = '';
@@ -104,10 +91,9 @@ export class MountedContent {
   }
 
   #removeUnused(): void {
-    const supervisor = this.#deps.supervisor();
-    const { desired, containers } = supervisor;
+    const { desired, containers, pending, hasLooked } = this.#deps.observed;
     // A container that is being made is not among the containers yet.
-    if (this.#isTidy || !desired || supervisor.pending > 0 || !supervisor.statuses()) return;
+    if (this.#isTidy || !desired || pending > 0 || !hasLooked) return;
     const views = this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired));
     const tokens = views.filter(tokenTarget).map(({ uuid }) => tokenPath(uuid));
     const wanted = new Set([...views.flatMap(boundPaths), ...tokens]);
@@ -120,13 +106,13 @@ export class MountedContent {
 
   /** The microservices that are to run, or that have a container. */
   #uuids(desired: readonly Entry[] | undefined): string[] {
-    return [...new Set([...(desired ?? []), ...this.#deps.supervisor().containers].map(({ uuid }) => uuid))];
+    return [...new Set([...(desired ?? []), ...this.#deps.observed.containers].map(({ uuid }) => uuid))];
   }
 
   /** The views that a container of a microservice is, or may be, made from; the one that is to be comes last. */
   #viewsOf(uuid: string, desired: readonly Entry[] | undefined): MicroserviceView[] {
     const entry = desired?.find((each) => each.uuid === uuid);
-    const views = [this.#deps.supervisor().record(uuid)?.lastGood, entry?.kind === 'run' ? entry.view : undefined];
+    const views = [this.#deps.observed.record(uuid)?.lastGood, entry?.kind === 'run' ? entry.view : undefined];
     return views.filter((view) => view !== undefined);
   }
 }

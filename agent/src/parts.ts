@@ -1,0 +1,202 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import type { AgentConfig } from '../../src/wire/agent.ts';
+import type { AgentDependencies } from './app.ts';
+import { Artifacts } from './artifacts/artifacts.ts';
+import { NoArtifacts } from './artifacts/no-artifacts.ts';
+import { Actions } from './controller/actions.ts';
+import { Link } from './controller/link.ts';
+import { Membership } from './controller/membership.ts';
+import { Provisioning } from './controller/provisioning.ts';
+import { Reporter } from './controller/reporter.ts';
+import { SavedResponses } from './controller/saved-responses.ts';
+import type { ArtifactKind } from './domain/artifact.ts';
+import type { Config, LogLevel } from './domain/config.ts';
+import { latestOf } from './domain/container.ts';
+import { AGENT_VERSION } from './domain/names.ts';
+import type { Part } from './domain/part.ts';
+import { OPEN_POLICY, PLAIN_PLACES, type PolicyContext } from './domain/policy.ts';
+import {
+  isRemoving,
+  isWatching,
+  refusedSettings,
+  type SettingsSources,
+  settingsInForce,
+  timeZoneInForce,
+} from './domain/settings.ts';
+import { createAgentMetrics } from './local-api/metrics-page.ts';
+import { Sessions } from './sessions/sessions.ts';
+import { loadIdentity } from './state/own-identity.ts';
+import { Adoption } from './supervise/adoption.ts';
+import { applyDesired } from './supervise/apply.ts';
+import { Inventory } from './supervise/inventory.ts';
+import { createMachineAccess } from './supervise/machine-access.ts';
+import { pruneAll } from './supervise/pruning.ts';
+import { forgetGone } from './supervise/removal.ts';
+import { Supervisor } from './supervise/supervisor.ts';
+import { Updater } from './update/updater.ts';
+import { filesInMemory } from './volume-mounts/files.ts';
+import { MountedContent } from './volume-mounts/mounted-content.ts';
+
+/** A disk whose size cannot be known. */
+const ENDLESS = { total: Infinity, available: Infinity };
+
+/**
+ * Makes the parts of an agent, each after the parts that it is given; only events lead back. It is long because it names
+ * each dependency of each part once.
+ */
+export function createParts(config: Config, deps: AgentDependencies) {
+  const { clock, random, log, database, machine } = deps;
+  const startedAt = clock.wall();
+  const metrics = createAgentMetrics();
+  const identity = loadIdentity(deps.identity, database, log);
+  const engine = deps.engine(identity.current.instance);
+  const policy: PolicyContext = {
+    policy: deps.policy ?? OPEN_POLICY,
+    protectedPaths: deps.protectedPaths ?? [],
+    places: deps.places ?? PLAIN_PLACES,
+  };
+  const responses = new SavedResponses({ database, log, metrics });
+  const link = new Link();
+  const adoption = new Adoption({
+    ...{ engine, identity, database, log },
+    isAlive: deps.isAlive ?? (async () => false),
+  });
+  const supervisor = new Supervisor({
+    ...{ engine, database, clock, random, log, metrics },
+    bootId: machine.bootId,
+    sources: () => ({
+      machine: {
+        instance: identity.current.instance,
+        nodeUuid: identity.current.node?.uuid ?? '',
+        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
+        limits: machine.limits,
+      },
+      registries: responses.sent.registries,
+      views: responses.sent.microservices?.views,
+      policy: policy.policy,
+    }),
+    machine: createMachineAccess(policy, deps),
+    adopt: (signal) => adoption.adopt(signal),
+  });
+  const inventory = new Inventory({
+    ...{ engine, clock, log, supervisor, adoption },
+    isWatching: () => isWatching(config, responses.sent.config),
+    isRemoving: () => isRemoving(config, responses.sent.config),
+  });
+  const settingsSources = (): SettingsSources => ({
+    config,
+    wanted: responses.sent.config,
+    engine: { kind: supervisor.facts?.kind, url: engine.url },
+    foreignContainers: inventory.foreignContainers,
+    hasInterface: (name) => machine.addresses(name) !== undefined,
+  });
+  const settings = (): AgentConfig => settingsInForce(settingsSources());
+  const applyLogging = (): void => {
+    const { logLevel } = settings();
+    deps.setLogging?.((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
+  };
+
+  const content = new MountedContent({
+    files: deps.mountedFiles ?? filesInMemory(clock.wall),
+    ...{ clock, log, observed: supervisor },
+    identity: () => identity.current,
+    authority: deps.apiAuthority,
+  });
+  const artifacts = deps.artifactFiles
+    ? new Artifacts({
+        ...{ ...deps.artifactFiles, clock, random, log, metrics },
+        platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
+        observed: supervisor,
+        reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
+        room: async () => {
+          const { diskLimit = Infinity } = settings();
+          return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };
+        },
+        rateLimit: () => config.pullRateLimit * 1024 ** 2,
+        imagesPulled: () => supervisor.isPulling,
+        changed: () => {
+          supervisor.wake();
+          link.changed();
+        },
+        progressed: () => link.changed(),
+      })
+    : new NoArtifacts(supervisor);
+  const updater =
+    deps.updates &&
+    deps.restart &&
+    new Updater({
+      ...{ ...deps.updates, clock, random, log, restart: deps.restart },
+      ...{ version: AGENT_VERSION, architecture: machine.architecture },
+      accessTo: (url) => link.accessTo(url),
+      requested: (signal) => link.version(signal),
+      changed: () => link.changed(),
+    });
+  const sessions = new Sessions({
+    ...{ engine, clock, random, log, ownLog: deps.ownLog, programs: deps.programs },
+    client: () => link.client,
+    policy: () => policy.policy,
+    containerOf: (uuid) => latestOf(supervisor.containers, uuid),
+    stateOf: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
+    runsOf: (uuid) => supervisor.record(uuid)?.runs,
+    isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
+  });
+  const parts: readonly Part[] = [content, artifacts, ...(updater ? [updater] : []), sessions];
+
+  const pruning = {
+    ...{ engine, database, log, clock, random, machine, settings },
+    containers: () => supervisor.containers,
+    pruneArtifacts: (kind?: ArtifactKind) => artifacts.prune(kind),
+  };
+  const actions = new Actions({
+    ...{ database, log },
+    executors: {
+      prune: { start: () => pruneAll(pruning) },
+      // Done is what an earlier process has begun: this one was started after it.
+      ...(deps.restart && { reboot: { start: deps.restart, isDone: (_digest, isEarlier) => isEarlier } }),
+      ...(updater && { version: updater.executor }),
+    },
+  });
+  const reporter = new Reporter({
+    ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
+    cdiDevices: deps.cdiDevices,
+    refusedSettings: () => refusedSettings(settingsSources()),
+    fileProblems: deps.fileProblems ?? (() => []),
+  });
+  const membership = new Membership({
+    ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
+    boot: randomUUID(),
+    transport: deps.transport,
+    controllerCa: deps.controllerCa,
+    report: (measurements) => reporter.report(measurements),
+    reported: () => updater?.confirm(),
+    acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
+    sessionsChanged: () => sessions.changed(),
+  });
+  const provisioning = new Provisioning({
+    ...{ config, log, machine, identity, responses, membership, actions },
+    engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
+    microservices: () => supervisor.present,
+    adopt: () => adoption.adoptNow(supervisor),
+    fetchAuthority: deps.fetchAuthority,
+  });
+
+  const applied = { responses, policy, parts, supervisor, settingsChanged: applyLogging };
+  const apply = (registries?: ReadonlySet<number>): void => applyDesired(applied, registries);
+  apply();
+  responses.onChange(apply);
+  adoption.onAdopted((instance) => {
+    deps.instanceChanged?.(instance);
+    membership.renew();
+  });
+  supervisor.onChange(() => {
+    link.changed();
+    if (!identity.current.node) forgetGone(supervisor);
+    for (const part of parts) part.observed?.();
+  });
+  return {
+    ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
+    ...{ content, artifacts, sessions, parts, actions, reporter, membership, provisioning, apply, applyLogging },
+  };
+}
