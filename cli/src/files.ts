@@ -1,8 +1,9 @@
 import { constants, createReadStream, lstatSync, mkdirSync, readdirSync, readlinkSync, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { readTar, type TarEntry, TarError } from '../../src/lib/tar/read.ts';
+import { END, header, padding, type TarHeader } from '../../src/lib/tar/write.ts';
 import { CommandError } from './errors.ts';
-import { END, header, padding, readTar } from './tar.ts';
 
 /** An archive of a file, or of a folder and what is in it, under another name. Links stay links. */
 export async function* archive(path: string, name: string): AsyncGenerator<Buffer> {
@@ -14,12 +15,13 @@ async function* entries(path: string, name: string): AsyncGenerator<Buffer> {
   const stats = statOf(path);
   if (!stats) throw new CommandError(`there is no file ${path}`);
   const common = { path: name, mode: stats.mode, modified: stats.mtimeMs / 1000 };
-  if (stats.isSymbolicLink()) yield header({ ...common, type: 'symlink', size: 0, target: readlinkSync(path) });
+  const headerOf = (own: Omit<TarHeader, 'path'>) => header({ ...common, ...own }, 'gnu');
+  if (stats.isSymbolicLink()) yield headerOf({ type: 'symlink', target: readlinkSync(path) });
   else if (stats.isDirectory()) {
-    yield header({ ...common, type: 'directory', size: 0 });
+    yield headerOf({ type: 'directory' });
     for (const child of readdirSync(path).sort()) yield* entries(join(path, child), `${name}/${child}`);
   } else if (stats.isFile()) {
-    yield header({ ...common, type: 'file', size: stats.size });
+    yield headerOf({ type: 'file', size: stats.size });
     let left = stats.size;
     if (left > 0)
       for await (const chunk of createReadStream(path, { end: stats.size - 1 }) as AsyncIterable<Buffer>) {
@@ -40,12 +42,12 @@ export async function extract(
   { root, target, leftOut }: { root: string; target: string; leftOut(text: string): void },
 ): Promise<number> {
   let files = 0;
-  for await (const { path, type, mode, content } of readTar(source)) {
+  for await (const { path, type, mode, content } of entriesOf(source)) {
     const parts = path.split('/').filter((part) => part !== '' && part !== '.');
     if (parts.includes('..') || path.startsWith('/') || parts[0] !== root || path.includes('\0'))
       throw new CommandError(`the archive has an entry outside of ${root}: ${quoted(path)}`);
     const below = parts.slice(1);
-    if (type === 'symlink' || type === 'other') {
+    if (type !== 'file' && type !== 'directory') {
       leftOut(
         `${quoted(path)}: left out, since it is ${type === 'symlink' ? 'a symbolic link' : 'a hard link, or neither a file nor a folder'}`,
       );
@@ -57,6 +59,14 @@ export async function extract(
     await writeFile(join(target, ...below), mode, content);
   }
   return files;
+}
+
+async function* entriesOf(source: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
+  try {
+    yield* readTar(source, { toEnd: true });
+  } catch (error) {
+    throw error instanceof TarError ? new CommandError(`the archive cannot be read: ${error.message}`) : error;
+  }
 }
 
 /** A name that a container has chosen, without what a terminal would obey. */

@@ -1,6 +1,7 @@
+import { BLOCK, padded, sumOf } from './block.ts';
+
 /** Reads tar archives (POSIX pax and ustar, with the long names of GNU) as they arrive, from a source that is not trusted. */
 
-const BLOCK = 512;
 /** bytes of what says more of an entry: its long name, its pax records */
 const MAX_EXTENSION = 64 * 1024;
 /** Bytes of all extended headers of an archive: a small archive may unpack to any number of them. */
@@ -8,7 +9,9 @@ const MAX_EXTENSIONS = 32 * 1024 * 1024;
 
 export interface TarEntry {
   path: string;
-  kind: 'file' | 'directory' | 'hardlink' | 'symlink' | 'other';
+  type: 'file' | 'directory' | 'hardlink' | 'symlink' | 'other';
+  /** permissions, 0644 where they cannot be read */
+  mode: number;
   size: number;
   /** what a link names */
   target: string;
@@ -16,12 +19,12 @@ export interface TarEntry {
   content: AsyncIterable<Buffer>;
 }
 
-/** The archive is not what it should be. */
+/** The archive cannot be read. The subject of the message is `it`. */
 export class TarError extends Error {
   override name = 'TarError';
 }
 
-const KINDS: Readonly<Record<string, TarEntry['kind']>> = {
+const TYPES: Readonly<Record<string, TarEntry['type']>> = {
   '0': 'file',
   '7': 'file',
   '1': 'hardlink',
@@ -29,11 +32,20 @@ const KINDS: Readonly<Record<string, TarEntry['kind']>> = {
   '5': 'directory',
 };
 
-/** The entries of an archive, in their order. Throws TarError. */
-export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
+/** Links, devices and pipes may name a size and have no content. */
+const EMPTY = '123456';
+
+export interface TarOptions {
+  /** Reads the source to its end: the program that writes it would fail otherwise. Absent: only to the end of the archive. */
+  toEnd?: boolean;
+}
+
+/** The entries of an archive, in their order. Throws TarError. Paths and types are for the caller to judge. */
+export async function* readTar(source: AsyncIterable<Buffer>, { toEnd }: TarOptions = {}): AsyncGenerator<TarEntry> {
   const reader = new ByteReader(source);
   try {
     yield* entriesOf(reader);
+    if (toEnd) await reader.passOverRest();
   } finally {
     await reader.close();
   }
@@ -45,48 +57,39 @@ async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
   for (;;) {
     const block = await reader.take(BLOCK);
     // Two blocks of zeros end an archive; some writers leave them out.
-    if (!block || block.every((byte) => byte === 0)) return;
-    const { type, path, target, size } = parseHeader(block);
-    if ('LKxg'.includes(type)) {
+    if (block.every((byte) => byte === 0)) return;
+    if (block.length < BLOCK) throw new TarError('it ends within an entry');
+    const { flag, path, target, mode, size } = parseHeader(block);
+    if ('LKxg'.includes(flag)) {
       if (size > MAX_EXTENSION) throw new TarError('it has an entry with too long a name');
       extended += BLOCK + padded(size);
       if (extended > MAX_EXTENSIONS) throw new TarError(`it has more than ${MAX_EXTENSIONS} bytes of extended headers`);
-      const data = await reader.take(padded(size));
-      if (!data) throw new TarError('it ends within an entry');
-      const text = data.subarray(0, size);
-      if (type === 'L') extension.path = cString(text);
-      if (type === 'K') extension.target = cString(text);
-      if (type === 'x') extension = { ...extension, ...parsePax(text) };
+      const text = (await reader.exactly(padded(size))).subarray(0, size);
+      if (flag === 'L') extension.path = cString(text);
+      if (flag === 'K') extension.target = cString(text);
+      if (flag === 'x') extension = { ...extension, ...parsePax(text) };
       continue;
     }
-    const entry = { path, target, size, ...extension };
+    const entry = { path, target, mode, size, ...extension };
     extension = {};
-    const kind = type === '\0' ? (entry.path.endsWith('/') ? 'directory' : 'file') : (KINDS[type] ?? 'other');
-    // What is no file may name a size without having content.
-    const length = kind === 'file' ? entry.size : 0;
+    const type = flag === '\0' ? (entry.path.endsWith('/') ? 'directory' : 'file') : (TYPES[flag] ?? 'other');
+    const length = type === 'directory' || EMPTY.includes(flag) ? 0 : entry.size;
     const content = reader.pieces(length);
-    yield { ...entry, size: length, kind, content };
-    await passOver(content);
-    if (padded(length) > length && !(await reader.take(padded(length) - length)))
-      throw new TarError('it ends within an entry');
+    yield { ...entry, size: length, type, content };
+    for await (const _ of content);
+    await reader.exactly(padded(length) - length);
   }
 }
 
-async function passOver(content: AsyncIterable<Buffer>): Promise<void> {
-  for await (const { length } of content) if (length === 0) return;
-}
-
-const padded = (size: number) => Math.ceil(size / BLOCK) * BLOCK;
-
-function parseHeader(block: Buffer): { type: string; path: string; target: string; size: number } {
-  const sum = block.reduce((total, byte, at) => total + (at >= 148 && at < 156 ? 0x20 : byte), 0);
-  if (sum !== numberAt(block, 148, 8)) throw new TarError('it is no tar archive, or is damaged');
+function parseHeader(block: Buffer): { flag: string; path: string; target: string; mode: number; size: number } {
+  if (sumOf(block) !== numberAt(block, 148, 8)) throw new TarError('it is no tar archive, or is damaged');
   const name = cString(block.subarray(0, 100));
   const prefix = block.toString('latin1', 257, 263) === 'ustar\0' ? cString(block.subarray(345, 500)) : '';
   return {
-    type: String.fromCharCode(block[156] ?? 0),
+    flag: String.fromCharCode(block[156] ?? 0),
     path: prefix ? `${prefix}/${name}` : name,
     target: cString(block.subarray(157, 257)),
+    mode: Number.parseInt(/^ *([0-7]+)/.exec(cString(block.subarray(100, 108)))?.[1] ?? '644', 8) & 0o777,
     size: numberAt(block, 124, 12),
   };
 }
@@ -138,13 +141,19 @@ class ByteReader {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** So many bytes, at most MAX_EXTENSION and a block; undefined where the source ends before. */
-  async take(length: number): Promise<Buffer | undefined> {
+  /** So many bytes, or those that are left. At most MAX_EXTENSION and a block. */
+  async take(length: number): Promise<Buffer> {
     const pieces: Buffer[] = [];
     // The source may use a piece's memory again.
     for await (const piece of this.#upTo(length)) pieces.push(Buffer.from(piece));
-    const taken = Buffer.concat(pieces);
-    return taken.length === length ? taken : undefined;
+    return Buffer.concat(pieces);
+  }
+
+  /** So many bytes, at most MAX_EXTENSION and a block. Throws where the source ends before. */
+  async exactly(length: number): Promise<Buffer> {
+    const bytes = await this.take(length);
+    if (bytes.length < length) throw new TarError('it ends within an entry');
+    return bytes;
   }
 
   /** So many bytes, piece by piece. Throws where the source ends before. */
@@ -155,6 +164,10 @@ class ByteReader {
       yield piece;
     }
     if (left > 0) throw new TarError('it ends within an entry');
+  }
+
+  async passOverRest(): Promise<void> {
+    for await (const _ of this.#upTo(Number.POSITIVE_INFINITY));
   }
 
   async close(): Promise<void> {
