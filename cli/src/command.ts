@@ -1,4 +1,3 @@
-import type { ParseArgsConfig } from 'node:util';
 import { customResource } from '../../src/api/resources.ts';
 import {
   type Application,
@@ -9,6 +8,7 @@ import {
   edgeNodeResource,
 } from '../../src/api/v3/index.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
+import type { CommandForm, FlagValues } from '../../src/lib/command-line/command.ts';
 import { objectName, v3Name } from '../../src/rules/names.ts';
 import type { Streams } from '../../src/session-client/attach.ts';
 import { catalogItemRefsOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
@@ -44,26 +44,13 @@ export interface CommandContext extends PluginDependencies {
   raw(text: string): void;
   cluster: Cluster;
   words: readonly string[];
-  flags: Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
+  flags: FlagValues;
   format: Format;
   /** ends the process with this code after a command that succeeded and found a problem */
   exitWith(code: number): void;
 }
 
-type Flag = NonNullable<ParseArgsConfig['options']>[string] & { about: string; value?: string };
-
-export interface Command {
-  name: string;
-  /** the words that follow the name */
-  usage: string;
-  about: string;
-  /** lines of the help after the flags */
-  details?: readonly string[];
-  examples: readonly string[];
-  /** what a person may have meant who is told that there is no such flag */
-  hint?: string;
-  flags?: Readonly<Record<string, Flag>>;
-  words: { min: number; max: number };
+export interface Command extends CommandForm {
   /** candidates for the word at this place */
   complete?(context: CommandContext, words: readonly string[]): Promise<readonly string[]> | readonly string[];
   run(context: CommandContext): Promise<void>;

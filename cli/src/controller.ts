@@ -18,19 +18,17 @@ export interface Controller {
 /** Flags of the commands that need a session. */
 export const CONTROLLER_FLAGS: NonNullable<Command['flags']> = {
   controller: {
-    type: 'string',
     value: 'https://HOST:PORT',
     about:
       'where the controller is reached; https:// may be left out with --ca, and http:// for localhost; else $SKERRY_CONTROLLER, else a port of its pods is forwarded',
   },
-  ca: { type: 'string', value: 'FILE', about: "certificate of the controller's authority (PEM)" },
+  ca: { value: 'FILE', about: "certificate of the controller's authority (PEM)" },
   'service-account': {
-    type: 'string',
     value: 'NAME',
     about:
       'act as this ServiceAccount, with a token of ten minutes; else with $SKERRY_TOKEN, else the token in the file that $SKERRY_TOKEN_FILE names, else the token of the kubeconfig',
   },
-  verbose: { type: 'boolean', short: 'v', about: 'say what the controller says of the connection' },
+  verbose: { short: 'v', about: 'say what the controller says of the connection' },
 };
 
 /** What those commands have at the end of their help. */

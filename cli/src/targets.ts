@@ -13,7 +13,7 @@ export interface SessionTarget {
 
 /** A pod has containers, an application has microservices: who knows the one finds the other. */
 export const CONTAINER_FLAG = {
-  container: { type: 'string', short: 'c', value: 'MS', about: 'the microservice, where APP alone was named' },
+  container: { short: 'c', value: 'MS', about: 'the microservice, where APP alone was named' },
 } as const;
 
 /** `APP/MS` from `APP --container MS` too. */

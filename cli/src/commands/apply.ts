@@ -26,16 +26,14 @@ export const apply: Command = {
   examples: ['apply -f plant-a.yaml', 'apply -f manifests/', 'apply -f - < microservice.yaml'],
   flags: {
     filename: {
-      type: 'string',
       short: 'f',
-      multiple: true,
+      isList: true,
       value: 'FILE',
       about: 'file, folder, or - for the standard input',
     },
-    'dry-run': { type: 'boolean', about: 'let the API server judge and change nothing' },
-    'force-conflicts': { type: 'boolean', about: 'take over fields that have another owner' },
+    'dry-run': { about: 'let the API server judge and change nothing' },
+    'force-conflicts': { about: 'take over fields that have another owner' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const sources = (context.flags.filename ?? []) as readonly string[];
     if (sources.length === 0) throw new UsageError('apply needs -f FILE');

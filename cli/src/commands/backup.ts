@@ -29,9 +29,8 @@ export const backup: Command = {
   ],
   examples: ['backup -f skerry-backup.json', 'backup -f - | gpg --encrypt --recipient ops > skerry-backup.gpg'],
   flags: {
-    filename: { type: 'string', short: 'f', value: 'FILE', about: 'the file to write, or - for the standard output' },
+    filename: { short: 'f', value: 'FILE', about: 'the file to write, or - for the standard output' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const file = fileOf(context, 'backup');
     const { configMaps, secrets } = CORE_RESOURCES;
@@ -66,13 +65,11 @@ export const restore: Command = {
   examples: ['restore -f skerry-backup.json', 'gpg --decrypt skerry-backup.gpg | kubectl skerry restore -f -'],
   flags: {
     filename: {
-      type: 'string',
       short: 'f',
       value: 'FILE',
       about: 'a file of kubectl skerry backup, or - for the standard input',
     },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const items = readItems(fileOf(context, 'restore'));
     await checkRevisionKey(context, items);

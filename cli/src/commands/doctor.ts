@@ -25,10 +25,8 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
 
 export const doctor: Command = {
   name: 'doctor',
-  usage: '',
   about: 'Look for what is wrong with the controller, the nodes and the applications',
   examples: ['doctor', 'doctor -o json'],
-  words: { min: 0, max: 0 },
   async run(context) {
     const found: Finding[] = [];
     for (const { isBase, run } of CHECKS) {

@@ -22,8 +22,8 @@ export const exec: Command = {
   ],
   hint: 'flags of the program go behind --, as in: exec plant-a/reader -- ls -l',
   flags: {
-    stdin: { type: 'boolean', short: 'i', about: 'pass the standard input on' },
-    tty: { type: 'boolean', short: 't', about: 'with a terminal, which has the size of this one' },
+    stdin: { short: 'i', about: 'pass the standard input on' },
+    tty: { short: 't', about: 'with a terminal, which has the size of this one' },
     ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },

@@ -85,9 +85,9 @@ export const get: Command = {
   about: 'List nodes, applications or microservices',
   examples: ['get nodes', 'get apps -o wide', 'get ms --node gw-1', 'get ms plant-a/reader -o yaml', 'get ms -w'],
   flags: {
-    app: { type: 'string', value: 'NAME', about: 'microservices of this application only' },
-    node: { type: 'string', value: 'NAME', about: 'microservices on this node only' },
-    watch: { type: 'boolean', short: 'w', about: 'then print each row that changes, until Ctrl-C' },
+    app: { value: 'NAME', about: 'microservices of this application only' },
+    node: { value: 'NAME', about: 'microservices on this node only' },
+    watch: { short: 'w', about: 'then print each row that changes, until Ctrl-C' },
   },
   words: { min: 1, max: 2 },
   async complete(context, [what]) {

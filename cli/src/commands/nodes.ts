@@ -7,7 +7,6 @@ import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf 
 
 export const nodes: Command = {
   name: 'nodes',
-  usage: '',
   about: 'List the versions of the agents, and what a change waits for',
   details: [
     'WANTED is the version that was requested, else the newest release that the controller has for machines.',
@@ -15,10 +14,9 @@ export const nodes: Command = {
   ],
   examples: ['nodes --outdated', 'nodes --outdated --selector site=north', 'nodes -o json'],
   flags: {
-    outdated: { type: 'boolean', about: 'nodes without the newest release of the agent only' },
-    selector: { type: 'string', short: 'l', value: 'LABELS', about: 'nodes with these labels only' },
+    outdated: { about: 'nodes without the newest release of the agent only' },
+    selector: { short: 'l', value: 'LABELS', about: 'nodes with these labels only' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const { flags, format, out, err } = context;
     const newest = await newestRelease(context);

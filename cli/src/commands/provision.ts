@@ -69,14 +69,12 @@ export const provision: Command = {
   ],
   examples: ['provision gw-1 --controller controller.example:51121', 'provision gw-2 --create -o json'],
   flags: {
-    create: { type: 'boolean', about: 'create the EdgeNode when it does not exist' },
+    create: { about: 'create the EdgeNode when it does not exist' },
     controller: {
-      type: 'string',
       value: '[https://]HOST:PORT',
       about: 'where the machine reaches the controller, http:// without a scheme and --ca; $SKERRY_CONTROLLER',
     },
     ca: {
-      type: 'string',
       value: 'FILE',
       about: "certificate of the controller's authority (PEM): the machine trusts it alone",
     },

@@ -25,15 +25,14 @@ export const upgradeAgent: Command = {
   examples: ['upgrade-agent gw-1', 'upgrade-agent gw-1 gw-2 --version 0.2.0', 'upgrade-agent --selector site=north'],
   flags: {
     selector: {
-      type: 'string',
       short: 'l',
       value: 'LABELS',
       about: 'the nodes with these labels, in the order of their names',
     },
-    version: { type: 'string', value: 'VERSION', about: 'the release; the newest one that the controller has' },
-    timeout: { type: 'string', value: 'TIME', about: 'how long one node may take, as in 90s, 30m or 2h; 30m' },
+    version: { value: 'VERSION', about: 'the release; the newest one that the controller has' },
+    timeout: { value: 'TIME', about: 'how long one node may take, as in 90s, 30m or 2h; 30m' },
   },
-  words: { min: 0, max: Number.POSITIVE_INFINITY },
+  words: { max: Number.POSITIVE_INFINITY },
   complete: async (context) => (await listNodes(context)).map(v3Name),
   async run(context) {
     const { words, flags, err, out } = context;

@@ -6,11 +6,9 @@ import type { Command, CommandContext } from '../command.ts';
 
 export const version: Command = {
   name: 'version',
-  usage: '',
   about: 'Say the versions of this plugin, of the controller and of Kubernetes',
   examples: ['version', 'version --client', 'version -o json'],
-  flags: { client: { type: 'boolean', about: 'that of the plugin only: no cluster is asked' } },
-  words: { min: 0, max: 0 },
+  flags: { client: { about: 'that of the plugin only: no cluster is asked' } },
   async run(context) {
     const { format, out, flags } = context;
     const plugin = packageJson.version;

@@ -1,16 +1,20 @@
-import { momentOf } from '../../../src/terminal/moment.ts';
-import { structured } from '../../../src/terminal/output.ts';
-import { LOG_TAIL } from '../../../src/wire/sessions.ts';
-import { CliError } from '../local-api/client.ts';
+import type { Flags } from '../../../../src/lib/command-line/command.ts';
+import { momentOf } from '../../../../src/terminal/moment.ts';
+import { structured } from '../../../../src/terminal/output.ts';
+import { LOG_TAIL } from '../../../../src/wire/sessions.ts';
+import { CliError } from '../../local-api/client.ts';
 import type { CommandContext } from './command.ts';
 
-export const LOG_FLAGS = {
-  follow: 'go on until Ctrl-C; short -f',
-  'tail=': `lines from the end (default ${LOG_TAIL.usual}, with --since all since then), -1: ${LOG_TAIL.most}; short -n`,
-  'since=': 'not before this long ago, such as 90s, 10m, 2h, 1d, or a date and time',
-  'since-time=': 'not before this date and time, such as 2026-05-01T10:00:00Z',
-  'until=': 'not after this date and time, or this long ago',
-} as const;
+export const LOG_FLAGS: Flags = {
+  follow: { short: 'f', about: 'go on until Ctrl-C' },
+  tail: {
+    ...{ short: 'n', value: '<value>' },
+    about: `lines from the end (default ${LOG_TAIL.usual}, with --since all since then), -1: ${LOG_TAIL.most}`,
+  },
+  since: { value: '<value>', about: 'not before this long ago, such as 90s, 10m, 2h, 1d, or a date and time' },
+  'since-time': { value: '<value>', about: 'not before this date and time, such as 2026-05-01T10:00:00Z' },
+  until: { value: '<value>', about: 'not after this date and time, or this long ago' },
+};
 
 /** A date and time, from itself or from a duration before now. */
 export function requiredMoment(text: string, flag: string, now: number): string {
@@ -30,10 +34,10 @@ export function logQuery({ flags }: CommandContext): URLSearchParams {
     ['since-time', 'since'],
     ['since', 'since'],
   ] as const) {
-    const given = flags.get(flag);
+    const given = flags[flag];
     if (given !== undefined) query.set(name, requiredMoment(String(given), flag, Date.now()));
   }
-  const tail = flags.get('tail') ?? (query.has('since') ? '-1' : undefined);
+  const tail = flags.tail ?? (query.has('since') ? '-1' : undefined);
   if (tail !== undefined) query.set('tailLines', tail === '-1' ? String(LOG_TAIL.most) : String(tail));
   return query;
 }
@@ -52,7 +56,7 @@ export async function showLines(
   query: URLSearchParams,
   print: (text: string) => void,
 ): Promise<void> {
-  if (!flags.has('follow')) {
+  if (!flags.follow) {
     const data = await client.call<{ entries: Line[] }>('GET', `${path}?${query}`);
     if (format === 'human') print(data.entries.map(({ line }) => `${line}\n`).join(''));
     else out(structured(data, format));

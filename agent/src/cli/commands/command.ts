@@ -1,6 +1,7 @@
-import type { Streams } from '../../../src/session-client/attach.ts';
-import { structured } from '../../../src/terminal/output.ts';
-import { CliError, type LocalClient } from '../local-api/client.ts';
+import type { CommandForm, FlagValues } from '../../../../src/lib/command-line/command.ts';
+import type { Streams } from '../../../../src/session-client/attach.ts';
+import { structured } from '../../../../src/terminal/output.ts';
+import { CliError, type LocalClient } from '../../local-api/client.ts';
 
 export const FORMATS = ['human', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -19,7 +20,7 @@ export interface CommandContext {
   /** a unit of systemd starts the agent, also when it ends by itself */
   isService: boolean;
   words: string[];
-  flags: ReadonlyMap<string, string | true>;
+  flags: FlagValues;
   format: Format;
   out(text: string): void;
   /** passes on what `out` would escape: lines of containers */
@@ -37,16 +38,7 @@ export interface CommandContext {
   exitWith(code: number): void;
 }
 
-export interface Command {
-  /** the words of its name */
-  name: string;
-  /** the words that follow the name: `<one>`, `[one that may be left out]`, `[some ...]` */
-  usage?: string;
-  /** one line for the list of commands */
-  summary: string;
-  /** its own flags with their help; `=` marks one that takes a value */
-  flags?: Readonly<Record<string, string>>;
-  example?: string;
+export interface Command extends CommandForm {
   /** works without an agent, and with settings that cannot be read */
   offline?: true;
   run(context: CommandContext): Promise<void>;
