@@ -3,9 +3,9 @@ import { type Flags, type FlagValues, LineError, type Program } from '../../src/
 import { completionOf } from '../../src/lib/command-line/completion.ts';
 import { readLine } from '../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../src/terminal/safe.ts';
-import { type Command, type CommandContext, FORMATS, type Format, type PluginDependencies } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import { CommandError, UsageError } from './errors.ts';
+import { type Command, type CommandContext, FORMATS, type Format, type PluginDependencies } from './context/command.ts';
+import { CommandError, UsageError } from './context/errors.ts';
 
 const FLAGS: Flags = {
   namespace: { short: 'n', value: 'NAME', about: 'namespace of the controller; that of the context, else skerry' },

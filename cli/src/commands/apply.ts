@@ -6,10 +6,16 @@ import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/
 import { v3Name } from '../../../src/rules/names.ts';
 import { parseYamlDocuments } from '../../../src/rules/yaml.ts';
 import { requestRebuild } from '../../../src/subjects/nodes/rules/actions.ts';
-import { APPLICATIONS, applicationNamed, type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
-import { readWanted, type Wanted } from '../documents.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { missingReferences, type Written } from '../missing.ts';
+import {
+  APPLICATIONS,
+  applicationNamed,
+  type Command,
+  type CommandContext,
+  FIELD_MANAGER,
+} from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { readWanted, type Wanted } from '../objects/documents.ts';
+import { missingReferences, type Written } from '../objects/missing.ts';
 
 /** The length that one file may have. */
 const MAX_BYTES = 8 * 2 ** 20;

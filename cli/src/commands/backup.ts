@@ -7,8 +7,8 @@ import { identityLabels } from '../../../src/rules/identity.ts';
 import { EPOCH_LOG } from '../../../src/stores/epochs.ts';
 import { REVISION_KEY_SECRET } from '../../../src/stores/revision-key.ts';
 import { KINDS, RESOURCES } from '../../../src/subjects/kinds.ts';
-import { type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
+import { type Command, type CommandContext, FIELD_MANAGER } from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
 
 /** A copy of an installation in one file, and an installation of such a copy in an empty namespace. */
 

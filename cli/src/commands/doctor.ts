@@ -4,8 +4,8 @@ import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
-import { type Command, type CommandContext, listApplications, listNodes } from '../command.ts';
-import { readyOf } from '../rows.ts';
+import { type Command, type CommandContext, listApplications, listNodes } from '../context/command.ts';
+import { readyOf } from '../objects/rows.ts';
 
 interface Finding {
   check: string;

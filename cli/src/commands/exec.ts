@@ -1,10 +1,10 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
 import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
-import type { Command } from '../command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
-import { CommandError } from '../errors.ts';
-import { createNotices } from '../notices.ts';
-import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../targets.ts';
+import type { Command } from '../context/command.ts';
+import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../context/controller.ts';
+import { CommandError } from '../context/errors.ts';
+import { createNotices } from '../context/notices.ts';
+import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../objects/targets.ts';
 
 export const exec: Command = {
   name: 'exec',

@@ -4,10 +4,16 @@ import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
 import { line as oneLine } from '../../../src/terminal/safe.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
-import type { Command, CommandContext } from '../command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
-import { UnreachableError, UsageError } from '../errors.ts';
-import { createNotices } from '../notices.ts';
+import type { Command, CommandContext } from '../context/command.ts';
+import {
+  CONTROLLER_DETAILS,
+  CONTROLLER_FLAGS,
+  type Controller,
+  controllerOf,
+  refusalOf,
+} from '../context/controller.ts';
+import { UnreachableError, UsageError } from '../context/errors.ts';
+import { createNotices } from '../context/notices.ts';
 import {
   CONTAINER_FLAG,
   completeTargets,
@@ -15,7 +21,7 @@ import {
   type SessionTarget,
   selectedTargets,
   withContainer,
-} from '../targets.ts';
+} from '../objects/targets.ts';
 
 /** Logs that are followed at once: an address may open so many sockets in a minute. */
 const FOLLOWED = 50;

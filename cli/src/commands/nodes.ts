@@ -1,9 +1,9 @@
 import { v3Name } from '../../../src/rules/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
-import { type Command, listNodes } from '../command.ts';
-import { CommandError } from '../errors.ts';
-import { readyOf } from '../rows.ts';
-import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../versions.ts';
+import { type Command, listNodes } from '../context/command.ts';
+import { CommandError } from '../context/errors.ts';
+import { readyOf } from '../objects/rows.ts';
+import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../objects/versions.ts';
 
 export const nodes: Command = {
   name: 'nodes',

@@ -10,9 +10,9 @@ import { refOf } from '../../../src/kube/mod.ts';
 import { objectName, v3Name } from '../../../src/rules/names.ts';
 import { provisioningKeyData, provisioningKeyName } from '../../../src/stores/provisioning-key.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
-import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../command.ts';
-import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
-import { CommandError } from '../errors.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../context/command.ts';
+import { controllerUrl, PLACEHOLDER } from '../context/controller-address.ts';
+import { CommandError } from '../context/errors.ts';
 
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;

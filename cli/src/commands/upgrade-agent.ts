@@ -5,10 +5,10 @@ import { isForbidden, isNotFound, refOf, retryOnConflict } from '../../../src/ku
 import { v3Name } from '../../../src/rules/names.ts';
 import { isDue, requestAction, requestedAction } from '../../../src/subjects/nodes/rules/actions.ts';
 import { duration } from '../../../src/terminal/output.ts';
-import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { readyOf } from '../rows.ts';
-import { CANNOT_UPGRADE, conditionOf, NO_RELEASE, newestRelease } from '../versions.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { readyOf } from '../objects/rows.ts';
+import { CANNOT_UPGRADE, conditionOf, NO_RELEASE, newestRelease } from '../objects/versions.ts';
 
 const LOOK_MS = 1_000;
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };

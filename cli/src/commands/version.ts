@@ -2,7 +2,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { isForbidden } from '../../../src/kube/mod.ts';
 import { createReplicas } from '../../../src/stores/replicas.ts';
 import { facts, structured } from '../../../src/terminal/output.ts';
-import type { Command, CommandContext } from '../command.ts';
+import type { Command, CommandContext } from '../context/command.ts';
 
 export const version: Command = {
   name: 'version',

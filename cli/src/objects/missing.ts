@@ -1,16 +1,16 @@
-import { LABELS } from '../../src/api/names.ts';
-import type { Application, EdgeNode } from '../../src/api/v3/index.ts';
-import { type Kind, refsTo } from '../../src/kinds/definition.ts';
-import type { KindObject, Reference } from '../../src/kinds/object.ts';
-import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
-import { quoted } from '../../src/rules/document.ts';
-import { objectName, uuidOf } from '../../src/rules/names.ts';
-import { nearestOf } from '../../src/rules/nearest.ts';
-import { roleVerdict } from '../../src/subjects/accounts/rules/service-account.ts';
-import { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
-import { coreName, isShareable, textNameOf } from '../../src/subjects/content/rules/core-objects/form.ts';
-import { KINDS } from '../../src/subjects/kinds.ts';
-import type { CommandContext } from './command.ts';
+import { LABELS } from '../../../src/api/names.ts';
+import type { Application, EdgeNode } from '../../../src/api/v3/index.ts';
+import { type Kind, refsTo } from '../../../src/kinds/definition.ts';
+import type { KindObject, Reference } from '../../../src/kinds/object.ts';
+import { isForbidden, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
+import { quoted } from '../../../src/rules/document.ts';
+import { objectName, uuidOf } from '../../../src/rules/names.ts';
+import { nearestOf } from '../../../src/rules/nearest.ts';
+import { roleVerdict } from '../../../src/subjects/accounts/rules/service-account.ts';
+import { CORE_KINDS } from '../../../src/subjects/content/kinds/core-objects.ts';
+import { coreName, isShareable, textNameOf } from '../../../src/subjects/content/rules/core-objects/form.ts';
+import { KINDS } from '../../../src/subjects/kinds.ts';
+import type { CommandContext } from '../context/command.ts';
 
 /** An object that a command wrote, or would have written. */
 export interface Written {

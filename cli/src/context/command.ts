@@ -1,4 +1,4 @@
-import { customResource } from '../../src/api/resources.ts';
+import { customResource } from '../../../src/api/resources.ts';
 import {
   type Application,
   applicationResource,
@@ -6,12 +6,12 @@ import {
   catalogItemResource,
   type EdgeNode,
   edgeNodeResource,
-} from '../../src/api/v3/index.ts';
-import { isForbidden, type KubeObject, type Resource } from '../../src/kube/mod.ts';
-import type { CommandForm, FlagValues } from '../../src/lib/command-line/command.ts';
-import { objectName, v3Name } from '../../src/rules/names.ts';
-import type { Streams } from '../../src/session-client/attach.ts';
-import { catalogItemRefsOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
+} from '../../../src/api/v3/index.ts';
+import { isForbidden, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
+import type { CommandForm, FlagValues } from '../../../src/lib/command-line/command.ts';
+import { objectName, v3Name } from '../../../src/rules/names.ts';
+import type { Streams } from '../../../src/session-client/attach.ts';
+import { catalogItemRefsOf } from '../../../src/subjects/catalog/rules/catalog-item.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { CommandError, UsageError } from './errors.ts';
 

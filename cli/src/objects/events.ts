@@ -1,6 +1,6 @@
-import type { ResourceOf } from '../../src/api/resources.ts';
-import { duration, table } from '../../src/terminal/output.ts';
-import type { CommandContext } from './command.ts';
+import type { ResourceOf } from '../../../src/api/resources.ts';
+import { duration, table } from '../../../src/terminal/output.ts';
+import type { CommandContext } from '../context/command.ts';
 
 interface EventObject {
   apiVersion: string;

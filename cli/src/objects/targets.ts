@@ -1,7 +1,14 @@
-import type { Application, EdgeNode, MicroserviceEntry } from '../../src/api/v3/index.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../src/rules/names.ts';
-import { applicationNamed, type CommandContext, findNamed, listApplications, NODES, target } from './command.ts';
-import { CommandError, UsageError } from './errors.ts';
+import type { Application, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
+import { entryUuid, nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import {
+  applicationNamed,
+  type CommandContext,
+  findNamed,
+  listApplications,
+  NODES,
+  target,
+} from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
 
 /** What a session is about: its name for people, and the paths of its sockets. */
 export interface SessionTarget {

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { Duplex } from 'node:stream';
-import { TransportError } from '../../src/kube/api-error.ts';
-import { errorFrom } from '../../src/kube/response.ts';
-import { WebSocket } from '../../src/wire/web-socket.ts';
+import { TransportError } from '../../../src/kube/api-error.ts';
+import { errorFrom } from '../../../src/kube/response.ts';
+import { WebSocket } from '../../../src/wire/web-socket.ts';
 
 /**
  * The subprotocol of the kubelet for ports: binary messages, of which the first byte is the channel, even for the data of a port and

@@ -1,24 +1,24 @@
-import { API_VERSION, LABELS, UPLOAD_API_VERSIONS } from '../../src/api/names.ts';
-import type { MicroserviceEntry } from '../../src/api/v3/index.ts';
-import type { Kind } from '../../src/kinds/definition.ts';
-import { uploadBody } from '../../src/kinds/upload.ts';
-import type { KubeObject, Resource } from '../../src/kube/mod.ts';
-import { isEmpty } from '../../src/rules/body-values.ts';
-import { isObject, quoted, readDocument } from '../../src/rules/document.ts';
-import { objectName } from '../../src/rules/names.ts';
-import { validateSpec } from '../../src/rules/validate.ts';
-import { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
+import { API_VERSION, LABELS, UPLOAD_API_VERSIONS } from '../../../src/api/names.ts';
+import type { MicroserviceEntry } from '../../../src/api/v3/index.ts';
+import type { Kind } from '../../../src/kinds/definition.ts';
+import { uploadBody } from '../../../src/kinds/upload.ts';
+import type { KubeObject, Resource } from '../../../src/kube/mod.ts';
+import { isEmpty } from '../../../src/rules/body-values.ts';
+import { isObject, quoted, readDocument } from '../../../src/rules/document.ts';
+import { objectName } from '../../../src/rules/names.ts';
+import { validateSpec } from '../../../src/rules/validate.ts';
+import { CORE_KINDS } from '../../../src/subjects/content/kinds/core-objects.ts';
 import {
   type ConfigMapForm,
   coreConfigMap,
   coreName,
   coreSecret,
   type SecretForm,
-} from '../../src/subjects/content/rules/core-objects/form.ts';
-import { KINDS } from '../../src/subjects/kinds.ts';
-import { readMicroserviceUpload } from '../../src/subjects/workloads/rules/entry/document.ts';
-import { readApplicationUpload } from '../../src/subjects/workloads/rules/upload/application.ts';
-import { CommandError } from './errors.ts';
+} from '../../../src/subjects/content/rules/core-objects/form.ts';
+import { KINDS } from '../../../src/subjects/kinds.ts';
+import { readMicroserviceUpload } from '../../../src/subjects/workloads/rules/entry/document.ts';
+import { readApplicationUpload } from '../../../src/subjects/workloads/rules/upload/application.ts';
+import { CommandError } from '../context/errors.ts';
 
 /** What a document asks for: an object to apply, or an entry of an application. */
 export type Wanted =

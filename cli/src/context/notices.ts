@@ -1,4 +1,4 @@
-import { line } from '../../src/terminal/safe.ts';
+import { line } from '../../../src/terminal/safe.ts';
 import type { CommandContext } from './command.ts';
 
 /** How long a connection may take before that is worth a word, ms: to a person at a terminal, and to the reader of a script's output. */

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeTar, type NewEntry } from '../../src/lib/tar/write.ts';
+import { makeTar, type NewEntry } from '../../../src/lib/tar/write.ts';
 import { archive, extract } from './files.ts';
 
 let folder: string;

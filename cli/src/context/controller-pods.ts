@@ -1,4 +1,4 @@
-import type { KubeObject, Resource } from '../../src/kube/object.ts';
+import type { KubeObject, Resource } from '../../../src/kube/object.ts';
 
 /** Which pods of a cluster the controller is, as the chart makes them, and how they are spoken to. */
 

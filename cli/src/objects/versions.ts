@@ -1,11 +1,11 @@
-import type { EdgeNode } from '../../src/api/v3/index.ts';
-import { compareVersions } from '../../src/api/version.ts';
-import { isForbidden } from '../../src/kube/mod.ts';
-import { newestAgentRelease } from '../../src/rules/replica.ts';
-import { createReplicas } from '../../src/stores/replicas.ts';
-import { isDue, requestedAction } from '../../src/subjects/nodes/rules/actions.ts';
-import type { CommandContext } from './command.ts';
-import { CommandError } from './errors.ts';
+import type { EdgeNode } from '../../../src/api/v3/index.ts';
+import { compareVersions } from '../../../src/api/version.ts';
+import { isForbidden } from '../../../src/kube/mod.ts';
+import { newestAgentRelease } from '../../../src/rules/replica.ts';
+import { createReplicas } from '../../../src/stores/replicas.ts';
+import { isDue, requestedAction } from '../../../src/subjects/nodes/rules/actions.ts';
+import type { CommandContext } from '../context/command.ts';
+import { CommandError } from '../context/errors.ts';
 import { readyOf } from './rows.ts';
 
 /** Versions of agents: which one is newest, and what a change waits for. */

@@ -1,9 +1,9 @@
 import { constants, createReadStream, lstatSync, mkdirSync, readdirSync, readlinkSync, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { readTar, type TarEntry, TarError } from '../../src/lib/tar/read.ts';
-import { END, header, padding, type TarHeader } from '../../src/lib/tar/write.ts';
-import { CommandError } from './errors.ts';
+import { readTar, type TarEntry, TarError } from '../../../src/lib/tar/read.ts';
+import { END, header, padding, type TarHeader } from '../../../src/lib/tar/write.ts';
+import { CommandError } from '../context/errors.ts';
 
 /** An archive of a file, or of a folder and what is in it, under another name. Links stay links. */
 export async function* archive(path: string, name: string): AsyncGenerator<Buffer> {

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { API_VERSION, LABELS } from '../../src/api/names.ts';
-import { ApiError, type KubeClient, type KubeObject, type ObjectRef, type Resource } from '../../src/kube/mod.ts';
-import { createPlugin } from './_plugin.ts';
+import { API_VERSION, LABELS } from '../../../src/api/names.ts';
+import { ApiError, type KubeClient, type KubeObject, type ObjectRef, type Resource } from '../../../src/kube/mod.ts';
+import { createPlugin } from '../_plugin.ts';
 
 const UUID = '7faa827a-4355-4898-8705-10cb8a4c9efa';
 const object = (name: string, more: object = {}) =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { KubeClient } from '../../src/kube/mod.ts';
-import { createPlugin } from './_plugin.ts';
+import type { KubeClient } from '../../../src/kube/mod.ts';
+import { createPlugin } from '../_plugin.ts';
 
 /** An address that is accepted gets as far as the API server, which finds nothing here. */
 const find = () => Promise.reject(new Error('the API server was asked'));

@@ -1,10 +1,10 @@
 import type { RequestOptions } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { KubeConfig } from '@kubernetes/client-node';
-import packageJson from '../../package.json' with { type: 'json' };
-import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
-import { createClient, type KubeClient } from '../../src/kube/mod.ts';
-import { pathOf, withQuery } from '../../src/kube/path.ts';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { DEFAULT_NAMESPACE } from '../../../src/api/names.ts';
+import { createClient, type KubeClient } from '../../../src/kube/mod.ts';
+import { pathOf, withQuery } from '../../../src/kube/path.ts';
 import { PODS } from './controller-pods.ts';
 import { UsageError } from './errors.ts';
 

@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { makeApplication } from '../../src/agents/_util.ts';
-import type { KubeClient } from '../../src/kube/mod.ts';
-import { createPlugin } from './_plugin.ts';
+import { makeApplication } from '../../../src/agents/_util.ts';
+import type { KubeClient } from '../../../src/kube/mod.ts';
+import { createPlugin } from '../_plugin.ts';
 
 /** Which token a session has, as a controller sees it that refuses them all. */
 

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { makeCertificate } from '../../hack/certificate.ts';
-import { makeApplication } from '../../src/agents/_util.ts';
-import { encodeFrame, FRAME_TYPES } from '../../src/wire/frames.ts';
-import { pluginWith } from './_plugin.ts';
+import { makeCertificate } from '../../../hack/certificate.ts';
+import { makeApplication } from '../../../src/agents/_util.ts';
+import { encodeFrame, FRAME_TYPES } from '../../../src/wire/frames.ts';
+import { pluginWith } from '../_plugin.ts';
 import { loadCluster } from './cluster.ts';
 
 /**

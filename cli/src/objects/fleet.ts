@@ -1,6 +1,13 @@
-import type { Application, CatalogItem, EdgeNode } from '../../src/api/v3/index.ts';
-import { createStore, type KubeObject, type Resource, startReflector } from '../../src/kube/mod.ts';
-import { APPLICATIONS, type CommandContext, catalogItemsFor, listApplications, listNodes, NODES } from './command.ts';
+import type { Application, CatalogItem, EdgeNode } from '../../../src/api/v3/index.ts';
+import { createStore, type KubeObject, type Resource, startReflector } from '../../../src/kube/mod.ts';
+import {
+  APPLICATIONS,
+  type CommandContext,
+  catalogItemsFor,
+  listApplications,
+  listNodes,
+  NODES,
+} from '../context/command.ts';
 
 /** The objects that rows are made from. Kinds that were not asked for are empty. */
 export interface Fleet {

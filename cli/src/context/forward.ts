@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { checkServerIdentity, connect, type PeerCertificate, rootCertificates } from 'node:tls';
-import { isForbidden, isTransient } from '../../src/kube/api-error.ts';
-import { startDeadline } from '../../src/kube/deadline.ts';
-import type { KubeObject, Resource } from '../../src/kube/object.ts';
-import { line } from '../../src/terminal/safe.ts';
+import { isForbidden, isTransient } from '../../../src/kube/api-error.ts';
+import { startDeadline } from '../../../src/kube/deadline.ts';
+import type { KubeObject, Resource } from '../../../src/kube/object.ts';
+import { line } from '../../../src/terminal/safe.ts';
 import type { CommandContext } from './command.ts';
 import { PODS, type Replica, type ReplicaTls, replicasOf, SERVICE, SERVICES, selectorOf } from './controller-pods.ts';
 import { CommandError, UnreachableError, UsageError } from './errors.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { SocketRequest } from '../../src/session-client/socket.ts';
-import { line } from '../../src/terminal/safe.ts';
+import type { SocketRequest } from '../../../src/session-client/socket.ts';
+import { line } from '../../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
 import { controllerUrl } from './controller-address.ts';
 import { UsageError } from './errors.ts';

@@ -1,20 +1,20 @@
-import { ARCHITECTURES } from '../../src/api/names.ts';
+import { ARCHITECTURES } from '../../../src/api/names.ts';
 import type {
   Application,
   CatalogItem,
   EdgeNode,
   MicroserviceEntry,
   ObservedMicroservice,
-} from '../../src/api/v3/index.ts';
-import { refsTo } from '../../src/kinds/definition.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../src/rules/names.ts';
-import { imageFor, normalEntry } from '../../src/rules/normal-entry.ts';
-import { holderIn } from '../../src/stores/holder.ts';
-import { imageSourceOf } from '../../src/subjects/catalog/rules/catalog-item.ts';
-import { KINDS } from '../../src/subjects/kinds.ts';
-import { archOf } from '../../src/subjects/nodes/rules/settings.ts';
-import { imageText } from '../../src/terminal/image.ts';
-import { duration } from '../../src/terminal/output.ts';
+} from '../../../src/api/v3/index.ts';
+import { refsTo } from '../../../src/kinds/definition.ts';
+import { entryUuid, nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import { imageFor, normalEntry } from '../../../src/rules/normal-entry.ts';
+import { holderIn } from '../../../src/stores/holder.ts';
+import { imageSourceOf } from '../../../src/subjects/catalog/rules/catalog-item.ts';
+import { KINDS } from '../../../src/subjects/kinds.ts';
+import { archOf } from '../../../src/subjects/nodes/rules/settings.ts';
+import { imageText } from '../../../src/terminal/image.ts';
+import { duration } from '../../../src/terminal/output.ts';
 
 /** The columns of `get`: from objects to texts. */
 
