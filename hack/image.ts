@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { makeTar, type TarEntry } from './tar.ts';
+import { makeTar, type NewEntry } from '../src/lib/tar/write.ts';
 
 /** A file of an image; its parent folders are created. */
 export interface ImageFile {
@@ -261,8 +261,8 @@ export function hostArchitecture(): 'amd64' | 'arm64' {
   return process.arch === 'arm64' ? 'arm64' : 'amd64';
 }
 
-function layerEntries(files: readonly ImageFile[]): TarEntry[] {
-  const entries = new Map<string, TarEntry>();
+function layerEntries(files: readonly ImageFile[]): NewEntry[] {
+  const entries = new Map<string, NewEntry>();
   const addFolders = (path: string) => {
     if (path === '' || path === '.' || entries.has(path)) return;
     addFolders(posix.dirname(path));

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
+import { makeTar } from '../src/lib/tar/write.ts';
 import { type Download, downloadEnvtest, downloadKubernetes, pickEnvtest } from './release.ts';
-import { makeTar } from './tar.ts';
 
 const platform = `${process.platform}-${process.arch === 'arm64' ? 'arm64' : 'amd64'}`;
 const sha512 = (bytes: Uint8Array) => createHash('sha512').update(bytes).digest('hex');

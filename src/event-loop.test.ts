@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { makeTar, pax } from '../agent/src/artifacts/_tar.ts';
 import { ArtifactStore } from '../agent/src/artifacts/store.ts';
 import { unpack } from '../agent/src/artifacts/unpack.ts';
 import { parseChallenge } from '../agent/src/registries/challenge.ts';
 import { makeToken, startWithNode } from './agents/_util.ts';
 import { createRest } from './assembly/rest.ts';
 import { routes } from './assembly/routes.ts';
+import { makeTar, pax } from './lib/tar/_parts.ts';
 import { createMemoryDependencies } from './rest/_memory.ts';
 
 /** Milliseconds of the processor that one turn of the event loop may take. */

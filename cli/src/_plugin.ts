@@ -1,7 +1,7 @@
 import { Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import type { KubeClient } from '../../src/kube/mod.ts';
-import type { Cluster, ClusterFlags } from './cluster.ts';
+import type { Cluster, ClusterFlags } from './context/cluster.ts';
 import { runPlugin } from './plugin.ts';
 
 export interface Ran {

@@ -1,4 +1,3 @@
-import type { Command } from './command.ts';
 import { rebuild, start, stop } from './commands/actions.ts';
 import { apply } from './commands/apply.ts';
 import { backup, restore } from './commands/backup.ts';
@@ -12,6 +11,7 @@ import { nodes } from './commands/nodes.ts';
 import { provision } from './commands/provision.ts';
 import { upgradeAgent } from './commands/upgrade-agent.ts';
 import { version } from './commands/version.ts';
+import type { Command } from './context/command.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [

@@ -6,9 +6,9 @@ import { until } from '../../agent/src/engines/_contract.ts';
 import type { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
 import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
-import { makeTar } from '../../hack/tar.ts';
 import { makeApplication } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
+import { makeTar } from '../../src/lib/tar/write.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
 import { createPlugin } from './_plugin.ts';
 

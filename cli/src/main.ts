@@ -2,7 +2,7 @@
 import '../../src/wire/masks.ts';
 import { rawInput } from '../../src/terminal/raw-input.ts';
 import { endAtUnhandled } from '../../src/terminal/unhandled.ts';
-import { loadCluster } from './cluster.ts';
+import { loadCluster } from './context/cluster.ts';
 import { runPlugin } from './plugin.ts';
 
 endAtUnhandled((text) => void process.stderr.write(text));

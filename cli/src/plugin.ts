@@ -1,12 +1,28 @@
-import { parseArgs } from 'node:util';
 import { isForbidden, isNotFound } from '../../src/kube/api-error.ts';
+import { type Flags, type FlagValues, LineError, type Program } from '../../src/lib/command-line/command.ts';
+import { completionOf } from '../../src/lib/command-line/completion.ts';
+import { readLine } from '../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../src/terminal/safe.ts';
-import { type Command, type CommandContext, FORMATS, type Format, type PluginDependencies } from './command.ts';
-import { plainFlags, splitLine } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
-import { complete } from './completion.ts';
-import { CommandError, UsageError } from './errors.ts';
-import { commandHelp, GLOBAL_FLAGS, overview } from './help.ts';
+import { type Command, type CommandContext, FORMATS, type Format, type PluginDependencies } from './context/command.ts';
+import { CommandError, UsageError } from './context/errors.ts';
+
+const FLAGS: Flags = {
+  namespace: { short: 'n', value: 'NAME', about: 'namespace of the controller; that of the context, else skerry' },
+  context: { value: 'NAME', about: 'context of the kubeconfig' },
+  kubeconfig: { value: 'FILE', about: 'kubeconfig; $KUBECONFIG, else ~/.kube/config' },
+  output: { short: 'o', value: 'FORMAT', values: FORMATS.slice(1), about: 'wide, json or yaml' },
+  help: { short: 'h', about: 'say what a command does' },
+};
+
+const PROGRAM: Program<Command> = {
+  name: 'kubectl skerry',
+  about: 'kubectl skerry: containers on machines outside the cluster.',
+  notes: ['kubectl skerry COMMAND --help says more.'],
+  commands: COMMANDS,
+  flags: FLAGS,
+  unknownFlag: (written) => `Unknown option '${written}'`,
+};
 
 /** Runs one command line, as `kubectl skerry` passes it; resolves with the exit code. */
 export async function runPlugin(args: readonly string[], given: PluginDependencies): Promise<number> {
@@ -16,60 +32,45 @@ export async function runPlugin(args: readonly string[], given: PluginDependenci
   } catch (error) {
     if (deps.signal.aborted) return 130;
     deps.err(`error: ${messageOf(error)}\n`);
-    return error instanceof UsageError ? 2 : 1;
+    return error instanceof UsageError || error instanceof LineError ? 2 : 1;
   }
 }
 
 type SafeDependencies = PluginDependencies & Pick<CommandContext, 'raw'>;
 
-async function run(line: readonly string[], deps: SafeDependencies): Promise<number> {
-  const { before, name, after } = splitLine(line, GLOBAL_FLAGS);
-  if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
-    const [about] = after;
-    const command = about === undefined ? undefined : commandNamed(about);
-    deps.out(command ? commandHelp(command) : overview(COMMANDS));
+async function run(args: readonly string[], deps: SafeDependencies): Promise<number> {
+  if (args[0] === '__complete') {
+    deps.out(await completionOf(args.slice(1), PROGRAM, (...given) => candidatesFor(deps, ...given)));
     return 0;
   }
-  if (name === '__complete') return complete(after, (words, flags) => contextOf(deps, words, flags), deps);
-  const command = commandNamed(name);
-  const { words, flags } = parse(command, [...before, ...after]);
-  if (flags.help) {
-    deps.out(commandHelp(command));
+  const line = readLine(args, PROGRAM);
+  if ('page' in line) {
+    deps.out(line.page);
     return 0;
   }
-  if (words.length < command.words.min || words.length > command.words.max)
-    throw new UsageError(`usage: kubectl skerry ${command.name} ${command.usage}`);
   let code = 0;
-  const context = contextOf(deps, words, flags, (given) => {
+  const context = contextOf(deps, line.words, line.flags, (given) => {
     code = given;
   });
   await using _ = context.cluster;
-  await command.run(context);
+  await line.command.run(context);
   return code;
 }
 
-function commandNamed(name: string): Command {
-  const command = COMMANDS.find((one) => one.name === name);
-  if (command) return command;
-  if (name.startsWith('-')) throw new UsageError(`the command goes before "${name}"; see kubectl skerry --help`);
-  throw new UsageError(
-    `there is no command "${name}"; it must be one of ${COMMANDS.map((one) => one.name).join(', ')}`,
-  );
-}
-
-/** Words and flags of a command line. */
-function parse({ flags: own = {}, name, hint }: Command, args: readonly string[]) {
-  const flags = { ...GLOBAL_FLAGS, ...own };
-  const options = Object.fromEntries(
-    Object.entries(flags).map(([flag, { about: _about, value: _value, ...option }]) => [flag, option]),
-  );
+/** Candidates for the next word of a command; none where the cluster does not answer. */
+async function candidatesFor(
+  deps: SafeDependencies,
+  command: Command,
+  words: readonly string[],
+  { namespace, context: chosen, kubeconfig }: FlagValues,
+): Promise<readonly string[]> {
+  if (!command.complete) return [];
   try {
-    const { values, positionals } = parseArgs({ args: plainFlags(args, flags), options, allowPositionals: true });
-    return { words: positionals, flags: values as CommandContext['flags'] };
-  } catch (error) {
-    throw new UsageError(
-      `${(error as Error).message.replace(/\. To specify.*$/s, '')}; ${hint ? `${hint}; ` : ''}see kubectl skerry ${name} --help`,
-    );
+    const context = contextOf(deps, words, { namespace, context: chosen, kubeconfig });
+    await using _ = context.cluster;
+    return await command.complete(context, words);
+  } catch {
+    return [];
   }
 }
 
@@ -93,9 +94,15 @@ function formatOf(given: unknown): Format {
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof UsageError || error instanceof CommandError) return error.message;
+  if (error instanceof LineError) return `${error.message}; ${nextStepOf(error)}`;
   if (isForbidden(error))
     return `${error.message}\nThe roles are skerry-admin, skerry-sre, skerry-developer and skerry-viewer.`;
   if (isNotFound(error) && /the server could not find the requested resource/.test(error.message))
     return 'this cluster has no Skerry: its definitions are missing. Install the chart, or choose another --context.';
   return error.message;
+}
+
+function nextStepOf({ choices, command }: LineError): string {
+  if (choices) return `it must be one of ${COMMANDS.map(({ name }) => name).join(', ')}`;
+  return `see kubectl skerry ${command ? `${command} ` : ''}--help`;
 }

@@ -5,20 +5,20 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
+import { makeTar, type NewEntry } from '../../src/lib/tar/write.ts';
 import { findHelm } from '../helm.ts';
 import { ROOT } from '../paths.ts';
-import { makeTar, type TarEntry } from '../tar.ts';
 import type { Platform } from './pinned.ts';
 
 /** What is installed on a cluster, and where people sit: the chart, plain manifests and the plugin of kubectl. */
 const run = promisify(execFile);
 const CHART = join(ROOT, 'charts/skerry');
 
-const file = (path: string, content: Uint8Array | string, mode = 0o644): TarEntry => ({
+const file = (path: string, content: Uint8Array | string, mode = 0o644): NewEntry => ({
   ...{ path, type: 'file', mode },
   content: Buffer.from(content),
 });
-const archive = (entries: readonly TarEntry[]) => gzipSync(makeTar(entries), { level: 6 });
+const archive = (entries: readonly NewEntry[]) => gzipSync(makeTar(entries), { level: 6 });
 
 /** The chart as `helm package` makes it, with the licence. */
 export function chartArchive(): Buffer {

@@ -1,6 +1,7 @@
 import { GLOBAL_FLAGS } from '../../agent/src/cli/cli.ts';
 import { COMMANDS } from '../../agent/src/cli/commands.ts';
 import { EXIT_MEANINGS } from '../../agent/src/local-api/client.ts';
+import type { Flags } from '../../src/lib/command-line/command.ts';
 
 /** The manual page and the completion of skerry-agent, from the table of its commands. */
 
@@ -9,22 +10,21 @@ const escaped = (text: string) =>
     .replaceAll('\\', '\\e')
     .replaceAll('-', '\\-')
     .replace(/^([.'])/gm, '\\&$1');
-const bare = (flag: string) => flag.replace('=', '');
 
 /** The manual page, in the language of man(7). */
 export function manualPage({ version, date }: { version: string; date: Date }): string {
-  const flags = (all: Readonly<Record<string, string>>) =>
-    Object.entries(all).flatMap(([flag, text]) => [
+  const flags = (all: Flags) =>
+    Object.entries(all).flatMap(([flag, { short, value, about }]) => [
       '.TP',
-      `.B ${escaped(`--${bare(flag)}`)}${flag.endsWith('=') ? ' \\fIvalue\\fR' : ''}`,
-      escaped(text),
+      `.B ${escaped(`--${flag}`)}${value ? ' \\fIvalue\\fR' : ''}`,
+      escaped(short ? `${about}; short -${short}` : about),
     ]);
-  const commands = COMMANDS.flatMap(({ name, usage, summary, flags: own = {}, example }) => [
+  const commands = COMMANDS.flatMap(({ name, usage, about, flags: own = {}, examples = [] }) => [
     '.SS',
     escaped([name, usage].filter(Boolean).join(' ')),
-    `${escaped(summary)}.`,
+    `${escaped(about)}.`,
     ...flags(own),
-    ...(example ? ['.PP', 'Example:', '.PP', '.nf', escaped(example), '.fi'] : []),
+    ...examples.flatMap((example) => ['.PP', 'Example:', '.PP', '.nf', escaped(`skerry-agent ${example}`), '.fi']),
   ]);
   const codes = Object.entries(EXIT_MEANINGS).flatMap(([code, text]) => ['.TP', `.B ${code}`, escaped(text)]);
   return [
@@ -48,7 +48,7 @@ export function completion(): string {
   for (const { name, flags = {} } of COMMANDS) {
     const words = name.split(' ');
     for (const [at, word] of words.entries()) add(words.slice(0, at).join(' '), word);
-    for (const flag of [...Object.keys(flags), ...Object.keys(GLOBAL_FLAGS)]) add(name, `--${bare(flag)}`);
+    for (const flag of [...Object.keys(flags), ...Object.keys(GLOBAL_FLAGS)]) add(name, `--${flag}`);
   }
   const cases = [...next].map(([before, words]) => `    '${before}') words='${[...words].join(' ')}' ;;`);
   return [

@@ -8,10 +8,10 @@ import { makeCertificate } from '../../../hack/certificate.ts';
 import { buildImage, buildIndex, pushImage } from '../../../hack/image.ts';
 import { type Registry, startRegistry } from '../../../hack/registry.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { makeTar } from '../../../src/lib/tar/_parts.ts';
 import { until } from '../engines/_contract.ts';
 import { type ArtifactLayer, makeOciArtifact } from './_artifact.ts';
 import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
-import { makeTar } from './_tar.ts';
 
 /** Artifacts from real registries: without TLS on the loopback interface, and with a password behind an own authority. */
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, expect, test } from 'vitest';
-import { makeTar, pax, type TarPart } from './_tar.ts';
+import { makeTar, pax, type TarPart } from '../../../src/lib/tar/_parts.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
 import { ArtifactStore } from './store.ts';

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createGunzip } from 'node:zlib';
+import { readTar, type TarEntry, TarError } from '../../../src/lib/tar/read.ts';
 import { openForWriting, readPieces } from '../system/tree.ts';
 import { ArtifactError } from './error.ts';
 import { fileNameProblem, LIMITS } from './file-name.ts';
 import type { RecordFile } from './record.ts';
 import type { ArtifactStore } from './store.ts';
-import { readTar, type TarEntry, TarError } from './tar.ts';
 
 /** The forms of archives that are unpacked. */
 export type ArchiveForm = 'tar' | 'tar+gzip';
@@ -38,10 +38,10 @@ export async function unpack(
       if (++entries > LIMITS.files) throw new TarError(`it has more than ${LIMITS.files} entries`);
       const path = pathOf(entry.path);
       // The archive's own directory. The content of a file is read by `keep` alone, which looks at the room on the disk.
-      if ((path === '' || path === '.') && entry.kind === 'directory') continue;
+      if ((path === '' || path === '.') && entry.type === 'directory') continue;
       const problem = fileNameProblem(path);
       if (problem) throw new TarError(`its file name ${shown(path)} ${problem}`);
-      if (entry.kind === 'directory') continue;
+      if (entry.type === 'directory') continue;
       if (files.has(path)) throw new TarError(`it has two files named ${shown(path)}`);
       files.set(path, await fileOf(path, entry));
     }
@@ -56,10 +56,10 @@ export async function unpack(
   }
 
   async function fileOf(path: string, entry: TarEntry): Promise<RecordFile> {
-    if (entry.kind === 'file') return { path, ...(await keep(path, entry)) };
-    const target = entry.kind === 'hardlink' && files.get(pathOf(entry.target));
+    if (entry.type === 'file') return { path, ...(await keep(path, entry)) };
+    const target = entry.type === 'hardlink' && files.get(pathOf(entry.target));
     if (target) return { ...target, path };
-    const what = entry.kind.endsWith('link')
+    const what = entry.type.endsWith('link')
       ? `the link ${shown(path)} to ${shown(entry.target)}`
       : `the special file ${shown(path)}`;
     throw new TarError(`it has ${what}; only files, directories and hard links to its own files are unpacked`);

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
+import { makeTar } from '../../../src/lib/tar/write.ts';
 import { diagnose } from '../doctor/check.ts';
 import { createDoctorContext } from '../doctor/context.ts';
 import { CHECKS } from '../doctor/doctor.ts';
@@ -14,7 +15,6 @@ import { open, readAll } from '../system/http.ts';
 import { errorText } from '../system/log.ts';
 import { logFiles } from '../system/log-files.ts';
 import { knownSecrets, masker } from './secrets.ts';
-import { tar } from './tar.ts';
 
 const LOG_BYTES = 2 * 1024 * 1024;
 
@@ -76,8 +76,12 @@ export async function supportBundle(
     await put(`logs/${file.name}`, () => readTail(file.path, LOG_BYTES));
 
   const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents: responses }));
-  const masked = new Map([...files].map(([name, text]) => [`skerry-support/${name}`, mask(text)]));
-  return { archive: gzipSync(tar(masked, Math.floor(Date.now() / 1000))), files: [...files.keys()] };
+  const modified = Date.now() / 1000;
+  const entries = [...files].map(([name, text]) => ({
+    ...({ path: `skerry-support/${name}`, type: 'file', mode: 0o600, modified } as const),
+    content: Buffer.from(mask(text)),
+  }));
+  return { archive: gzipSync(makeTar(entries)), files: [...files.keys()] };
 }
 
 /** The desired state without values that people chose, since any of them may be secret. */

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { runInProcess } from './_run.ts';
+import { requiredMoment } from './commands/logs.ts';
 import { COMMANDS } from './commands.ts';
-import { requiredMoment } from './logs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -28,8 +28,8 @@ describe('help', () => {
   test('lists every command and the exit codes', async () => {
     const { code, out } = await cli('--help');
     expect(code).toBe(0);
-    for (const { name, summary } of COMMANDS)
-      expect(out).toMatch(new RegExp(`^  ${name}\\b.*${summary.slice(0, 20)}`, 'm'));
+    for (const { name, about } of COMMANDS)
+      expect(out).toMatch(new RegExp(`^  ${name}\\b.*${about.slice(0, 20)}`, 'm'));
     expect(out).toMatch(/Exit codes: 0 done; 1 .* 10 no agent answers/);
   });
 

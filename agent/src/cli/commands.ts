@@ -1,10 +1,10 @@
-import type { Command } from './command.ts';
 import { AGENT_COMMANDS } from './commands/agent.ts';
+import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 
-/** Every command but `help`, in the order of the help. */
+/** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,

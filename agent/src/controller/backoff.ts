@@ -1,24 +1,19 @@
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import type { Random } from '../domain/clock.ts';
 
-const SECOND = 1000;
+/** Many agents may retry at once: a controller that starts makes early requests wait. */
+const AFTER_LOSS: Backoff = { baseMs: 1_000, factor: 1.5, maxMs: 30_000, spread: 0.5 };
+/** Longer, since time alone does not resolve a refusal. */
+const AFTER_REFUSAL: Backoff = { baseMs: 20_000, factor: 1.5, maxMs: 300_000, spread: 0.5 };
 /** Attempts with short delays: a restart of the controller takes about as long, and a longer delay would add to it. */
 const QUICK = 6;
 
-/** A delay in ms that grows by half each time, up to the longest, with jitter. */
-function delay(first: number, steps: number, longest: number, random: Random): number {
-  return Math.min(first * 1.5 ** Math.min(steps, 10), longest) * (0.5 + random());
-}
-
-/**
- * The delay in ms before the next attempt to reach a controller: about a second and a half at first, then growing to half
- * a minute. Many agents may retry at once: a controller that starts makes early requests wait.
- */
+/** The delay in ms before the next attempt to reach a controller. */
 export function delayAfterLoss(failures: number, random: Random): number {
-  const steps = failures <= QUICK ? Math.min(failures - 1, 1) : failures - QUICK + 1;
-  return delay(SECOND, steps, 30 * SECOND, random);
+  return backoffDelay(AFTER_LOSS, failures <= QUICK ? Math.min(failures, 2) : failures - QUICK + 2, random);
 }
 
-/** The delay after a refusal, which is longer since time alone does not resolve it. */
+/** The delay in ms before the next attempt after a refusal. */
 export function delayAfterRefusal(failures: number, random: Random): number {
-  return delay(20 * SECOND, failures - 1, 300 * SECOND, random);
+  return backoffDelay(AFTER_REFUSAL, failures, random);
 }

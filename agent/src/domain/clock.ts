@@ -1,3 +1,5 @@
+import { jittered } from '../../../src/lib/backoff.ts';
+
 /**
  * The agent's time. `now` starts at the wall clock and then follows the monotonic clock, so that schedules survive a step
  * of the machine's clock. `wall` is the machine's clock.
@@ -22,5 +24,5 @@ export async function pause(clock: Clock, milliseconds: number, signal?: AbortSi
 
 /** A duration moved by at most a tenth either way, so that a fleet does not move as one. */
 export function jitter(milliseconds: number, random: Random): number {
-  return Math.round(milliseconds * (0.9 + 0.2 * random()));
+  return Math.round(jittered(milliseconds, 0.1, random));
 }

@@ -1,11 +1,11 @@
-import { jitter, type Random } from '../domain/clock.ts';
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
+import type { Random } from '../domain/clock.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
 /** Times of supervision, ms. A microservice is never given up; attempts only get slower. */
 export const TIMES = {
-  firstDelay: 10 * SECOND,
   longestDelay: 5 * MINUTE,
   /** after so long in RUNNING the next crash starts from the first delay again */
   steady: 10 * MINUTE,
@@ -20,8 +20,9 @@ export const TIMES = {
 /** This many crashes without ten steady minutes between them are reported as STUCK_IN_RESTART. */
 export const STUCK_AFTER = 5;
 
-/** The pause before attempt `count + 1`: 10 s doubling to 5 min, with jitter. */
+const AFTER_FAILURE: Backoff = { baseMs: 10 * SECOND, factor: 2, maxMs: TIMES.longestDelay, spread: 0.1 };
+
+/** The pause in ms before attempt `count + 1`. */
 export function backoff(count: number, random: Random): number {
-  const delay = Math.min(TIMES.firstDelay * 2 ** Math.max(0, Math.min(count, 20) - 1), TIMES.longestDelay);
-  return jitter(delay, random);
+  return Math.round(backoffDelay(AFTER_FAILURE, count, random));
 }

@@ -8,8 +8,8 @@ import {
   type CommandContext,
   FIELD_MANAGER,
   target,
-} from '../command.ts';
-import { completeTargets, requireEntry } from '../targets.ts';
+} from '../context/command.ts';
+import { completeTargets, requireEntry } from '../objects/targets.ts';
 
 /** Commands about an application or one of its microservices. */
 

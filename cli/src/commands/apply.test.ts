@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { CommandError } from '../errors.ts';
+import { CommandError } from '../context/errors.ts';
 import { documentsOf } from './apply.ts';
 
 function fileWith(text: string): string {

@@ -6,10 +6,16 @@ import { isConflict, type KubeObject, type Resource, refOf } from '../../../src/
 import { v3Name } from '../../../src/rules/names.ts';
 import { parseYamlDocuments } from '../../../src/rules/yaml.ts';
 import { requestRebuild } from '../../../src/subjects/nodes/rules/actions.ts';
-import { APPLICATIONS, applicationNamed, type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
-import { readWanted, type Wanted } from '../documents.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { missingReferences, type Written } from '../missing.ts';
+import {
+  APPLICATIONS,
+  applicationNamed,
+  type Command,
+  type CommandContext,
+  FIELD_MANAGER,
+} from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { readWanted, type Wanted } from '../objects/documents.ts';
+import { missingReferences, type Written } from '../objects/missing.ts';
 
 /** The length that one file may have. */
 const MAX_BYTES = 8 * 2 ** 20;
@@ -26,16 +32,14 @@ export const apply: Command = {
   examples: ['apply -f plant-a.yaml', 'apply -f manifests/', 'apply -f - < microservice.yaml'],
   flags: {
     filename: {
-      type: 'string',
       short: 'f',
-      multiple: true,
+      isList: true,
       value: 'FILE',
       about: 'file, folder, or - for the standard input',
     },
-    'dry-run': { type: 'boolean', about: 'let the API server judge and change nothing' },
-    'force-conflicts': { type: 'boolean', about: 'take over fields that have another owner' },
+    'dry-run': { about: 'let the API server judge and change nothing' },
+    'force-conflicts': { about: 'take over fields that have another owner' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const sources = (context.flags.filename ?? []) as readonly string[];
     if (sources.length === 0) throw new UsageError('apply needs -f FILE');

@@ -7,8 +7,8 @@ import type { Kind } from '../../../src/kinds/definition.ts';
 import { isAlreadyExists, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
 import { identityLabels } from '../../../src/rules/identity.ts';
 import { KINDS, RESOURCES } from '../../../src/subjects/kinds.ts';
-import { type Command, type CommandContext, FIELD_MANAGER } from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
+import { type Command, type CommandContext, FIELD_MANAGER } from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
 
 /** A copy of an installation in one file, and an installation of such a copy in an empty namespace. */
 
@@ -29,9 +29,8 @@ export const backup: Command = {
   ],
   examples: ['backup -f skerry-backup.json', 'backup -f - | gpg --encrypt --recipient ops > skerry-backup.gpg'],
   flags: {
-    filename: { type: 'string', short: 'f', value: 'FILE', about: 'the file to write, or - for the standard output' },
+    filename: { short: 'f', value: 'FILE', about: 'the file to write, or - for the standard output' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const file = fileOf(context, 'backup');
     const { configMaps, secrets } = CORE_RESOURCES;
@@ -66,13 +65,11 @@ export const restore: Command = {
   examples: ['restore -f skerry-backup.json', 'gpg --decrypt skerry-backup.gpg | kubectl skerry restore -f -'],
   flags: {
     filename: {
-      type: 'string',
       short: 'f',
       value: 'FILE',
       about: 'a file of kubectl skerry backup, or - for the standard input',
     },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const items = readItems(fileOf(context, 'restore'));
     await checkRevisionKey(context, items);

@@ -1,13 +1,13 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
-import type { Command, CommandContext } from '../command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf } from '../controller.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { archive, extract, lastName } from '../files.ts';
-import { createNotices } from '../notices.ts';
-import { completeTargets, microserviceTarget } from '../targets.ts';
+import type { Command, CommandContext } from '../context/command.ts';
+import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf } from '../context/controller.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { createNotices } from '../context/notices.ts';
+import { completeTargets, microserviceTarget } from '../objects/targets.ts';
 import { codeOf } from './exec.ts';
+import { archive, extract, lastName } from './files.ts';
 
 /** What is kept of what tar writes to its standard error. */
 const COMPLAINT_BYTES = 2_000;

@@ -15,10 +15,10 @@ import {
   NODES,
   nodeNamed,
   target,
-} from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { eventsOf } from '../events.ts';
-import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../rows.ts';
+} from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { eventsOf } from '../objects/events.ts';
+import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../objects/rows.ts';
 
 /** By the word after `describe`: the page of one object. */
 const PAGES: Readonly<Record<string, (context: CommandContext, name: string) => Promise<string>>> = {

@@ -4,8 +4,8 @@ import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
-import { type Command, type CommandContext, listApplications, listNodes } from '../command.ts';
-import { readyOf } from '../rows.ts';
+import { type Command, type CommandContext, listApplications, listNodes } from '../context/command.ts';
+import { readyOf } from '../objects/rows.ts';
 
 interface Finding {
   check: string;
@@ -25,10 +25,8 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
 
 export const doctor: Command = {
   name: 'doctor',
-  usage: '',
   about: 'Look for what is wrong with the controller, the nodes and the applications',
   examples: ['doctor', 'doctor -o json'],
-  words: { min: 0, max: 0 },
   async run(context) {
     const found: Finding[] = [];
     for (const { isBase, run } of CHECKS) {

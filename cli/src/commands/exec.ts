@@ -1,10 +1,10 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
 import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
-import type { Command } from '../command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../controller.ts';
-import { CommandError } from '../errors.ts';
-import { createNotices } from '../notices.ts';
-import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../targets.ts';
+import type { Command } from '../context/command.ts';
+import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../context/controller.ts';
+import { CommandError } from '../context/errors.ts';
+import { createNotices } from '../context/notices.ts';
+import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../objects/targets.ts';
 
 export const exec: Command = {
   name: 'exec',
@@ -22,8 +22,8 @@ export const exec: Command = {
   ],
   hint: 'flags of the program go behind --, as in: exec plant-a/reader -- ls -l',
   flags: {
-    stdin: { type: 'boolean', short: 'i', about: 'pass the standard input on' },
-    tty: { type: 'boolean', short: 't', about: 'with a terminal, which has the size of this one' },
+    stdin: { short: 'i', about: 'pass the standard input on' },
+    tty: { short: 't', about: 'with a terminal, which has the size of this one' },
     ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },

@@ -1,9 +1,9 @@
 import { v3Name } from '../../../src/rules/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
-import { paint } from '../colours.ts';
-import type { Command, CommandContext } from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { type Fleet, followFleet, readFleet, type Wanted } from '../fleet.ts';
+import type { Command, CommandContext } from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { paint } from '../objects/colours.ts';
+import { type Fleet, followFleet, readFleet, type Wanted } from '../objects/fleet.ts';
 import {
   APPLICATION_COLUMNS,
   type Column,
@@ -13,7 +13,7 @@ import {
   NODE_COLUMNS,
   type Tone,
   toneOf,
-} from '../rows.ts';
+} from '../objects/rows.ts';
 
 /** What `get` shows: rows with columns, a tone for each row, and the data for -o json. */
 interface Listing<T> {
@@ -85,9 +85,9 @@ export const get: Command = {
   about: 'List nodes, applications or microservices',
   examples: ['get nodes', 'get apps -o wide', 'get ms --node gw-1', 'get ms plant-a/reader -o yaml', 'get ms -w'],
   flags: {
-    app: { type: 'string', value: 'NAME', about: 'microservices of this application only' },
-    node: { type: 'string', value: 'NAME', about: 'microservices on this node only' },
-    watch: { type: 'boolean', short: 'w', about: 'then print each row that changes, until Ctrl-C' },
+    app: { value: 'NAME', about: 'microservices of this application only' },
+    node: { value: 'NAME', about: 'microservices on this node only' },
+    watch: { short: 'w', about: 'then print each row that changes, until Ctrl-C' },
   },
   words: { min: 1, max: 2 },
   async complete(context, [what]) {

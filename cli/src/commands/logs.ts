@@ -4,10 +4,16 @@ import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
 import { line as oneLine } from '../../../src/terminal/safe.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
-import type { Command, CommandContext } from '../command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, type Controller, controllerOf, refusalOf } from '../controller.ts';
-import { UnreachableError, UsageError } from '../errors.ts';
-import { createNotices } from '../notices.ts';
+import type { Command, CommandContext } from '../context/command.ts';
+import {
+  CONTROLLER_DETAILS,
+  CONTROLLER_FLAGS,
+  type Controller,
+  controllerOf,
+  refusalOf,
+} from '../context/controller.ts';
+import { UnreachableError, UsageError } from '../context/errors.ts';
+import { createNotices } from '../context/notices.ts';
 import {
   CONTAINER_FLAG,
   completeTargets,
@@ -15,7 +21,7 @@ import {
   type SessionTarget,
   selectedTargets,
   withContainer,
-} from '../targets.ts';
+} from '../objects/targets.ts';
 
 /** Logs that are followed at once: an address may open so many sockets in a minute. */
 const FOLLOWED = 50;
@@ -41,31 +47,28 @@ export const logs: Command = {
     'logs -f -l site=north',
   ],
   flags: {
-    follow: { type: 'boolean', short: 'f', about: 'go on until Ctrl-C' },
-    tail: { type: 'string', value: 'LINES', about: `lines from the end, -1: ${LOG_TAIL.most}` },
+    follow: { short: 'f', about: 'go on until Ctrl-C' },
+    tail: { value: 'LINES', about: `lines from the end, -1: ${LOG_TAIL.most}` },
     since: {
-      type: 'string',
       value: 'TIME',
       about: 'not before this long ago, such as 90s, 10m, 1h30m, 1d, or a date and time',
     },
     'since-time': {
-      type: 'string',
       value: 'TIME',
       about: 'not before this date and time, such as 2026-05-01T10:00:00Z',
     },
-    prefix: { type: 'boolean', about: 'begin each line with the name of its microservice, also of one alone' },
-    timestamps: { type: 'boolean', about: 'begin each line with its time' },
+    prefix: { about: 'begin each line with the name of its microservice, also of one alone' },
+    timestamps: { about: 'begin each line with its time' },
     selector: {
-      type: 'string',
       short: 'l',
       value: 'LABELS',
       about: 'all microservices of applications with these labels',
     },
-    previous: { type: 'boolean', short: 'p', about: 'of the last run that has ended: see above' },
+    previous: { short: 'p', about: 'of the last run that has ended: see above' },
     ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },
-  words: { min: 0, max: Number.POSITIVE_INFINITY },
+  words: { max: Number.POSITIVE_INFINITY },
   complete: (context) => completeTargets(context, true),
   async run(context) {
     const { words, flags, signal } = context;

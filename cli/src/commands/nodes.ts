@@ -1,13 +1,12 @@
 import { v3Name } from '../../../src/rules/names.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
-import { type Command, listNodes } from '../command.ts';
-import { CommandError } from '../errors.ts';
-import { readyOf } from '../rows.ts';
-import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../versions.ts';
+import { type Command, listNodes } from '../context/command.ts';
+import { CommandError } from '../context/errors.ts';
+import { readyOf } from '../objects/rows.ts';
+import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../objects/versions.ts';
 
 export const nodes: Command = {
   name: 'nodes',
-  usage: '',
   about: 'List the versions of the agents, and what a change waits for',
   details: [
     'WANTED is the version that was requested, else the newest release that the controller has for machines.',
@@ -15,10 +14,9 @@ export const nodes: Command = {
   ],
   examples: ['nodes --outdated', 'nodes --outdated --selector site=north', 'nodes -o json'],
   flags: {
-    outdated: { type: 'boolean', about: 'nodes without the newest release of the agent only' },
-    selector: { type: 'string', short: 'l', value: 'LABELS', about: 'nodes with these labels only' },
+    outdated: { about: 'nodes without the newest release of the agent only' },
+    selector: { short: 'l', value: 'LABELS', about: 'nodes with these labels only' },
   },
-  words: { min: 0, max: 0 },
   async run(context) {
     const { flags, format, out, err } = context;
     const newest = await newestRelease(context);

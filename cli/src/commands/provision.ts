@@ -10,9 +10,9 @@ import { provisioningKeyData, provisioningKeyName } from '../../../src/datastore
 import { refOf } from '../../../src/kube/mod.ts';
 import { objectName, v3Name } from '../../../src/rules/names.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
-import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../command.ts';
-import { controllerUrl, PLACEHOLDER } from '../controller-address.ts';
-import { CommandError } from '../errors.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../context/command.ts';
+import { controllerUrl, PLACEHOLDER } from '../context/controller-address.ts';
+import { CommandError } from '../context/errors.ts';
 
 /** How long a key can be used, as over REST. */
 const LIFETIME_MS = 20 * 60_000;
@@ -69,14 +69,12 @@ export const provision: Command = {
   ],
   examples: ['provision gw-1 --controller controller.example:51121', 'provision gw-2 --create -o json'],
   flags: {
-    create: { type: 'boolean', about: 'create the EdgeNode when it does not exist' },
+    create: { about: 'create the EdgeNode when it does not exist' },
     controller: {
-      type: 'string',
       value: '[https://]HOST:PORT',
       about: 'where the machine reaches the controller, http:// without a scheme and --ca; $SKERRY_CONTROLLER',
     },
     ca: {
-      type: 'string',
       value: 'FILE',
       about: "certificate of the controller's authority (PEM): the machine trusts it alone",
     },

@@ -5,10 +5,10 @@ import { isForbidden, isNotFound, refOf, retryOnConflict } from '../../../src/ku
 import { v3Name } from '../../../src/rules/names.ts';
 import { isDue, requestAction, requestedAction } from '../../../src/subjects/nodes/rules/actions.ts';
 import { duration } from '../../../src/terminal/output.ts';
-import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../command.ts';
-import { CommandError, UsageError } from '../errors.ts';
-import { readyOf } from '../rows.ts';
-import { CANNOT_UPGRADE, conditionOf, NO_RELEASE, newestRelease } from '../versions.ts';
+import { type Command, type CommandContext, FIELD_MANAGER, listNodes, NODES, nodeNamed } from '../context/command.ts';
+import { CommandError, UsageError } from '../context/errors.ts';
+import { readyOf } from '../objects/rows.ts';
+import { CANNOT_UPGRADE, conditionOf, NO_RELEASE, newestRelease } from '../objects/versions.ts';
 
 const LOOK_MS = 1_000;
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
@@ -25,15 +25,14 @@ export const upgradeAgent: Command = {
   examples: ['upgrade-agent gw-1', 'upgrade-agent gw-1 gw-2 --version 0.2.0', 'upgrade-agent --selector site=north'],
   flags: {
     selector: {
-      type: 'string',
       short: 'l',
       value: 'LABELS',
       about: 'the nodes with these labels, in the order of their names',
     },
-    version: { type: 'string', value: 'VERSION', about: 'the release; the newest one that the controller has' },
-    timeout: { type: 'string', value: 'TIME', about: 'how long one node may take, as in 90s, 30m or 2h; 30m' },
+    version: { value: 'VERSION', about: 'the release; the newest one that the controller has' },
+    timeout: { value: 'TIME', about: 'how long one node may take, as in 90s, 30m or 2h; 30m' },
   },
-  words: { min: 0, max: Number.POSITIVE_INFINITY },
+  words: { max: Number.POSITIVE_INFINITY },
   complete: async (context) => (await listNodes(context)).map(v3Name),
   async run(context) {
     const { words, flags, err, out } = context;

@@ -2,15 +2,13 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { isForbidden } from '../../../src/kube/mod.ts';
 import { createReplicas } from '../../../src/replicas/replicas.ts';
 import { facts, structured } from '../../../src/terminal/output.ts';
-import type { Command, CommandContext } from '../command.ts';
+import type { Command, CommandContext } from '../context/command.ts';
 
 export const version: Command = {
   name: 'version',
-  usage: '',
   about: 'Say the versions of this plugin, of the controller and of Kubernetes',
   examples: ['version', 'version --client', 'version -o json'],
-  flags: { client: { type: 'boolean', about: 'that of the plugin only: no cluster is asked' } },
-  words: { min: 0, max: 0 },
+  flags: { client: { about: 'that of the plugin only: no cluster is asked' } },
   async run(context) {
     const { format, out, flags } = context;
     const plugin = packageJson.version;

@@ -2,7 +2,7 @@ import { bytes, duration, facts } from '../../../../src/terminal/output.ts';
 import { BUILD } from '../../domain/build.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
-import { type Command, type CommandContext, type Item, REMOVAL, show } from '../command.ts';
+import { type Command, type CommandContext, type Item, REMOVAL, show } from './command.ts';
 
 /** The join string, where it is no argument: the environment of a process is shown to its own user alone. */
 const JOIN_VARIABLE = 'SKERRY_JOIN';
@@ -11,21 +11,21 @@ const JOIN_VARIABLE = 'SKERRY_JOIN';
 export const AGENT_COMMANDS: readonly Command[] = [
   {
     name: 'start',
-    summary: 'Run the agent in the foreground until SIGTERM or Ctrl-C; containers run on',
-    example: 'skerry-agent start --config /etc/skerry-agent/config.yaml',
+    about: 'Run the agent in the foreground until SIGTERM or Ctrl-C; containers run on',
+    examples: ['start --config /etc/skerry-agent/config.yaml'],
     offline: true,
     run: ({ configFile, signal, runAgent }) => runAgent(configFile, signal),
   },
   {
     name: 'version',
-    summary: 'Show the version',
+    about: 'Show the version',
     offline: true,
     run: async (context) =>
       show(context, { version: AGENT_VERSION, ...BUILD }, () => `skerry-agent ${AGENT_VERSION}\n`),
   },
   {
     name: 'status',
-    summary: 'Show how the agent is, and whether the controller hears it',
+    about: 'Show how the agent is, and whether the controller hears it',
     run: async (context) => {
       const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/status');
       const node = data.node as { name?: string; uuid: string; controllerUrl: string } | undefined;
@@ -58,7 +58,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'info',
-    summary: 'Show the settings in force, and who this node is',
+    about: 'Show the settings in force, and who this node is',
     run: async (context) => {
       const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/info');
       show(context, data, () => facts(Object.entries(data)));
@@ -67,8 +67,9 @@ export const AGENT_COMMANDS: readonly Command[] = [
   {
     name: 'provision',
     usage: '[join string]',
-    summary: `Make this machine a node of a controller; the join string may also be in $${JOIN_VARIABLE}, which ps does not show`,
-    example: 'skerry-agent provision skerry://controller.example.com:51121/6f1c...?tls=1',
+    words: { max: 1 },
+    about: `Make this machine a node of a controller; the join string may also be in $${JOIN_VARIABLE}, which ps does not show`,
+    examples: ['provision skerry://controller.example.com:51121/6f1c...?tls=1'],
     run: async (context) => {
       const provisioningKey = context.words[0] ?? context.env[JOIN_VARIABLE];
       if (!provisioningKey)
@@ -87,15 +88,18 @@ export const AGENT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'deprovision',
-    summary: 'Leave the controller; its microservices are stopped and removed, volumes stay',
+    about: 'Leave the controller; its microservices are stopped and removed, volumes stay',
     flags: {
-      'scope=': 'all (default): nothing of ours runs here afterwards; local: what runs here runs on',
-      'keep-local': 'the same as --scope local',
-      yes: 'do not ask',
+      scope: {
+        value: '<value>',
+        about: 'all (default): nothing of ours runs here afterwards; local: what runs here runs on',
+      },
+      'keep-local': { about: 'the same as --scope local' },
+      yes: { about: 'do not ask' },
     },
-    example: 'skerry-agent deprovision --keep-local --yes',
+    examples: ['deprovision --keep-local --yes'],
     run: async (context) => {
-      const scope = context.flags.has('keep-local') ? 'local' : String(context.flags.get('scope') ?? 'all');
+      const scope = context.flags['keep-local'] ? 'local' : String(context.flags.scope ?? 'all');
       await confirmDeprovision(context, scope);
       const data = await context.client.call<{ controllerTold?: boolean; remaining: string[] }>(
         'DELETE',
@@ -118,8 +122,9 @@ export const AGENT_COMMANDS: readonly Command[] = [
   {
     name: 'config',
     usage: '[<name>=<value> ...]',
-    summary: 'Show the settings in force, or change some',
-    example: 'skerry-agent config logLevel=DEBUG statusFrequency=30',
+    words: { max: Number.POSITIVE_INFINITY },
+    about: 'Show the settings in force, or change some',
+    examples: ['config logLevel=DEBUG statusFrequency=30'],
     run: async (context) => {
       if (context.words.length === 0) {
         const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/config');
@@ -156,7 +161,7 @@ function lastContactText({ controllerConnection, lastContact }: Record<string, u
 /** Asks for confirmation, since a removal cannot be undone, unless there is nothing to remove. */
 async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {
   const { client, flags, ask } = context;
-  if (flags.has('yes')) return;
+  if (flags.yes) return;
   const { node } = await client.call<{ node?: { name?: string; uuid: string; controllerUrl: string } }>(
     'GET',
     '/v1/system/status',

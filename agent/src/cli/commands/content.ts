@@ -1,14 +1,14 @@
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } from '../../domain/artifact.ts';
 import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
-import { type Command, type CommandContext, required, show } from '../command.ts';
+import { type Command, type CommandContext, required, show } from './command.ts';
 
 /** What this machine has for its containers: models, knowledge, volume mounts. */
 export const CONTENT_COMMANDS: readonly Command[] = [
   ...ARTIFACT_KINDS.flatMap((kind) => artifactCommands(kind, ARTIFACT_NOUNS[kind])),
   {
     name: 'volume-mount ls',
-    summary: 'List the volume mounts of this node; what is in them is not shown',
+    about: 'List the volume mounts of this node; what is in them is not shown',
     run: async (context) => {
       const data = await context.client.call<{ items: VolumeMountItem[] }>('GET', '/v1/volume-mounts');
       showList(context, data, 'No volume mounts on this node\n', {
@@ -26,7 +26,7 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
   return [
     {
       name: `${noun} ls`,
-      summary: `List the ${many} of this node`,
+      about: `List the ${many} of this node`,
       run: async (context) => {
         const data = await context.client.call<{ items: ArtifactItem[] }>('GET', `/v1/${kind}`);
         showList(context, data, `No ${many} on this node\n`, {
@@ -46,7 +46,8 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
     {
       name: `${noun} inspect`,
       usage: '<name>',
-      summary: `Show everything about one ${noun === 'model' ? 'model' : 'item of knowledge'}`,
+      words: { max: 1 },
+      about: `Show everything about one ${noun === 'model' ? 'model' : 'item of knowledge'}`,
       run: async (context) => {
         const name = required(context, 'the name');
         const path = `/v1/${kind}/${encodeURIComponent(name)}`;
@@ -56,7 +57,7 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
     },
     {
       name: `${noun} prune`,
-      summary: `Remove the ${many} that nothing uses any more`,
+      about: `Remove the ${many} that nothing uses any more`,
       run: async (context) => {
         const data = await context.client.call<{ removed: string[] }>('POST', `/v1/${kind}:prune`);
         show(

@@ -2,24 +2,25 @@ import { bytes, diagnosisTable, table } from '../../../../src/terminal/output.ts
 import { CliError } from '../../local-api/client.ts';
 import { writeBytes } from '../../system/disk.ts';
 import { errorText } from '../../system/log.ts';
-import { type Command, REMOVAL, show } from '../command.ts';
-import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
+import { type Command, REMOVAL, show } from './command.ts';
+import { LOG_FLAGS, logQuery, showLines } from './logs.ts';
 
 /** Diagnosis and clean-up. */
 export const MAINTENANCE_COMMANDS: readonly Command[] = [
   {
     name: 'logs',
-    summary: 'Show what the agent wrote',
+    about: 'Show what the agent wrote',
     flags: LOG_FLAGS,
-    example: 'skerry-agent logs --since 10m --follow',
+    examples: ['logs --since 10m --follow'],
     run: (context) => showLines(context, '/v1/system/logs', logQuery(context), context.out),
   },
   {
     name: 'prune',
     usage: '[dangling | containers | all]',
-    summary:
+    words: { max: 1 },
+    about:
       'Remove images that this agent pulled and models that nothing uses any more, or its stopped containers, or both',
-    example: 'skerry-agent prune all',
+    examples: ['prune all'],
     run: async (context) => {
       const { client, words } = context;
       const query = new URLSearchParams({ mode: words[0] ?? 'dangling' });
@@ -35,9 +36,13 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   {
     name: 'orphans',
     usage: '[<container> ...]',
-    summary: 'Show containers of agents that no longer exist, or remove them',
-    flags: { remove: 'stop and remove them, or those that are named; volumes stay', yes: 'do not ask' },
-    example: 'skerry-agent orphans --remove',
+    words: { max: Number.POSITIVE_INFINITY },
+    about: 'Show containers of agents that no longer exist, or remove them',
+    flags: {
+      remove: { about: 'stop and remove them, or those that are named; volumes stay' },
+      yes: { about: 'do not ask' },
+    },
+    examples: ['orphans --remove'],
     run: async (context) => {
       const { client, flags, ask, words } = context;
       const all = (await client.call<{ items: Orphan[] }>('GET', '/v1/system/orphans')).items;
@@ -55,8 +60,8 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
                 item.nodeUuid,
               ]),
             );
-      if (!flags.has('remove') || items.length === 0) return show(context, { items }, () => shown);
-      if (!flags.has('yes')) {
+      if (!flags.remove || items.length === 0) return show(context, { items }, () => shown);
+      if (!flags.yes) {
         if (!ask)
           throw new CliError('INVALID_ARGUMENT', `${shown}There is no terminal to ask on`, 'Confirm with --yes.');
         const fate = 'They are stopped and removed. An agent that is only stopped counts as one that no longer exists.';
@@ -71,15 +76,15 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   },
   {
     name: 'doctor',
-    summary: 'Look for what is wrong on this machine and on the way to the controller, and say what to do',
-    flags: { json: 'the same as --output json' },
-    example: 'skerry-agent doctor --json',
+    about: 'Look for what is wrong on this machine and on the way to the controller, and say what to do',
+    flags: { json: { about: 'the same as --output json' } },
+    examples: ['doctor --json'],
     offline: true,
     run: async (context) => {
       const { examine, isHealthy } = await import('../../doctor/doctor.ts');
       const checks = await examine(context.configFile);
       const healthy = isHealthy(checks);
-      const format = context.flags.has('json') ? 'json' : context.format;
+      const format = context.flags.json ? 'json' : context.format;
       show({ ...context, format }, { healthy, checks }, () => diagnosisTable(checks));
       if (!healthy) context.exitWith(1);
     },
@@ -87,8 +92,9 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   {
     name: 'support-bundle',
     usage: '[file]',
-    summary: 'Collect state, settings, logs and the findings of the doctor in one archive, without secrets',
-    example: 'skerry-agent support-bundle /tmp/support.tar.gz',
+    words: { max: 1 },
+    about: 'Collect state, settings, logs and the findings of the doctor in one archive, without secrets',
+    examples: ['support-bundle /tmp/support.tar.gz'],
     offline: true,
     run: async (context) => {
       const { supportBundle } = await import('../../bundle/bundle.ts');
@@ -107,7 +113,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   },
   {
     name: 'stop',
-    summary: 'Stop the agent; containers run on',
+    about: 'Stop the agent; containers run on',
     run: async (context) => {
       const data = await context.client.call('POST', '/v1/system/stop');
       // RestartSec= of packaging/skerry-agent.service

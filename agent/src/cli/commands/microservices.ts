@@ -1,16 +1,16 @@
 import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
-import { type Command, type CommandContext, type Item, required, show } from '../command.ts';
-import { runProgram } from '../exec.ts';
-import { LOG_FLAGS, logQuery, showLines } from '../logs.ts';
+import { type Command, type CommandContext, type Item, required, show } from './command.ts';
+import { runProgram } from './exec.ts';
+import { LOG_FLAGS, logQuery, showLines } from './logs.ts';
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
     name: 'ms ls',
-    summary: 'List the microservices of this node',
-    flags: { 'source=': 'managed, local, controlplane or all (default)' },
+    about: 'List the microservices of this node',
+    flags: { source: { value: '<value>', about: 'managed, local, controlplane or all (default)' } },
     run: async (context) => {
-      const source = String(context.flags.get('source') ?? 'all');
+      const source = String(context.flags.source ?? 'all');
       const data = await context.client.call<{ items: Item[] }>('GET', `/v1/ms?source=${encodeURIComponent(source)}`);
       show(context, data, () => {
         if (data.items.length === 0) return 'No microservices on this node\n';
@@ -39,7 +39,8 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
     name: 'ms inspect',
     usage: '<microservice>',
-    summary: 'Show everything about one microservice',
+    words: { max: 1 },
+    about: 'Show everything about one microservice',
     run: async (context) => {
       const id = required(context, 'the microservice');
       const data = await context.client.call<Record<string, unknown>>('GET', `/v1/ms/${encodeURIComponent(id)}`);
@@ -49,54 +50,60 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
     name: 'ms logs',
     usage: '<microservice>',
-    summary: 'Show what a microservice wrote',
+    words: { max: 1 },
+    about: 'Show what a microservice wrote',
     flags: {
       ...LOG_FLAGS,
-      timestamps: 'begin each line with its time',
-      previous: 'of the last run that has ended; of a container that runs, the run before; short -p',
+      timestamps: { about: 'begin each line with its time' },
+      previous: { short: 'p', about: 'of the last run that has ended; of a container that runs, the run before' },
     },
-    example: 'skerry-agent ms logs -f shop.web --since 10m',
+    examples: ['ms logs -f shop.web --since 10m'],
     run: async (context) => {
       const id = required(context, 'the microservice');
       const query = logQuery(context);
-      if (context.flags.has('previous')) query.set('previous', 'true');
-      if (context.flags.has('timestamps')) query.set('timestamps', 'true');
+      if (context.flags.previous) query.set('previous', 'true');
+      if (context.flags.timestamps) query.set('timestamps', 'true');
       await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
     },
   },
   {
     name: 'ms exec',
     usage: '<microservice> [-- command ...]',
-    summary: 'Run a program in a microservice: a shell, or a command whose exit code is passed on',
+    words: { max: Number.POSITIVE_INFINITY },
+    about: 'Run a program in a microservice: a shell, or a command whose exit code is passed on',
     flags: {
-      stdin: 'pass the standard input on; short -i',
-      tty: 'with a terminal, which has the size of this one; short -t',
+      stdin: { short: 'i', about: 'pass the standard input on' },
+      tty: { short: 't', about: 'with a terminal, which has the size of this one' },
     },
-    example: 'skerry-agent ms exec -it shop.web -- sh',
+    examples: ['ms exec -it shop.web -- sh'],
     run: runProgram,
   },
   {
     name: 'ms start',
     usage: '<microservice>',
-    summary: 'Start a microservice that was stopped here, or try again at once',
+    words: { max: 1 },
+    about: 'Start a microservice that was stopped here, or try again at once',
     run: (context) => orderMicroservice(context, 'start'),
   },
   {
     name: 'ms stop',
     usage: '<microservice>',
-    summary: 'Stop a microservice until it is started here, rebuilt, or changed',
+    words: { max: 1 },
+    about: 'Stop a microservice until it is started here, rebuilt, or changed',
     run: (context) => orderMicroservice(context, 'stop'),
   },
   {
     name: 'ms restart',
     usage: '<microservice>',
-    summary: 'Stop and start a microservice',
+    words: { max: 1 },
+    about: 'Stop and start a microservice',
     run: (context) => orderMicroservice(context, 'restart'),
   },
   {
     name: 'ms rm',
     usage: '<microservice>',
-    summary: 'Remove the container of a microservice; volumes stay',
+    words: { max: 1 },
+    about: 'Remove the container of a microservice; volumes stay',
     run: async (context) => {
       const id = required(context, 'the microservice');
       const data = await context.client.call<{ warning?: string }>('DELETE', `/v1/ms/${encodeURIComponent(id)}`);

@@ -1,0 +1,80 @@
+import type { CommandForm, FlagValues } from '../../../../src/lib/command-line/command.ts';
+import type { Streams } from '../../../../src/session-client/attach.ts';
+import { structured } from '../../../../src/terminal/output.ts';
+import { CliError, type LocalClient } from '../../local-api/client.ts';
+
+export const FORMATS = ['human', 'json', 'yaml'] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** The standard streams of the process. */
+export interface StandardStreams {
+  input: NonNullable<Streams['input']>;
+  output: Streams['output'];
+  errors: Streams['errors'];
+}
+
+/** Dependencies of a command. */
+export interface CommandContext {
+  client: LocalClient;
+  configFile: string;
+  /** a unit of systemd starts the agent, also when it ends by itself */
+  isService: boolean;
+  words: string[];
+  flags: FlagValues;
+  format: Format;
+  out(text: string): void;
+  /** passes on what `out` would escape: lines of containers */
+  raw(text: string): void;
+  err(text: string): void;
+  /** for programs of containers, whose bytes pass as they are */
+  streams: StandardStreams;
+  /** asks a yes-or-no question at the terminal; absent without a terminal */
+  ask?(question: string): Promise<boolean>;
+  env: NodeJS.ProcessEnv;
+  signal: AbortSignal;
+  /** Runs the agent until the signal fires. */
+  runAgent(configFile: string, signal: AbortSignal): Promise<void>;
+  /** sets the exit code of a command that succeeded and found a problem */
+  exitWith(code: number): void;
+}
+
+export interface Command extends CommandForm {
+  /** works without an agent, and with settings that cannot be read */
+  offline?: true;
+  run(context: CommandContext): Promise<void>;
+}
+
+/** Prints data in the requested format. */
+export function show(context: CommandContext, data: unknown, human: () => string): void {
+  const { format, out } = context;
+  out(format === 'human' ? human() : structured(data, format));
+}
+
+export function required(context: CommandContext, what: string): string {
+  const [word] = context.words;
+  if (!word) throw new CliError('INVALID_ARGUMENT', `${what} is missing`, 'See --help.');
+  return word;
+}
+
+/** ms. Many containers may have to stop, a few at a time; the agent responds earlier when a removal is stuck. */
+export const REMOVAL = 3600_000;
+
+/** A microservice as the local API lists it. */
+export interface Item {
+  uuid: string;
+  name: string;
+  application: string;
+  state: string;
+  reason?: string;
+  image: string;
+  wantedImage?: string;
+  containerId: string;
+  restartCount?: number;
+  percentage?: number;
+  startTime?: number;
+  errorMessage?: string;
+  memoryUsage?: number;
+  cpuUsage?: number;
+  healthStatus?: string;
+  healthMessage?: string;
+}
