@@ -8,9 +8,9 @@ import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
 import { prepareMounts } from '../agent/src/supervise/mounts.ts';
 import { systemClock } from '../agent/src/system/clock.ts';
-import { silentLog } from '../agent/src/system/log.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
 import { filesOnDisk } from '../agent/src/volume-mounts/files.ts';
+import { silentLog } from '../src/lib/log.ts';
 
 export interface LocalAgentOptions {
   /** the folder that `data` is in, as of an agent process */
@@ -28,7 +28,7 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
   const agent = createAgent(parseConfig('{diskDirectory: data, statusFrequency: 5}', config), {
     clock,
     random: Math.random,
-    log: silentLog(),
+    log: silentLog,
     engine,
     database,
     identity: identityFile(join(data, 'identity.json'), clock.wall, (path) => {

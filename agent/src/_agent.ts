@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { silentLog } from '../../src/lib/log.ts';
 import { type Agent, type AgentDependencies, createAgent } from './app.ts';
 import { parseConfig } from './domain/config.ts';
 import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';
 import { systemClock } from './system/clock.ts';
-import { silentLog } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 
 export interface TestAgentOptions
@@ -21,7 +21,7 @@ export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOpt
   return createAgent(parseConfig(`diskDirectory: ${folder}\n${settings}`, join(folder, 'config.yaml')), {
     clock: systemClock(),
     random: Math.random,
-    log: silentLog(),
+    log: silentLog,
     database: memoryDatabase(),
     identity: memoryIdentity(),
     machine: TEST_MACHINE,

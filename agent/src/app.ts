@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
 import type { Projections } from './artifacts/projection.ts';
 import type { ArtifactStore } from './artifacts/store.ts';
@@ -19,7 +20,6 @@ import type { MachineAccess } from './supervise/executors.ts';
 import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
 import { untilRemoved } from './supervise/removal.ts';
 import type { CdiDevices } from './system/cdi.ts';
-import type { Log } from './system/log.ts';
 import type { Machine } from './system/machine.ts';
 import type { Program } from './update/program.ts';
 import type { MountedFiles } from './volume-mounts/files.ts';
@@ -148,7 +148,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     async run(signal: AbortSignal): Promise<void> {
       membership.finishEnding();
       const { instance, node } = identity.current;
-      log.info('Starting', { version: AGENT_VERSION, instance, node: node?.uuid });
+      log.info({ version: AGENT_VERSION, instance, node: node?.uuid }, 'Starting');
       membership.start(signal);
       actions.resume(signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal)];

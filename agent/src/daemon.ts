@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { join } from 'node:path';
 import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
+import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { releaseKeys } from '../../src/wire/release-signature.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
@@ -35,7 +36,7 @@ import {
   mountsBelow,
   readText,
 } from './system/disk.ts';
-import { bufferedSink, createLog, errorText, type Log } from './system/log.ts';
+import { bufferedSink, createLog, errorText } from './system/log.ts';
 import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
 import { localMachine, ownAddresses } from './system/machine.ts';
 import { ownContainerId } from './system/own-container.ts';
@@ -76,7 +77,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const log = createLog(sink, () => clock.wall());
   const warnOfIdleSettings = () => {
     const problems = settingsWithoutEffect(config);
-    if (problems.length > 0) log.warn('The file of settings has what does nothing', { file, problems });
+    if (problems.length > 0) log.warn({ file, problems }, 'The file of settings has what does nothing');
   };
   warnOfIdleSettings();
   const stopping = new AbortController();
@@ -89,14 +90,14 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const databaseFile = join(config.diskDirectory, 'agent.db');
   const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, RUN]);
   closing.use(database);
-  if (setAside) log.warn('The database was damaged; the agent began a new one', { setAside });
+  if (setAside) log.warn({ setAside }, 'The database was damaged; the agent began a new one');
   const problem = database.problem();
-  if (problem) log.error('Nothing can be saved; what runs is looked after', { error: problem });
+  if (problem) log.error({ error: problem }, 'Nothing can be saved; what runs is looked after');
 
   // An agent that does not start would leave its machine without supervision.
   const { policy, problem: unreadable } = strictestReading(() => readText(config.policyFile), config.policyFile);
   if (unreadable)
-    log.error('The policy cannot be read; what it does not plainly allow is refused', { error: unreadable });
+    log.error({ error: unreadable }, 'The policy cannot be read; what it does not plainly allow is refused');
   let policyIsPartial = unreadable !== undefined;
   /** Reads the file each time: the next start depends on it, and it may have become invalid without a SIGHUP. */
   const policyTroubles = (): string[] => {
@@ -115,7 +116,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     engine: (instance) => new DockerEngine({ url: engineUrl, instance, self: ownContainerId() }),
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
-      log.error('The identity could not be read and was set aside; provision the agent again', { setAside: path }),
+      log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
     machine: localMachine(config.diskDirectory),
     policy,
@@ -171,7 +172,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     Object.assign(agent.config, config);
     agent.setPolicy(policy);
     agent.settingsChanged();
-    log.info('Read the settings again');
+    log.info({}, 'Read the settings again');
     warnOfIdleSettings();
   };
   const channels = closing.use(new ControlChannels(agent));
@@ -195,14 +196,14 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     try {
       servers.push(await listenOnLoopback(config.localApiPort, ports));
     } catch (error) {
-      log.warn('Cannot serve health and metrics', { port: config.localApiPort, error: errorText(error) });
+      log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
     }
   }
   const onHangup = () => {
     try {
       reload();
     } catch (error) {
-      log.error('The settings were not taken; the former ones stay', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'The settings were not taken; the former ones stay');
       agent.changed();
     }
   };
@@ -221,7 +222,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       server.close();
       server.closeAllConnections();
     }
-    log.info(restarts ? 'Starting again; containers run on' : 'Stopped; containers run on');
+    log.info({}, restarts ? 'Starting again; containers run on' : 'Stopped; containers run on');
   }
   return restarts && !stopSignal.aborted ? 'restart' : 'stopped';
 
@@ -234,7 +235,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       socketIsOpen = true;
       return true;
     } catch (error) {
-      log.warn('Cannot serve the local API', { socket: config.socket, error: errorText(error) });
+      log.warn({ socket: config.socket, error: errorText(error) }, 'Cannot serve the local API');
       return false;
     }
   }
@@ -254,7 +255,7 @@ function updatesOf(config: Config, log: Log): AgentDependencies['updates'] {
     const pem = config.releaseKeyFile && readText(config.releaseKeyFile);
     return { program, keys: pem ? releaseKeys(pem) : [] };
   } catch (error) {
-    log.error('The release keys cannot be read; there will be no update', { error: errorText(error) });
+    log.error({ error: errorText(error) }, 'The release keys cannot be read; there will be no update');
     return { program, keys: [] };
   }
 }

@@ -6,8 +6,8 @@ import { parseConfig } from '../../agent/src/domain/config.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
 import { memoryDatabase } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
-import { silentLog } from '../../agent/src/system/log.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import type { NodeCredentials } from './calls.ts';
 
 /** A node with the real agent; only its engine, disk and network are simulated. */
@@ -40,7 +40,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
     clock,
     random: Math.random,
-    log: silentLog(),
+    log: silentLog,
     engine: () => engine,
     database: {
       ...store,

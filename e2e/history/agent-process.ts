@@ -214,7 +214,7 @@ const agent = createAgent(config, {
   engine: remoteEngine,
   database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
   identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
-    log.error('The identity could not be read and was set aside', { setAside: path }),
+    log.error({ setAside: path }, 'The identity could not be read and was set aside'),
   ),
   machine: localMachine(settings.dir),
   mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),

@@ -111,7 +111,7 @@ export class Artifacts implements Part<Reads> {
         await this.#turn(signal);
         if (!this.#isAwake) await this.#rest(signal);
       } catch (error) {
-        log.error('Artifacts cannot be looked after', { error: errorText(error) });
+        log.error({ error: errorText(error) }, 'Artifacts cannot be looked after');
         this.#answerPrune({ names: [], bytes: 0 }, errorText(error));
         await pause(clock, jitter(30 * SECOND, random), signal);
       }
@@ -215,7 +215,7 @@ export class Artifacts implements Part<Reads> {
         const lacksRoom = (error as NodeJS.ErrnoException).code === 'ENOSPC';
         this.#failures.note(stepKey(step), { asked: attemptOf(step), message: errorText(error), lacksRoom });
         if (step.do === 'forget') problem ??= errorText(error);
-        log.warn('A step of artifacts failed', { step: step.do, at: stepKey(step), error: errorText(error) });
+        log.warn({ step: step.do, at: stepKey(step), error: errorText(error) }, 'A step of artifacts failed');
       }
     }
     const bytes = prune.size > 0 ? await this.#sweep() : 0;
@@ -231,7 +231,7 @@ export class Artifacts implements Part<Reads> {
     try {
       return await this.#deps.projections.emptyTrash();
     } catch (error) {
-      this.#deps.log.warn('Cannot remove former contents of artifacts', { error: errorText(error) });
+      this.#deps.log.warn({ error: errorText(error) }, 'Cannot remove former contents of artifacts');
       return true;
     }
   }
@@ -278,20 +278,20 @@ export class Artifacts implements Part<Reads> {
         return this.#put(step);
       case 'unlink':
         await projections.unlink(step.place, step.name);
-        log.info('Unlinked an artifact', { kind: step.place.kind, artifact: step.name, microservice: step.place.uuid });
+        log.info({ kind: step.place.kind, artifact: step.name, microservice: step.place.uuid }, 'Unlinked an artifact');
         return this.#readAgain(step.place);
       case 'discard':
         await projections.discard(step.place, step.versions);
         return this.#readAgain(step.place);
       case 'remove':
         await projections.remove(step.place);
-        log.info('Removed a projection', { kind: step.place.kind, microservice: step.place.uuid });
+        log.info({ kind: step.place.kind, microservice: step.place.uuid }, 'Removed a projection');
         return this.#readAgain(step.place, true);
       case 'forget':
         store.forget(step.record);
         this.#records.delete(keyOf(step.record));
         this.#lookUps.forget(step.record);
-        log.info('Pruned an artifact', { kind: step.record.kind, artifact: step.record.name });
+        log.info({ kind: step.record.kind, artifact: step.record.name }, 'Pruned an artifact');
         return;
       default:
         step satisfies never;
@@ -317,7 +317,7 @@ export class Artifacts implements Part<Reads> {
       await this.#readAgain(catalog);
     }
     const { resolvedRevision: revision } = record;
-    log.info('Linked an artifact', { kind: catalog.kind, artifact: name, revision, microservice: catalog.uuid });
+    log.info({ kind: catalog.kind, artifact: name, revision, microservice: catalog.uuid }, 'Linked an artifact');
   }
 
   async #pullEnded(): Promise<void> {
@@ -352,7 +352,7 @@ export class Artifacts implements Part<Reads> {
     try {
       return await store.sweep(this.#records.values(), { isPending, isClaimed });
     } catch (error) {
-      log.warn('Cannot remove what artifacts left', { error: errorText(error) });
+      log.warn({ error: errorText(error) }, 'Cannot remove what artifacts left');
       return 0;
     }
   }

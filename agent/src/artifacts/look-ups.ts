@@ -1,6 +1,6 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { RegistryView } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, type Random } from '../domain/clock.ts';
-import type { Log } from '../system/log.ts';
 import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { type ArtifactStep, attemptOf, stepKey } from './plan.ts';
@@ -88,7 +88,7 @@ export class LookUps {
   async #lookUp(step: LookUpStep, registry: RegistryView | undefined, signal: AbortSignal): Promise<void> {
     const { failures, metrics } = this.#deps;
     const { kind, view, record } = step;
-    const log = this.#deps.log.with({ kind, artifact: view.name, repo: view.repo, revision: view.revision });
+    const log = this.#deps.log.child({ kind, artifact: view.name, repo: view.repo, revision: view.revision });
     try {
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(DEADLINE)]);
       const revision = await lookUpRevision({ kind, view, registry }, this.#deps, deadline);
@@ -98,13 +98,13 @@ export class LookUps {
       metrics.add('artifactLookUps', { kind, outcome: isSame ? 'same' : 'newer' });
       if (isSame) return;
       this.#outdated.add(keyOf(record));
-      log.info('An artifact means another revision now', { before: record.resolvedRevision, now: revision });
+      log.info({ before: record.resolvedRevision, now: revision }, 'An artifact means another revision now');
     } catch (error) {
       if (signal.aborted) return;
       const { code, message, retryAfter } = toArtifactError(error);
       metrics.add('artifactLookUps', { kind, outcome: code });
       failures.note(stepKey(step), { asked: attemptOf(step), message, retryAfter });
-      log.warn('Cannot look up what an artifact means now; what is here stays', { reason: code, error: message });
+      log.warn({ reason: code, error: message }, 'Cannot look up what an artifact means now; what is here stays');
     }
   }
 }

@@ -1,7 +1,7 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { RegistryView } from '../../../src/wire/agent.ts';
 import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
-import type { Log } from '../system/log.ts';
 import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { Pace } from './pace.ts';
@@ -76,7 +76,7 @@ export class Pulls {
   ): Promise<void> {
     const { metrics, clock, failures, pulled, ended } = this.#deps;
     const key = keyOf({ kind, uuid: view.uuid });
-    const log = this.#deps.log.with({ kind, artifact: view.name });
+    const log = this.#deps.log.child({ kind, artifact: view.name });
     const pull: Pull = {
       asked: artifactFingerprint(view),
       abort: new AbortController(),
@@ -86,7 +86,7 @@ export class Pulls {
     };
     this.#pulls.set(key, pull);
     const began = clock.now();
-    log.info('Pulling an artifact', { repo: view.repo, revision: view.revision });
+    log.info({ repo: view.repo, revision: view.revision }, 'Pulling an artifact');
     try {
       const ending = AbortSignal.any([signal, pull.abort.signal]);
       const progress = (received: number, total: number) => this.#progressed(pull, received, total);
@@ -95,14 +95,14 @@ export class Pulls {
       failures.forget(key);
       metrics.add('artifactPulls', { kind, outcome: 'ok' });
       const { resolvedRevision, totalBytes } = record;
-      log.info('Pulled an artifact', { resolvedRevision, totalBytes, durationMs: clock.now() - began });
+      log.info({ resolvedRevision, totalBytes, durationMs: clock.now() - began }, 'Pulled an artifact');
     } catch (error) {
       const isGivenUp = signal.aborted || pull.abort.signal.aborted;
       const { code, message, retryAfter } = toArtifactError(error);
       metrics.add('artifactPulls', { kind, outcome: isGivenUp ? 'given-up' : code });
       if (!isGivenUp) {
         failures.note(key, { asked: pull.asked, message, retryAfter, lacksRoom: code === 'DiskFull' });
-        log.warn('Cannot pull an artifact', { reason: code, error: message });
+        log.warn({ reason: code, error: message }, 'Cannot pull an artifact');
       }
     }
     this.#pulls.delete(key);

@@ -112,10 +112,13 @@ test('a support bundle describes the agent and contains none of its secrets', as
     await agent.provision(controller.joinString);
     await until('the microservice to run', () => agent.microservices()?.[0]?.status === 'RUNNING');
     // An error of an engine can quote the request.
-    log.warn('Step failed', {
-      error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
-      join: `skerry://host:51121/${CANARY}-key?tls=1`,
-    });
+    log.warn(
+      {
+        error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
+        join: `skerry://host:51121/${CANARY}-key?tls=1`,
+      },
+      'Step failed',
+    );
     const file = join(folder, 'support.tar.gz');
     const made = await cli('support-bundle', file);
     expect(made, made.err).toMatchObject({ code: 0 });

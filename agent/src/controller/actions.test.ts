@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { silentLog } from '../system/log.ts';
+import { silentLog } from '../../../src/lib/log.ts';
 import { Actions } from './actions.ts';
 
 test('the end of a membership is the end of its actions, for those too that carry them out', () => {
@@ -11,7 +11,7 @@ test('the end of a membership is the end of its actions, for those too that carr
   };
   const did: string[] = [];
   const version = { start: (digest: string) => did.push(digest), forget: () => did.push('forget') };
-  const actions = new Actions({ database, log: silentLog(), executors: { version } });
+  const actions = new Actions({ database, log: silentLog, executors: { version } });
   expect(actions.carryOut('version', 'd1', 1)).toBe(true);
   expect(actions.carryOut('version', 'd1', 1)).toBe(false);
   actions.forget();

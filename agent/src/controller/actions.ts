@@ -1,6 +1,6 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { Digests, SectionThat } from '../../../src/wire/sections.ts';
 import type { Database } from '../state/database.ts';
-import type { Log } from '../system/log.ts';
 import { orDatabaseError } from './sync-loop.ts';
 
 type ActionSection = SectionThat<'act'>;
@@ -55,7 +55,7 @@ export class Actions {
     if (digest === '') return false;
     const executor = executors[section];
     if (executor) executor.start(digest);
-    else log.warn('This version of the agent does not carry out such actions', { action: section });
+    else log.warn({ action: section }, 'This version of the agent does not carry out such actions');
     return true;
   }
 

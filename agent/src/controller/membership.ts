@@ -1,3 +1,4 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Config } from '../domain/config.ts';
@@ -5,7 +6,7 @@ import type { Database } from '../state/database.ts';
 import type { Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import type { Actions } from './actions.ts';
 import { type Connection, ControllerClient, type Transport } from './client.ts';
 import type { Link } from './link.ts';
@@ -135,7 +136,7 @@ export class Membership {
     // This write decides. All that follows can be done again, by the next start at the latest.
     identity.become({ instance, localKey, ending: scope });
     this.close();
-    log.info('No longer provisioned');
+    log.info({}, 'No longer provisioned');
     this.#clear(scope);
   }
 
@@ -150,7 +151,7 @@ export class Membership {
       const { ending, ...rest } = identity.current;
       identity.become(rest);
     } catch (error) {
-      log.error('Cannot clear what the former controller sent; the next start does', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'Cannot clear what the former controller sent; the next start does');
     }
   }
 
@@ -163,7 +164,7 @@ export class Membership {
     try {
       this.end();
     } catch (error) {
-      log.error('Cannot forget the controller that has deleted this node', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'Cannot forget the controller that has deleted this node');
     }
   }
 

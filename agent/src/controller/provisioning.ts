@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
+import type { Log } from '../../../src/lib/log.ts';
 import { type JoinString, parseJoinString } from '../../../src/wire/node-token.ts';
 import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
 import { type Identity, type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { architectureId, type Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';
 import { type ControllerClient, ControllerError, FOREIGN, NO_TLS } from './client.ts';
@@ -110,7 +111,7 @@ export class Provisioning {
     saving('nothing was changed', () => identity.become({ ...identity.current, node: { ...node, controllerUrl } }));
     membership.close();
     membership.open();
-    log.info('The controller has another address', { controllerUrl, before: node.controllerUrl });
+    log.info({ controllerUrl, before: node.controllerUrl }, 'The controller has another address');
   }
 
   async #alone<T>(act: () => Promise<T>): Promise<T> {
@@ -154,7 +155,7 @@ export class Provisioning {
         // Last: until then the machine is what it was.
         identity.become({ ...rest, node });
       });
-      log.info('Provisioned', { node: node.uuid, name: node.name, controllerUrl });
+      log.info({ node: node.uuid, name: node.name, controllerUrl }, 'Provisioned');
       await this.#deps.adopt();
       membership.open();
       return node;
@@ -172,7 +173,7 @@ export class Provisioning {
     try {
       identity.become(before);
     } catch (error) {
-      log.error('Cannot save the former identity', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'Cannot save the former identity');
     }
     membership.open();
   }
@@ -201,7 +202,7 @@ export class Provisioning {
       await client.deprovision(removed, until);
       return true;
     } catch (error) {
-      log.warn('The controller could not be told', { error: errorText(error) });
+      log.warn({ error: errorText(error) }, 'The controller could not be told');
       return false;
     }
   }

@@ -1,10 +1,11 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { RetainUnlisted } from '../../../src/wire/agent.ts';
 import type { Digests, SavedName } from '../../../src/wire/sections.ts';
 import { NOTHING_SENT, readResponses, responsesAtEnd, type SavedResponse, type Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import { desiredEntries, type SentMicroservices, unnamed, type ViewRules } from '../domain/sent-microservices.ts';
 import type { Database } from '../state/database.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { ControllerError } from './client.ts';
 import { orDatabaseError } from './sync-loop.ts';
 
@@ -66,7 +67,7 @@ export class SavedResponses {
         database.saveValue('epochPosition', position);
       } catch (error) {
         // With an older position the controller only retains more.
-        log.debug('The epoch position could not be saved', { error: errorText(error) });
+        log.debug({ error: errorText(error) }, 'The epoch position could not be saved');
       }
     },
   };
@@ -90,7 +91,7 @@ export class SavedResponses {
     const microservices = unnamed(sent, this.#here()).length;
     // With nothing to retain, the position of this datastore can be accepted.
     if (position && microservices === 0) this.epochPosition.set(position);
-    this.#deps.log.warn('The controller lacks what it had sent; what runs here is retained', { microservices });
+    this.#deps.log.warn({ microservices }, 'The controller lacks what it had sent; what runs here is retained');
   }
 
   #write(changed: ReadonlyMap<SavedName, SavedResponse>): void {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey } from '../state/token.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { type HttpRequest, type HttpResponse, TransportError } from '../system/http.ts';
-import { silentLog } from '../system/log.ts';
 import { failure } from './_fake-controller.ts';
 import { ControllerClient } from './client.ts';
 import { SyncLoop } from './sync-loop.ts';
@@ -49,7 +49,7 @@ function start(network: Network = () => undefined) {
     return Promise.race([network(request) ?? controller(request), late]);
   }
 
-  const log = silentLog();
+  const log = silentLog;
   const loop = new SyncLoop({
     client: new ControllerClient({
       controllerUrl: 'http://controller.example:51121',

@@ -1,3 +1,4 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { StatusReport } from '../../../src/wire/agent.ts';
 import {
   type ChangesReply,
@@ -14,7 +15,7 @@ import {
 } from '../../../src/wire/sections.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { SavedResponse } from '../domain/desired.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';
 import { delta } from './delta.ts';
@@ -192,7 +193,7 @@ export class SyncLoop {
     this.#cuts = 0;
     this.#shortenedAt = this.#deps.clock.now();
     this.#wait = Math.max(SHORTEST_WAIT, Math.round(this.#wait / 2));
-    this.#deps.log.info('Shortening the long poll, since the network cuts it', { seconds: this.#wait });
+    this.#deps.log.info({ seconds: this.#wait }, 'Shortening the long poll, since the network cuts it');
   }
 
   /** Tries longer polls again after a while, since the cause of the cuts may be gone. */
@@ -213,7 +214,7 @@ export class SyncLoop {
     }
     const due = parseHave(reply.due);
     if (flagged.includes('deleteNode')) {
-      this.#deps.log.warn('The controller deletes this node');
+      this.#deps.log.warn({}, 'The controller deletes this node');
       this.#deps.deleting();
       await this.#deps.client.deleteNode(signal);
       this.#deps.deleted();
@@ -248,7 +249,7 @@ export class SyncLoop {
       const sent = document?.etag === undefined ? due : parseHave(document.etag);
       const digests = Object.fromEntries(sections.flatMap((each) => (sent[each] ? [[each, sent[each]]] : [])));
       responses.set(name, { digests, body: document?.body ?? '' });
-      this.#deps.log.info('Received a change', { section: name });
+      this.#deps.log.info({ section: name }, 'Received a change');
     }
     return responses;
   }
@@ -309,7 +310,7 @@ export class SyncLoop {
   #ok(): void {
     this.#lastContact = this.#deps.clock.wall();
     if (this.#connection === 'OK') return;
-    this.#deps.log.info('Connected to the controller', { controllerUrl: this.#deps.client.controllerUrl });
+    this.#deps.log.info({ controllerUrl: this.#deps.client.controllerUrl }, 'Connected to the controller');
     this.#connection = 'OK';
     this.#error = '';
     this.#online.abort();
@@ -324,7 +325,7 @@ export class SyncLoop {
   }
 
   #delayAfterDatabaseError(error: DatabaseError): number {
-    this.#deps.log.error('Cannot keep what the controller said', { error: errorText(error) });
+    this.#deps.log.error({ error: errorText(error) }, 'Cannot keep what the controller said');
     this.#noteDatabaseProblem(errorText(error));
     return jitter(10 * SECOND, this.#deps.random);
   }
@@ -336,11 +337,14 @@ export class SyncLoop {
     const state = problem?.connection ?? 'INTERNAL_ERROR';
     const text = problem?.code ? `${errorText(error)} (${problem.code})` : errorText(error);
     if (state !== this.#connection || text !== this.#error)
-      log.warn('The controller cannot be used', {
-        controllerUrl: client.controllerUrl,
-        connection: state,
-        error: text,
-      });
+      log.warn(
+        {
+          controllerUrl: client.controllerUrl,
+          connection: state,
+          error: text,
+        },
+        'The controller cannot be used',
+      );
     this.#connection = state;
     this.#error = text;
     // One of the clocks may have been set. After a lost connection, asking for the time would only add delay.

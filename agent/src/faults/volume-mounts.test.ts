@@ -3,11 +3,11 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import { type ResolvedMapping, type SentVolumeMount, treeBelow } from '../domain/volume-mounts.ts';
 import { until } from '../engines/_contract.ts';
 import { makeView } from '../plan/_util.ts';
 import { readTree } from '../system/atomic-directory.ts';
-import { silentLog } from '../system/log.ts';
 import { filesOnDisk } from '../volume-mounts/files.ts';
 import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 import { untilCall } from './_frozen-disk.ts';
@@ -45,7 +45,7 @@ const view = makeView({ volumeMappings: ['creds', 'creds/tls', 'creds/user'].map
 
 /** What a start of the agent does with its volume mounts. Returns the paths that the microservice binds. */
 function take(data: Data): string[] {
-  const mounts = new VolumeMounts({ files: filesOnDisk(folder), log: silentLog() });
+  const mounts = new VolumeMounts({ files: filesOnDisk(folder), log: silentLog });
   mounts.apply(sent(data));
   const result = mounts.resolve(view);
   const paths = 'view' in result ? result.view.volumeMappings.map((each: ResolvedMapping) => each.path ?? '') : [];

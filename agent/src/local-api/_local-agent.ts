@@ -3,6 +3,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent, AgentDependencies } from '../app.ts';
 import { runInProcess } from '../cli/_run.ts';
@@ -12,7 +13,7 @@ import { type Config, parseConfig } from '../domain/config.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
-import { bufferedSink, silentLog } from '../system/log.ts';
+import { bufferedSink } from '../system/log.ts';
 import { filesInMemory } from '../volume-mounts/files.ts';
 import { type ChangedSettings, changeSettings } from './change-settings.ts';
 import { ControlChannels } from './control-channels.ts';
@@ -102,7 +103,7 @@ export class LocalAgent implements AsyncDisposable {
     this.#run = agent.run(this.#stop.signal);
     const ports = {
       clock,
-      log: silentLog(),
+      log: silentLog,
       context: {
         agent,
         channels: this.#channels,

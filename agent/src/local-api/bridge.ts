@@ -32,7 +32,7 @@ export async function serveBridge(
     } catch (error) {
       const text = errorText(error);
       if (text !== told)
-        deps.log.warn('Cannot serve the local API to containers', { address: wanted, port, error: text });
+        deps.log.warn({ address: wanted, port, error: text }, 'Cannot serve the local API to containers');
       told = text;
     }
   }

@@ -6,10 +6,11 @@ import type { Duplex } from 'node:stream';
 import { jsonExcess } from '../../../src/api/json.ts';
 import { AGENT_GROUP } from '../../../src/api/names.ts';
 import { printable } from '../../../src/api/printable.ts';
+import type { Log } from '../../../src/lib/log.ts';
 import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import type { Clock } from '../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../system/disk.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { BRIDGE_LIMITS, LOOPBACK_LIMITS, type NoteUse, shareConnections } from './connection-shares.ts';
 import { API_ERRORS, ApiError } from './errors.ts';
 import { allows, type Grant, REACHES_ALL, reachOf } from './grants.ts';
@@ -326,7 +327,7 @@ function writeJson(outgoing: ServerResponse, status: number, value: unknown): vo
 
 function writeError(outgoing: ServerResponse, error: unknown, requestId: string, log: Log): void {
   const known = toApiError(error);
-  if (!known) log.error('A request of the local API failed', { error: errorText(error), requestId });
+  if (!known) log.error({ error: errorText(error), requestId }, 'A request of the local API failed');
   const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
   if (outgoing.headersSent) return void outgoing.destroy();
   const body = { success: false, error: { code, message: printable(message), details, requestId } };

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fuzzing } from '../../../hack/testing/fuzz.ts';
 import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts';
+import { silentLog } from '../../../src/lib/log.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
 import type { SavedName } from '../../../src/wire/sections.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
@@ -11,7 +12,6 @@ import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
 import { desiredEntries } from '../domain/sent-microservices.ts';
 import { boundPaths } from '../domain/volume-mounts.ts';
-import { silentLog } from '../system/log.ts';
 import { filesInMemory } from '../volume-mounts/files.ts';
 import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 
@@ -219,7 +219,7 @@ test(`no volume mount of the controller is written, or bound, outside of its dir
             files.remove(path);
           },
         },
-        log: silentLog(),
+        log: silentLog,
       });
       mounts.apply(sent);
       const mapping = { type: 'volumeMount', containerDestination: '/x', accessMode: 'ro' } as const;

@@ -1,4 +1,5 @@
 import { type AddressInfo, createServer, connect as openSocket, type Socket } from 'node:net';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { startStack } from '../../../src/sessions/_stack.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
@@ -6,7 +7,6 @@ import { policySchema } from '../domain/policy.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { systemClock } from '../system/clock.ts';
-import { silentLog } from '../system/log.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
@@ -32,7 +32,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
   const link = await startLink(new URL(stack.url));
   const policy = { value: policySchema.parse({}) };
   const sessions = new Sessions({
-    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog() },
+    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog },
     client: () => ({
       async document(path) {
         const { body } = await stack.asAgent(path.replace('/agent', ''));

@@ -50,6 +50,6 @@ export class ProgramRecord {
   }
 
   #warn(message: string, error: unknown): void {
-    this.#context.log.warn(message, { session: this.#session, error: errorText(error) });
+    this.#context.log.warn({ session: this.#session, error: errorText(error) }, message);
   }
 }

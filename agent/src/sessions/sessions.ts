@@ -136,7 +136,7 @@ export class Sessions {
         if (signal.aborted) break;
         failures += 1;
         this.#isDue = true;
-        if (failures === 1) log.warn('The sessions of this node cannot be read', { error: errorText(error) });
+        if (failures === 1) log.warn({ error: errorText(error) }, 'The sessions of this node cannot be read');
         await pause(clock, delayAfterLoss(failures, random), signal);
       }
     }
@@ -160,7 +160,7 @@ export class Sessions {
       left = programs?.left() ?? [];
     } catch (error) {
       // Read later, they would be among those that run now: the next process of the agent looks again.
-      return log.warn('The programs of former sessions cannot be read', { error: errorText(error) });
+      return log.warn({ error: errorText(error) }, 'The programs of former sessions cannot be read');
     }
     for (let failures = 0; !signal.aborted; ) {
       try {
@@ -170,10 +170,10 @@ export class Sessions {
         programs?.remove(program);
         left.shift();
         failures = 0;
-        log.info('A program of a former session is over', { ...program });
+        log.info({ ...program }, 'A program of a former session is over');
       } catch (error) {
         failures += 1;
-        if (failures === 1) log.warn('A program of a former session cannot be ended', { error: errorText(error) });
+        if (failures === 1) log.warn({ error: errorText(error) }, 'A program of a former session cannot be ended');
         left.push(...left.splice(0, 1));
         await pause(clock, delayAfterLoss(failures, random), signal);
       }
@@ -263,9 +263,9 @@ export class Sessions {
     over: () => void,
   ) {
     const { log } = this.#deps;
-    log.info('A session begins', { ...about, refusal });
+    log.info({ ...about, refusal }, 'A session begins');
     const ended = (error?: unknown) => {
-      log.info('A session has ended', { ...about, ...(error !== undefined && { error: errorText(error) }) });
+      log.info({ ...about, ...(error !== undefined && { error: errorText(error) }) }, 'A session has ended');
       over();
     };
     run.done.then(() => ended(), ended);

@@ -1,4 +1,5 @@
-import { errorText, type Log } from '../system/log.ts';
+import type { Log } from '../../../src/lib/log.ts';
+import { errorText } from '../system/log.ts';
 import type { Database } from './database.ts';
 import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
 
@@ -24,7 +25,7 @@ export function loadIdentity(
     try {
       return act();
     } catch (error) {
-      log.error('Cannot read or keep the identity', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'Cannot read or keep the identity');
       return undefined;
     }
   };

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
+import type { Log } from '../../../src/lib/log.ts';
 import { readText, writeDurably } from '../system/disk.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { type SelfSigned, selfSigned } from '../system/self-signed.ts';
 
 /**
@@ -14,9 +15,12 @@ export function serverCertificate(path: string, host: string, log: Log): SelfSig
   try {
     writeDurably(path, JSON.stringify(made), 0o600);
   } catch (error) {
-    log.warn('Cannot save the certificate of the local API; the next start makes another one', {
-      error: errorText(error),
-    });
+    log.warn(
+      {
+        error: errorText(error),
+      },
+      'Cannot save the certificate of the local API; the next start makes another one',
+    );
   }
   return made;
 }

@@ -1,8 +1,9 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
 import { findOrphans, instanceOf } from '../domain/orphans.ts';
 import type { Database } from '../state/database.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 export interface AdoptionDependencies {
   engine: Pick<Engine, 'containers' | 'containersOfOtherAgents' | 'become' | 'stop' | 'remove'>;
@@ -37,12 +38,12 @@ export class Adoption {
     if (!node || (await engine.containers(signal)).length > 0) return false;
     const instance = instanceOf(await this.orphans(signal), node.uuid);
     if (!instance) return false;
-    log.warn('Adopting the containers of an earlier installation of this node', { instance });
+    log.warn({ instance }, 'Adopting the containers of an earlier installation of this node');
     try {
       identity.become({ ...identity.current, instance });
       database.saveValue('instance', instance);
     } catch (error) {
-      log.error('Cannot save the identity', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'Cannot save the identity');
     }
     engine.become(instance);
     this.#adopted(instance);
@@ -57,7 +58,7 @@ export class Adoption {
     try {
       if (!(await this.adopt(AbortSignal.timeout(10_000)))) return;
     } catch (error) {
-      this.#deps.log.warn('Cannot look for containers of an earlier installation', { error: errorText(error) });
+      this.#deps.log.warn({ error: errorText(error) }, 'Cannot look for containers of an earlier installation');
     }
     supervisor.reconnect();
   }
@@ -73,7 +74,7 @@ export class Adoption {
     const orphans = await this.orphans(signal);
     const found = orphans.filter(({ name }) => names.length === 0 || names.includes(name));
     for (const { id, name, application, microservice } of found) {
-      log.info('Removing an orphan', { name, application, microservice });
+      log.info({ name, application, microservice }, 'Removing an orphan');
       await engine.stop(id, 10, signal);
       await engine.remove(id, signal);
     }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import { EngineError, type EngineEvent } from '../domain/engine.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
-import { silentLog } from '../system/log.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 
 /** A session with an engine whose events and connections the test controls. */
@@ -34,7 +34,7 @@ function createFixture() {
   const outages: (Outage | undefined)[] = [];
   let losses = 0;
   let wake = () => {};
-  const deps = { engine, clock, random: () => 0.5, log: silentLog(), metrics: { add: () => losses++ } };
+  const deps = { engine, clock, random: () => 0.5, log: silentLog, metrics: { add: () => losses++ } };
   const session: EngineSession = new EngineSession(deps, {
     prepare: async () => void calls.push('prepare'),
     connected: (_facts, _network, outage) => {

@@ -1,6 +1,7 @@
+import type { Log } from '../../../src/lib/log.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import { type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../domain/engine.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;
 
@@ -138,7 +139,7 @@ export class EngineSession {
       wake();
     });
     const before = this.#state;
-    log.info('Connected to the container engine', { url: engine.url, engine: facts.kind, version: facts.version });
+    log.info({ url: engine.url, engine: facts.kind, version: facts.version }, 'Connected to the container engine');
     this.#state = { state: 'connected', facts, since: clock.now() };
     const isBack = before.state === 'lost';
     connected(
@@ -156,7 +157,7 @@ export class EngineSession {
     const { engine, clock, log } = this.#deps;
     for await (const { action, containerId } of engine.events(signal)) {
       if (ENDINGS.has(action)) this.#endings.set(containerId, clock.now());
-      log.debug('Event of the container engine', { action });
+      log.debug({ action }, 'Event of the container engine');
       this.#handlers.wake();
     }
     throw new EngineError('Unavailable', 'the engine ended the event stream');
@@ -168,7 +169,7 @@ export class EngineSession {
     const before = this.#state;
     if (before.state === 'connected') metrics.add('engineLosses');
     if (before.state !== 'lost' || before.error !== text)
-      log.warn('Lost the container engine', { url: engine.url, error: text });
+      log.warn({ url: engine.url, error: text }, 'Lost the container engine');
     this.#state = { state: 'lost', error: text, since: before.state === 'lost' ? before.since : clock.now() };
     this.#handlers.changed();
   }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
-import { silentLog } from '../system/log.ts';
 import { HealthChecks } from './health-checks.ts';
 
 /** A clock that the test moves, and an engine whose checks take time. */
@@ -33,7 +33,7 @@ function createFixture({ takes = 0, fails = false } = {}) {
       },
     },
     clock,
-    log: silentLog(),
+    log: silentLog,
     changed: () => changes++,
   });
   const pass = async (milliseconds: number) => {

@@ -1,7 +1,8 @@
+import type { Log } from '../../../src/lib/log.ts';
 import { type Clock, pause } from '../domain/clock.ts';
 import { type Container, runKey } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 /** A check is not carried out more often, ms, whatever the interval of a container says: each starts a process. */
 const LEAST_INTERVAL = 1000;
@@ -61,7 +62,7 @@ export class HealthChecks {
         await engine.checkHealth(id, clock.wall() - 0.75 * every, signal);
       } catch (error) {
         if (signal.aborted) return;
-        log.debug('A health check could not be carried out', { containerId: id.slice(0, 12), error: errorText(error) });
+        log.debug({ containerId: id.slice(0, 12), error: errorText(error) }, 'A health check could not be carried out');
       }
       changed();
     }

@@ -1,7 +1,8 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { OtherAgentContainer } from '../domain/engine.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { type Usage, UsageReader } from '../system/usage.ts';
 import type { Adoption } from './adoption.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -67,7 +68,7 @@ export class Inventory {
     try {
       this.#foreignContainers = await watch(this.#deps, isRemoving());
     } catch (error) {
-      log.debug('Cannot list foreign containers', { error: errorText(error) });
+      log.debug({ error: errorText(error) }, 'Cannot list foreign containers');
     }
   }
 }

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
-import { silentLog } from '../system/log.ts';
 import { runPruning } from './pruning.ts';
 
 const HOUR = 3600_000;
@@ -25,7 +25,7 @@ async function prunings(settings: AgentConfig, measured: StatusReport, time: num
   const deps = {
     engine: { removeImage, imageBytes: async () => 0 },
     database,
-    log: silentLog(),
+    log: silentLog,
     clock,
     random: () => 0.5,
     machine,

@@ -1,9 +1,10 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { type Engine, EngineError } from '../domain/engine.ts';
 import type { Database } from '../state/database.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
 
 const SECOND = 1000;
@@ -45,14 +46,14 @@ export async function prune({ engine, database, containers, log }: PruneDependen
     } catch (error) {
       // An engine that takes too long to count is not asked again.
       isCounted = false;
-      log.info('The engine does not count what an image takes', { image: reference, error: errorText(error) });
+      log.info({ image: reference, error: errorText(error) }, 'The engine does not count what an image takes');
     }
     try {
       await engine.removeImage(id);
     } catch (error) {
       if (error instanceof EngineError && error.code === 'Unavailable') throw error;
       // A container that is not of this agent uses it.
-      log.info('An image stays', { image: reference, error: errorText(error) });
+      log.info({ image: reference, error: errorText(error) }, 'An image stays');
       continue;
     }
     removed.push({ id, reference, bytes });
@@ -60,10 +61,10 @@ export async function prune({ engine, database, containers, log }: PruneDependen
       database.forgetImage(id);
     } catch (error) {
       // The next pruning forgets it: an image that is not there counts as removed.
-      log.info('The removal of an image is not saved', { image: reference, error: errorText(error) });
+      log.info({ image: reference, error: errorText(error) }, 'The removal of an image is not saved');
     }
   }
-  if (removed.length > 0) log.info('Pruned images', { removed: removed.length });
+  if (removed.length > 0) log.info({ removed: removed.length }, 'Pruned images');
   return removed;
 }
 
@@ -76,7 +77,7 @@ export interface PrunedImage {
 
 /** Prunes once, as the controller asks for it. */
 export function pruneAll(deps: PruneDependencies & Pick<PruningDependencies, 'pruneArtifacts'>): void {
-  prune(deps).catch((error: unknown) => deps.log.warn('Images are not pruned', { error: errorText(error) }));
+  prune(deps).catch((error: unknown) => deps.log.warn({ error: errorText(error) }, 'Images are not pruned'));
   deps.pruneArtifacts().catch(() => {});
 }
 
@@ -95,7 +96,7 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
     if (!due && !full) continue;
     lastPrune = clock.now();
     // What cannot be removed is in the log, and is tried again.
-    await prune(deps).catch((error: unknown) => deps.log.info('Images are not pruned', { error: errorText(error) }));
+    await prune(deps).catch((error: unknown) => deps.log.info({ error: errorText(error) }, 'Images are not pruned'));
     await deps.pruneArtifacts().catch(() => {});
   }
 }

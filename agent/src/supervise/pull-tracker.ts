@@ -1,8 +1,9 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Engine } from '../domain/engine.ts';
 import type { StepOf } from '../domain/step.ts';
 import { isRelayName } from '../registries/pull.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;
 
@@ -53,7 +54,7 @@ export class PullTracker {
       if (this.#underWay > 0) return;
       for (const name of names) if (isRelayName(name, instance)) await engine.removeImage(name, signal);
     } catch (error) {
-      log.warn('Cannot remove the names that relays left in the engine', { error: errorText(error) });
+      log.warn({ error: errorText(error) }, 'Cannot remove the names that relays left in the engine');
     }
   }
 }

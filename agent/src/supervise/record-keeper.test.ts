@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { silentLog } from '../system/log.ts';
 import { RecordKeeper } from './record-keeper.ts';
 
 const record = makeRecord(makeEntry());
@@ -20,7 +20,7 @@ function createFixture() {
       memory.saveRecords(changed, removed);
     },
   };
-  const keeper = new RecordKeeper({ database, log: silentLog(), metrics: { add: () => errors++ } });
+  const keeper = new RecordKeeper({ database, log: silentLog, metrics: { add: () => errors++ } });
   return {
     keeper,
     memory,

@@ -1,6 +1,7 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import { type Database, recordText } from '../state/database.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 export interface RecordKeeperDependencies {
   database: Database;
@@ -80,7 +81,7 @@ export class RecordKeeper {
     } catch (error) {
       metrics.add('storeErrors');
       const text = errorText(error);
-      if (text !== this.#error) log.error('Cannot save the records of microservices', { error: text });
+      if (text !== this.#error) log.error({ error: text }, 'Cannot save the records of microservices');
       this.#error = text;
     }
   }

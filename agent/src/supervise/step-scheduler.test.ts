@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { Step, StepOf } from '../domain/step.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
-import { silentLog } from '../system/log.ts';
 import type { Ended } from './executors.ts';
 import { StepScheduler } from './step-scheduler.ts';
 
@@ -30,7 +30,7 @@ function createFixture() {
   const name = (step: Step) => `${step.kind} ${'uuid' in step ? step.uuid : ''}`;
   const scheduler = new StepScheduler({
     clock: new VirtualClock(),
-    log: silentLog(),
+    log: silentLog,
     metrics: { add: (metric, { outcome, reason }) => counted.push(`${metric} ${outcome ?? reason}`) },
     execute: (step, onProgress, signal) =>
       new Promise((resolve) => {

@@ -1,7 +1,7 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { Clock } from '../domain/clock.ts';
 import { type Step, type StepOf, serialKey } from '../domain/step.ts';
 import type { StepResult } from '../plan/step-result.ts';
-import type { Log } from '../system/log.ts';
 import type { Ended } from './executors.ts';
 import { describeStep, STEP_MESSAGES } from './step-log.ts';
 
@@ -96,8 +96,8 @@ export class StepScheduler {
     const { clock, execute, begins, ended, progressed } = this.#deps;
     const running: RunningStep = { step, abort: new AbortController() };
     this.#running.set(key, running);
-    const log = this.#deps.log.with({ microservice: 'uuid' in step ? step.uuid : undefined, step: step.kind });
-    log.info(STEP_MESSAGES[step.kind], describeStep(step));
+    const log = this.#deps.log.child({ microservice: 'uuid' in step ? step.uuid : undefined, step: step.kind });
+    log.info(describeStep(step), STEP_MESSAGES[step.kind]);
     begins(step);
     const began = clock.now();
     const onProgress = (percentage: number) => {
@@ -108,7 +108,7 @@ export class StepScheduler {
     this.#running.delete(key);
     this.#ended++;
     this.#count(step, result);
-    logResult(step, result, log.with({ durationMs: clock.now() - began }));
+    logResult(step, result, log.child({ durationMs: clock.now() - began }));
     if (typeof result !== 'string') ended(step, result);
     this.#deps.wake();
   }
@@ -128,9 +128,9 @@ export class StepScheduler {
 }
 
 function logResult(step: Step, result: Ended, log: Log): void {
-  if (typeof result === 'string') log.debug('Gave the step up', { outcome: result });
-  else if (result.ok) log.debug('Step done', describeStep(step));
-  else log.warn('Step failed', { ...describeStep(step), reasonCode: result.reason, error: result.message });
+  if (typeof result === 'string') log.debug({ outcome: result }, 'Gave the step up');
+  else if (result.ok) log.debug(describeStep(step), 'Step done');
+  else log.warn({ ...describeStep(step), reasonCode: result.reason, error: result.message }, 'Step failed');
 }
 
 function isSamePull(running: StepOf<'image'>, planned: Step | undefined): boolean {

@@ -1,3 +1,4 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
 import { type Clock, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
@@ -15,7 +16,6 @@ import { noteBegin, noteResult, type StepResult } from '../plan/step-result.ts';
 import { updateRecords } from '../plan/update-records.ts';
 import type { Database } from '../state/database.ts';
 import { mayUseImage, noteImagePull } from '../state/image-access.ts';
-import type { Log } from '../system/log.ts';
 import { ChangeNotifier } from './change-notifier.ts';
 import { EngineSession, type EngineState, type Outage } from './engine-session.ts';
 import { type Ended, execute, type MachineAccess } from './executors.ts';
@@ -294,9 +294,12 @@ export class Supervisor implements Observed {
     this.#network = network;
     const limits = loweredDefaults(facts, this.#deps.sources().machine.limits);
     if (Object.keys(limits).length > 0)
-      this.#deps.log.info("Containers get this machine's limits instead of the engine's own, which it does not grant", {
-        limits,
-      });
+      this.#deps.log.info(
+        {
+          limits,
+        },
+        "Containers get this machine's limits instead of the engine's own, which it does not grant",
+      );
     this.wake();
   }
 

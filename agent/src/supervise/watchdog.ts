@@ -1,5 +1,6 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { Engine } from '../domain/engine.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 
 export interface WatchdogDependencies {
   engine: Pick<Engine, 'foreignContainers' | 'containersOfOtherAgents' | 'stop' | 'remove'>;
@@ -26,9 +27,9 @@ export async function watch({ engine, log }: WatchdogDependencies, removes: bool
         await engine.stop(name, GRACE_SECONDS);
         await engine.remove(name);
         removed.add(name);
-        log.warn('The watchdog removed a container that is not of this agent', { container: name });
+        log.warn({ container: name }, 'The watchdog removed a container that is not of this agent');
       } catch (error) {
-        log.warn('The watchdog could not remove a container', { container: name, error: errorText(error) });
+        log.warn({ container: name, error: errorText(error) }, 'The watchdog could not remove a container');
       }
     }),
   );

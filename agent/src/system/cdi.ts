@@ -1,7 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Log } from '../../../src/lib/log.ts';
 import { CDI_DIRECTORIES, cdiDevicesIn, isCdiFile } from '../domain/cdi.ts';
-import { errorText, type Log } from './log.ts';
+import { errorText } from './log.ts';
 
 /** Files of one directory, bytes of one file, and devices in all that are read. */
 const MAX_FILES = 64;
@@ -29,7 +30,7 @@ export function discoverCdi(log: Log): CdiDevices {
       known.set(path, { version, devices });
       return devices;
     } catch (error) {
-      if (before?.version !== version) log.warn('A CDI specification is left out', { path, error: errorText(error) });
+      if (before?.version !== version) log.warn({ path, error: errorText(error) }, 'A CDI specification is left out');
       known.set(path, { version, devices: [] });
       return [];
     }
@@ -54,7 +55,7 @@ function filesOf(directory: string, log: Log): string[] {
     return [];
   }
   if (names.length > MAX_FILES)
-    log.debug('Only some CDI specifications are read', { directory, files: names.length, read: MAX_FILES });
+    log.debug({ directory, files: names.length, read: MAX_FILES }, 'Only some CDI specifications are read');
   return names.slice(0, MAX_FILES).map((name) => join(directory, name));
 }
 

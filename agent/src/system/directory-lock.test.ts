@@ -3,8 +3,8 @@ import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import { holdDirectory } from './directory-lock.ts';
-import { silentLog } from './log.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -13,12 +13,12 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 test('a second agent on one data directory is refused with the process id of the first', () => {
-  const first = holdDirectory(directory, silentLog());
-  expect(() => holdDirectory(directory, silentLog())).toThrow(
+  const first = holdDirectory(directory, silentLog);
+  expect(() => holdDirectory(directory, silentLog)).toThrow(
     `another agent (process ${process.pid}) works with ${directory}; stop it first`,
   );
   first[Symbol.dispose]();
-  holdDirectory(directory, silentLog())[Symbol.dispose]();
+  holdDirectory(directory, silentLog)[Symbol.dispose]();
 });
 
 test('a lock ends with its process, also after SIGKILL', async () => {
@@ -30,17 +30,17 @@ test('a lock ends with its process, also after SIGKILL', async () => {
     setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script]);
   await new Promise((resolve) => child.stdout.once('data', resolve));
-  expect(() => holdDirectory(directory, silentLog())).toThrow(`process ${child.pid}`);
+  expect(() => holdDirectory(directory, silentLog)).toThrow(`process ${child.pid}`);
   const gone = new Promise((resolve) => child.once('exit', resolve));
   child.kill('SIGKILL');
   await gone;
-  holdDirectory(directory, silentLog())[Symbol.dispose]();
+  holdDirectory(directory, silentLog)[Symbol.dispose]();
 });
 
 test('an agent starts without a lock when the lock file cannot be created', () => {
   const file = join(directory, 'file');
   writeFileSync(file, '');
-  holdDirectory(join(file, 'below'), silentLog())[Symbol.dispose]();
+  holdDirectory(join(file, 'below'), silentLog)[Symbol.dispose]();
 });
 
 test('the lock can be opened by the user of the agent alone, also when an earlier agent made it for all', () => {
@@ -50,6 +50,6 @@ test('the lock can be opened by the user of the agent alone, also when an earlie
   // What is there besides keeps the directory itself open.
   writeFileSync(join(directory, 'other'), '');
   chmodSync(directory, 0o755);
-  using _lock = holdDirectory(directory, silentLog());
+  using _lock = holdDirectory(directory, silentLog);
   expect(statSync(file).mode & 0o777).toBe(0o600);
 });

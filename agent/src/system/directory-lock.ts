@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { Log } from '../../../src/lib/log.ts';
 import { closeDirectory } from './data-directory.ts';
 import { fileIdentity, makePrivateFile, readText } from './disk.ts';
-import { errorText, type Log } from './log.ts';
+import { errorText } from './log.ts';
 
 /** SQLITE_BUSY: another process has it. */
 const BUSY = 5;
@@ -25,7 +26,7 @@ export function holdDirectory(directory: string, log: Log): Disposable {
     database?.close();
     if ((error as { errcode?: number }).errcode === BUSY)
       throw new Error(`another agent${holderOf(file)} works with ${directory}; stop it first`);
-    log.warn('Cannot keep other agents out of the data directory', { directory, error: errorText(error) });
+    log.warn({ directory, error: errorText(error) }, 'Cannot keep other agents out of the data directory');
     return { [Symbol.dispose]: () => {} };
   }
   const locked = database;

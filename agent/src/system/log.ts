@@ -1,17 +1,9 @@
+import type { Log } from '../../../src/lib/log.ts';
 import { LOG_LEVELS, type LogLevel } from '../domain/config.ts';
 
 /** Structured logging: one JSON object a line, the message static, what varies in fields. */
 
-export type Fields = Record<string, unknown>;
-
-export interface Log {
-  debug(message: string, fields?: Fields): void;
-  info(message: string, fields?: Fields): void;
-  warn(message: string, fields?: Fields): void;
-  error(message: string, fields?: Fields): void;
-  /** A log whose lines carry these fields as well. */
-  with(fields: Fields): Log;
-}
+type Fields = Record<string, unknown>;
 
 export interface LogEntry extends Fields {
   timestamp: string;
@@ -26,7 +18,7 @@ export interface LogSink {
 
 /** A log that writes to a sink; the sink's level may change at any time. */
 export function createLog(sink: LogSink, wall: () => number = Date.now, own: Fields = {}): Log {
-  const say = (level: LogLevel) => (message: string, fields?: Fields) => {
+  const say = (level: LogLevel) => (fields: object, message: string) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;
     sink.write({ timestamp: new Date(wall()).toISOString(), level, message, ...own, ...plain(fields) });
   };
@@ -35,12 +27,12 @@ export function createLog(sink: LogSink, wall: () => number = Date.now, own: Fie
     info: say('INFO'),
     warn: say('WARN'),
     error: say('ERROR'),
-    with: (fields) => createLog(sink, wall, { ...own, ...fields }),
+    child: (fields) => createLog(sink, wall, { ...own, ...fields }),
   };
 }
 
 /** Errors become their message and code, with those of their causes. */
-function plain(fields: Fields = {}): Fields {
+function plain(fields: object): Fields {
   return Object.fromEntries(
     Object.entries(fields).map(([key, value]) => [key, value instanceof Error ? errorText(value) : value]),
   );
@@ -100,9 +92,4 @@ export function bufferedSink(level: LogLevel, size: number, write: (line: string
       }
     },
   };
-}
-
-/** A log that discards its lines. */
-export function silentLog(): Log {
-  return createLog({ level: 'ERROR', write: () => {} });
 }

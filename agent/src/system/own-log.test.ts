@@ -41,7 +41,7 @@ function start() {
 
 test('the last lines are found across files, also after they have left the memory', async () => {
   const { sink, log } = start();
-  for (let i = 1; i <= 6; i++) log.info(`line ${i}`);
+  for (let i = 1; i <= 6; i++) log.info({}, `line ${i}`);
   expect(await read({ tail: 4 }, folder, sink)).toEqual(['line 3', 'line 4', 'line 5', 'line 6']);
   const third = Date.parse('2026-01-01T00:00:03Z');
   expect(await read({ tail: 2, until: third }, folder, sink)).toEqual(['line 2', 'line 3']);
@@ -50,11 +50,11 @@ test('the last lines are found across files, also after they have left the memor
 
 test('following shows each line once, whether it stood in a file or came later', async () => {
   const { sink, log } = start();
-  log.info('before');
+  log.info({}, 'before');
   const stop = new AbortController();
   const lines = ownLogReader(sink, folder)({ tail: 10, follow: true }, stop.signal);
   expect(messageOf((await lines.next()).value)).toBe('before');
-  log.info('after');
+  log.info({}, 'after');
   expect(messageOf((await lines.next()).value)).toBe('after');
   const next = lines.next();
   stop.abort();
@@ -64,12 +64,12 @@ test('following shows each line once, whether it stood in a file or came later',
 test('following goes on while the files are rotated and removed, each line once', async () => {
   const { sink, log } = start();
   const words = Array.from({ length: 20 }, (_, at) => `line ${at}`);
-  log.info('before');
+  log.info({}, 'before');
   const stop = new AbortController();
   const lines = ownLogReader(sink, folder)({ tail: 10, follow: true }, stop.signal);
   const seen = [messageOf((await lines.next()).value)];
   for (const word of words) {
-    log.info(word);
+    log.info({}, word);
     seen.push(messageOf((await lines.next()).value));
   }
   stop.abort();
@@ -80,12 +80,12 @@ test('following goes on while the files are rotated and removed, each line once'
 
 test('each line has the time at which it was written, whether it stood in a file, in memory, or came later', async () => {
   const { sink, log } = start();
-  log.info('before');
+  log.info({}, 'before');
   for (const directory of [folder, undefined]) {
     const stop = new AbortController();
     const lines = ownLogReader(sink, directory)({ tail: 1, follow: true }, stop.signal);
     const before = (await lines.next()).value;
-    log.info('after');
+    log.info({}, 'after');
     const after = (await lines.next()).value;
     stop.abort();
     for (const { line, ts } of [before, after]) expect(ts).toBe(JSON.parse(line).timestamp);
@@ -94,7 +94,7 @@ test('each line has the time at which it was written, whether it stood in a file
 
 test('without files the lines in memory are shown', async () => {
   const { sink, log } = start();
-  for (const word of ['one', 'two', 'three']) log.info(word);
+  for (const word of ['one', 'two', 'three']) log.info({}, word);
   writeFileSync(join(folder, 'agent.log'), 'not read');
   expect(await read({ tail: 10 }, undefined, sink)).toEqual(['two', 'three']);
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { silentLog } from './log.ts';
+import { silentLog } from '../../../src/lib/log.ts';
 import { isService, serviceManager } from './service-manager.ts';
 
 /** A systemd-notify that notes what it is to say. */
@@ -18,7 +18,7 @@ function makeProgram() {
 
 test('an agent that systemd started says when it is ready, and then that it lives as often as systemd asks', async () => {
   const { said, env } = makeProgram();
-  using manager = serviceManager({ ...env, WATCHDOG_USEC: '60000' }, silentLog());
+  using manager = serviceManager({ ...env, WATCHDOG_USEC: '60000' }, silentLog);
   manager.ready();
   await expect.poll(() => said().length).toBeGreaterThan(2);
   expect(said().slice(0, 2)).toEqual(['--ready --status=Running', 'WATCHDOG=1']);
@@ -26,21 +26,21 @@ test('an agent that systemd started says when it is ready, and then that it live
 
 test('without a watchdog the agent says only that it is ready', async () => {
   const { said, env } = makeProgram();
-  using manager = serviceManager(env, silentLog());
+  using manager = serviceManager(env, silentLog);
   manager.ready();
   await expect.poll(said).toEqual(['--ready --status=Running']);
 });
 
 test('an agent that no service manager started says nothing', () => {
   const { said, env } = makeProgram();
-  using manager = serviceManager({ PATH: env.PATH }, silentLog());
+  using manager = serviceManager({ PATH: env.PATH }, silentLog);
   manager.ready();
   expect(said()).toEqual([]);
 });
 
 test('an agent runs on where systemd-notify is missing', async () => {
   const warned = Promise.withResolvers<string>();
-  const log = { ...silentLog(), warn: (message: string) => warned.resolve(message) };
+  const log = { ...silentLog, warn: (_: object, message: string) => warned.resolve(message) };
   using manager = serviceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/nowhere' }, log);
   manager.ready();
   expect(await warned.promise).toBe('The service manager cannot be told');

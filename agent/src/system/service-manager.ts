@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
+import type { Log } from '../../../src/lib/log.ts';
 import { DEFAULT_CONFIG_FILE } from '../domain/config.ts';
 import { exists } from './disk.ts';
-import { errorText, type Log } from './log.ts';
+import { errorText } from './log.ts';
 
 /** The unit of the packages. It starts the agent again whenever the agent ends. */
 const UNIT_FILE = '/usr/lib/systemd/system/skerry-agent.service';
@@ -34,7 +35,7 @@ export function serviceManager(env: NodeJS.ProcessEnv, log: Log): ServiceManager
     isSending = true;
     execFile(PROGRAM, states, { env, timeout: PATIENCE_MS }, (error) => {
       isSending = false;
-      if (error && !hasFailed) log.warn('The service manager cannot be told', { error: errorText(error) });
+      if (error && !hasFailed) log.warn({ error: errorText(error) }, 'The service manager cannot be told');
       hasFailed = error !== null;
     });
   };

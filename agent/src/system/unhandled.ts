@@ -1,4 +1,5 @@
-import { errorText, type Log } from './log.ts';
+import type { Log } from '../../../src/lib/log.ts';
+import { errorText } from './log.ts';
 
 /** The events of `process` that this is about, and its end. */
 export interface ProcessEvents {
@@ -27,10 +28,10 @@ export function watchUnhandled(
     const failure = describe(reason);
     if (failure.stack === last.stack && now() - last.at < AGAIN_MS) return;
     last = { stack: failure.stack, at: now() };
-    log.error('A promise was rejected and nothing awaited it', failure);
+    log.error(failure, 'A promise was rejected and nothing awaited it');
   };
   const onException = (error: unknown) => {
-    log.error('An exception was not caught: the agent ends; containers run on', describe(error));
+    log.error(describe(error), 'An exception was not caught: the agent ends; containers run on');
     events.exit(1);
   };
   events.on('unhandledRejection', onRejection);

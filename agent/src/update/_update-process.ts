@@ -51,7 +51,7 @@ const { Program } = await import('./program.ts');
 const { Updater } = await import('./updater.ts');
 const { decideStart } = await import('./trial.ts');
 const { systemClock } = await import('../system/clock.ts');
-const { silentLog } = await import('../system/log.ts');
+const { silentLog } = await import('../../../src/lib/log.ts');
 
 const [directory = '', keyFile = '', releasesUrl = '', until] = process.argv.slice(2);
 
@@ -68,7 +68,7 @@ function start(): void {
     clock: systemClock(),
     random: Math.random,
     accessTo: () => ({}),
-    log: silentLog(),
+    log: silentLog,
     requested: async () => ({ versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl }),
     restart: () => (until === 'confirm' ? start() : process.exit(0)),
     changed: () => {

@@ -10,11 +10,11 @@ import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack/agent-release.ts';
 import { makeCertificate } from '../../../hack/certificate.ts';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import type { Clock } from '../domain/clock.ts';
 import { systemClock } from '../system/clock.ts';
-import { silentLog } from '../system/log.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
 import { decideStart, endLateTrial } from './trial.ts';
@@ -72,7 +72,7 @@ function begun(requested: Partial<VersionReply> | undefined = {}, change: Partia
     clock: { ...clock, sleep: (ms, signal) => clock.sleep(ms / 1000, signal) },
     random: Math.random,
     accessTo: () => ({}),
-    log: silentLog(),
+    log: silentLog,
     requested: async () => requested && wish(requested),
     restart: restarted,
     changed: () => updater.isFinished('a1') && settled(),

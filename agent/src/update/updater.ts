@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
 import { versionOf } from '../../../src/api/version.ts';
+import type { Log } from '../../../src/lib/log.ts';
 import type { StatusReport, UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
 import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { Part } from '../domain/part.ts';
@@ -17,7 +18,7 @@ import {
   renameDurably,
   writeDurably,
 } from '../system/disk.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
 import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
@@ -156,9 +157,9 @@ export class Updater implements Part {
     try {
       this.#save({ ...rest, previous: trial.from, ...(trial.action && { finished: trial.action }) });
       program.keepOnly([version, trial.from]);
-      log.info('The new release is confirmed', { version, before: trial.from });
+      log.info({ version, before: trial.from }, 'The new release is confirmed');
     } catch (error) {
-      log.error('The new release could not be confirmed', { error: errorText(error) });
+      log.error({ error: errorText(error) }, 'The new release could not be confirmed');
     }
     this.#deps.changed();
   }
@@ -181,7 +182,7 @@ export class Updater implements Part {
       this.#save(state);
     } catch (error) {
       this.#state = state;
-      this.#deps.log.warn('What is over of the last version action could not be saved', { error: errorText(error) });
+      this.#deps.log.warn({ error: errorText(error) }, 'What is over of the last version action could not be saved');
     }
   }
 
@@ -211,7 +212,7 @@ export class Updater implements Part {
         if (asked > 0) attempts--;
         if (this.#downloaded() > before || asked > 0) futile = 0;
         const isFinal = error instanceof ReleaseError || futile >= ATTEMPTS || attempts >= MOST_ATTEMPTS;
-        log.warn('A version action failed', { version, error: errorText(error), again: !isFinal });
+        log.warn({ version, error: errorText(error), again: !isFinal }, 'A version action failed');
         if (isFinal && this.#fail(action, version, errorText(error))) return;
         this.#trouble = `${version || 'a version action'}: ${errorText(error)}; it is tried again`;
         this.#deps.changed();
@@ -253,7 +254,7 @@ export class Updater implements Part {
     if (bad?.digest === digest) throw new ReleaseError(`it failed here before and is not tried again: ${bad.reason}`);
     for (const [path, file] of files) await this.#obtain(path, file, `${at}/blobs/${file.sha256}`, signal);
     this.#assemble(manifest, files);
-    log.info('A release is complete', { version: manifest.version });
+    log.info({ version: manifest.version }, 'A release is complete');
     signal.throwIfAborted();
     this.#switchTo({ version: manifest.version, digest, action, from: installed, starts: 0 });
     program.switchTo(manifest.version);

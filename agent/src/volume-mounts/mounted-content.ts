@@ -1,3 +1,4 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
 import { type Clock, pause } from '../domain/clock.ts';
 import type { Sent } from '../domain/desired.ts';
@@ -5,7 +6,7 @@ import type { Entry } from '../domain/entry.ts';
 import type { Observed, Part } from '../domain/part.ts';
 import { boundPaths, type Resolution, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
 import type { Identity } from '../state/identity.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import type { MountedFiles } from './files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 import { VolumeMounts } from './volume-mounts.ts';
@@ -85,7 +86,7 @@ export class MountedContent implements Part<'volumeMounts'> {
       this.#problem = '';
     } catch (error) {
       const text = errorText(error);
-      if (text !== this.#problem) this.#deps.log.warn('Cannot remove what no container uses', { error: text });
+      if (text !== this.#problem) this.#deps.log.warn({ error: text }, 'Cannot remove what no container uses');
       this.#problem = text;
     }
   }

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { makeView } from '../plan/_util.ts';
 import { newIdentity, publicKeyObject } from '../state/identity.ts';
 import { verifyToken } from '../state/token.ts';
-import { silentLog } from '../system/log.ts';
 import { filesInMemory } from './files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 
@@ -33,7 +33,7 @@ beforeEach(() => {
     },
   };
   const clock = { now: () => now, wall: () => now, sleep: async () => {} };
-  accounts = new ServiceAccounts({ files, clock, log: silentLog(), identity: () => identity });
+  accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity });
 });
 
 const file = (name: string, uuid = view().uuid) => files.read(`serviceaccounts/${uuid}`)?.get(name)?.toString();

@@ -1,11 +1,12 @@
 import { AGENT_GROUP, AGENT_KEY_FILE, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceView, Rule, ServiceAccountView } from '../../../src/wire/agent.ts';
 import type { Clock } from '../domain/clock.ts';
 import { WORKLOAD_TOKEN } from '../domain/names.ts';
 import { TOKEN_FOLDER, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
 import { type Identity, publicPart } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import type { InUse, MountedFiles } from './files.ts';
 
 const SECOND = 1000;
@@ -71,7 +72,7 @@ export class ServiceAccounts {
         this.#written.set(view.uuid, { claims: text, until: now + LIFETIME });
       } catch (error) {
         this.#problem = errorText(error);
-        if (this.#problem !== before) log.warn('Cannot write the token of a microservice', { error: this.#problem });
+        if (this.#problem !== before) log.warn({ error: this.#problem }, 'Cannot write the token of a microservice');
       }
     }
   }

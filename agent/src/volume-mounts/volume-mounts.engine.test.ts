@@ -9,6 +9,7 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { AGENT_BRIDGE_HOST } from '../../../src/api/names.ts';
+import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
 import type { Container } from '../domain/container.ts';
@@ -18,7 +19,7 @@ import { serveBridge } from '../local-api/bridge.ts';
 import { ControlChannels } from '../local-api/control-channels.ts';
 import { prepareMounts } from '../supervise/mounts.ts';
 import { systemClock } from '../system/clock.ts';
-import { bufferedSink, silentLog } from '../system/log.ts';
+import { bufferedSink } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 import { selfSigned } from '../system/self-signed.ts';
 import { filesOnDisk } from './files.ts';
@@ -66,7 +67,7 @@ for (const { kind, url } of inject('engines'))
       };
       served = serveBridge(
         { port, certificate, address: () => agent.supervisor.gateway },
-        { clock: systemClock(), log: silentLog(), context },
+        { clock: systemClock(), log: silentLog, context },
         stop.signal,
       );
     });

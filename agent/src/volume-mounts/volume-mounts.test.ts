@@ -2,11 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { silentLog } from '../../../src/lib/log.ts';
 import type { VolumeMountView } from '../../../src/wire/volume-mounts.ts';
 import { containerDigest } from '../domain/digest.ts';
 import { boundPaths, type SentVolumeMount } from '../domain/volume-mounts.ts';
 import { makeView } from '../plan/_util.ts';
-import { silentLog } from '../system/log.ts';
 import { filesOnDisk, type MountedFiles } from './files.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
@@ -17,7 +17,7 @@ let mounts: VolumeMounts;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'skerry-volume-mounts-'));
   files = filesOnDisk(folder);
-  mounts = new VolumeMounts({ files, log: silentLog() });
+  mounts = new VolumeMounts({ files, log: silentLog });
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -158,7 +158,7 @@ describe('what is here stays', () => {
   test('also after a start of the agent without a controller', () => {
     mounts.apply([mount({ user: 'ann' })]);
     const before = digest('creds/user');
-    mounts = new VolumeMounts({ files, log: silentLog() });
+    mounts = new VolumeMounts({ files, log: silentLog });
     mounts.apply([mount({}, { sourceMissing: true })]);
     expect(digest('creds/user')).toBe(before);
   });
@@ -172,7 +172,7 @@ describe('what is here stays', () => {
         files.write(path, tree);
       },
     };
-    mounts = new VolumeMounts({ files: guarded, log: silentLog() });
+    mounts = new VolumeMounts({ files: guarded, log: silentLog });
     mounts.apply([mount({ user: 'ann' })]);
     full.value = true;
     const changed = [mount({ user: 'bob' })];
@@ -201,7 +201,7 @@ test('a version that goes back, as after a restore of the cluster, changes nothi
 test('a file that was changed on the machine is written again at the next start', () => {
   mounts.apply([mount({ user: 'ann' })]);
   writeFileSync(join(folder, resolved('creds'), 'user'), 'eve');
-  mounts = new VolumeMounts({ files, log: silentLog() });
+  mounts = new VolumeMounts({ files, log: silentLog });
   mounts.apply([mount({ user: 'ann' })]);
   expect(text(`${resolved('creds')}/user`)).toBe('ann');
 });
@@ -229,7 +229,7 @@ describe('what no volume mount and no microservice needs', () => {
 
   test('stays while the volume mounts of the node are not known', () => {
     const paths = parts();
-    mounts = new VolumeMounts({ files, log: silentLog() });
+    mounts = new VolumeMounts({ files, log: silentLog });
     mounts.apply(undefined);
     mounts.tidy(nothing);
     expect(files.list('secrets')).toEqual([...paths].sort());

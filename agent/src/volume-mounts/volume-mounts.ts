@@ -1,3 +1,4 @@
+import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { type VolumeMountView, volumeMountProblem } from '../../../src/wire/volume-mounts.ts';
 import {
@@ -15,7 +16,7 @@ import {
   type VolumeMountItem,
   WAITING_FOR_VOLUME_MOUNT,
 } from '../domain/volume-mounts.ts';
-import { errorText, type Log } from '../system/log.ts';
+import { errorText } from '../system/log.ts';
 import type { InUse, MountedFiles } from './files.ts';
 
 export interface VolumeMountsDependencies {
@@ -58,7 +59,7 @@ export class VolumeMounts {
     this.#mounts = new Map((sent ?? []).map((mount) => [mount.name, this.#write(mount)]));
     for (const [name, { problem }] of this.#mounts)
       if (problem && problem !== before.get(name)?.problem)
-        this.#deps.log.warn('A volume mount could not be taken; what is here of it stays', { name, error: problem });
+        this.#deps.log.warn({ name, error: problem }, 'A volume mount could not be taken; what is here of it stays');
   }
 
   /** Whether something could not be written, and has to be tried again. */
@@ -120,7 +121,7 @@ export class VolumeMounts {
       if (wanted.has(path) || isBound(path)) isTidy = false;
       else {
         files.remove(path);
-        log.info('Removed a volume mount that nothing uses', { path: rootOf(path) });
+        log.info({ path: rootOf(path) }, 'Removed a volume mount that nothing uses');
       }
     }
     return isTidy;

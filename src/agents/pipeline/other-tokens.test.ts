@@ -7,11 +7,11 @@ import { writeAdminToken } from '../../../agent/src/local-api/token.ts';
 import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
-import { silentLog } from '../../../agent/src/system/log.ts';
 import { filesInMemory } from '../../../agent/src/volume-mounts/files.ts';
 import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
+import { silentLog } from '../../lib/log.ts';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
 import { fill, keyOf, makeClock, makeKey, makeNode, startReplica } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';
@@ -56,7 +56,7 @@ function workloadToken({ identity, now }: Subject): string {
   const files = filesInMemory();
   const clock = { now: () => now, wall: () => now, sleep: async () => {} };
   const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
-  new ServiceAccounts({ files, clock, log: silentLog(), identity: () => identity }).apply([view]);
+  new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity }).apply([view]);
   return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';
 }
 
