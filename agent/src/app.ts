@@ -23,7 +23,7 @@ import { AGENT_VERSION } from './domain/names.ts';
 import { OPEN_POLICY, PLAIN_PLACES, type Places, type Policy, type PolicyContext } from './domain/policy.ts';
 import { isRemoving, isWatching, refusedSettings, type SettingsSources, settingsInForce } from './domain/settings.ts';
 import { pullReference, viewRefusal } from './domain/target.ts';
-import { createAgentMetrics } from './local-api/metrics-page.ts';
+import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import { Sessions } from './sessions/sessions.ts';
 import type { Database } from './state/database.ts';

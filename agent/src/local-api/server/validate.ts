@@ -1,0 +1,46 @@
+import type { z } from 'zod';
+import { ApiError } from './errors.ts';
+
+/** Characters of a refused text that an error repeats. */
+const SHOWN = 50;
+
+/**
+ * Parses by a schema, or throws INVALID_ARGUMENT that names the first violation: the field, its value, and the values that are
+ * valid. The message of a schema is a noun that follows "is not": `a date and time`. A message that begins with the
+ * field and a colon stands alone.
+ */
+export function validate<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  const result = schema.safeParse(input, { error: () => '' });
+  if (result.success) return result.data;
+  const [issue] = result.error.issues as [z.core.$ZodIssue];
+  const field = issue.path.map(String).join('.');
+  const value = issue.path.reduce<unknown>(
+    (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
+    input,
+  );
+  throw new ApiError('INVALID_ARGUMENT', sentence(issue, field, value), { field });
+}
+
+function sentence(issue: z.core.$ZodIssue, field: string, value: unknown): string {
+  if (issue.message.startsWith(`${field}:`)) return issue.message;
+  if (value === undefined) return `${field} is required${issue.message && `: ${issue.message}`}`;
+  const shown = typeof value === 'object' ? field : `${field} "${String(value).slice(0, SHOWN)}"`;
+  if (issue.code === 'invalid_value' && !issue.message) return `${shown} is none of ${issue.values.join(', ')}`;
+  return `${shown} is not ${issue.message || 'valid'}`;
+}
+
+/** The values of the parameters that a schema has; others are ignored. Of one that may not be repeated the first counts. */
+export function queryOf(query: URLSearchParams, schema: z.ZodObject): Record<string, string | string[]> {
+  return Object.fromEntries(
+    Object.entries(schema.shape).flatMap(([name, field]) => {
+      const values = query.getAll(name);
+      if (values[0] === undefined) return [];
+      return [[name, isList(field) ? values : values[0]]];
+    }),
+  );
+}
+
+const isList = (field: z.core.$ZodType): boolean => {
+  const { type, innerType } = field._zod.def as { type: string; innerType?: z.core.$ZodType };
+  return type === 'array' || (innerType !== undefined && isList(innerType));
+};
