@@ -2,12 +2,13 @@ import { z } from 'zod';
 
 /** Members of queries that several groups of routes have. */
 
-/** True or false; false where it is absent (docs/spec/agent-local-api.md#listeners). */
-export const flag = (description: string) =>
-  z
-    .stringbool({ truthy: ['true', '1', 'yes'], falsy: ['false', '0', 'no', ''], error: 'true or false' })
-    .default(false)
-    .meta({ description, type: 'boolean' });
+const truth = () =>
+  z.stringbool({ truthy: ['true', '1', 'yes'], falsy: ['false', '0', 'no', ''], error: 'true or false' });
+
+/** True or false (docs/spec/agent-local-api.md#listeners); the OpenAPI document has a boolean in place of a text. */
+export const flag = (description: string) => truth().default(false).meta({ description, type: 'boolean' });
+/** True, false, or absent. */
+export const optionalFlag = (description: string) => truth().optional().meta({ description, type: 'boolean' });
 
 /** One of some words. */
 export const choice = <const T extends readonly [string, ...string[]]>(

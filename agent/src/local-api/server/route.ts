@@ -74,14 +74,16 @@ interface SocketRoute<D, Path extends string, Q extends z.ZodObject> extends Omi
 
 /** Any route, without the types of its schemas: one with a reply and a handler, or one that opens a WebSocket. */
 export interface AnyRoute<in D = never> extends Head<string, z.ZodObject, z.ZodObject> {
+  /** of its group */
+  tag: string;
   reply?: Reply;
   handler?: (call: Call<D>) => unknown;
   socket?: string;
   connect?: (call: Call<D>, take: () => UpgradeRequest) => void | Promise<void>;
 }
 
-/** Returns functions that define routes which need `D` of the agent; the types of a handler follow from its schemas. */
-export function routesWith<D>() {
+/** Returns functions that define the routes of a group, which need `D` of the agent; the types of a handler follow from its schemas. */
+export function routesWith<D>(tag: string) {
   return { route, socket };
   /** Of a request and its reply. */
   function route<
@@ -91,11 +93,11 @@ export function routesWith<D>() {
     Q extends z.ZodObject,
     B extends z.ZodObject,
   >(value: PlainRoute<D, Path, Q, B, R, Out>): AnyRoute<D> {
-    return withLazySchemas(value as unknown as AnyRoute<D>);
+    return withLazySchemas({ ...value, tag } as unknown as AnyRoute<D>);
   }
   /** Of a WebSocket. */
   function socket<const Path extends string, Q extends z.ZodObject>(value: SocketRoute<D, Path, Q>): AnyRoute<D> {
-    return withLazySchemas(value as unknown as AnyRoute<D>);
+    return withLazySchemas({ ...value, tag } as unknown as AnyRoute<D>);
   }
 }
 

@@ -21,7 +21,7 @@ export interface ContentDependencies {
   };
 }
 
-const { route } = routesWith<ContentDependencies>();
+const { route } = routesWith<ContentDependencies>('content');
 
 const listOf = <T extends z.ZodType>(item: T) => z.object({ items: z.array(item), count: z.int() });
 

@@ -4,7 +4,7 @@ import type { UpgradeRequest } from '../../../../../src/session-client/socket.ts
 import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../domain/engine.ts';
-import { choice, flag, logFields, logLine, tailOf } from '../../server/fields.ts';
+import { choice, flag, logFields, logLine, optionalFlag, tailOf } from '../../server/fields.ts';
 import type { Grant } from '../../server/grants.ts';
 import { mapLines } from '../../server/lines.ts';
 import { type Call, routesWith } from '../../server/route.ts';
@@ -101,7 +101,7 @@ const READ: Grant = { resource: 'microservices', verb: 'get' };
 /** Starting, stopping and the like are POST requests. */
 const ACT: Grant = { resource: 'microservices', verb: 'create' };
 
-const { route, socket } = routesWith<MicroserviceDependencies>();
+const { route, socket } = routesWith<MicroserviceDependencies>('microservices');
 
 /** Routes of microservices. Longer than a hundred lines: a table, one value per route. */
 export const MICROSERVICE_ROUTES = [
@@ -246,7 +246,7 @@ export const MICROSERVICE_ROUTES = [
           })
           .optional()
           .describe('once for each argument; a shell where it is absent'),
-        tty: flag('with a terminal').optional().describe('with a terminal; where it is absent, only a shell has one'),
+        tty: optionalFlag('with a terminal; where it is absent, a shell has one'),
       }),
     errors: [404, 503],
     socket: 'an exec session',

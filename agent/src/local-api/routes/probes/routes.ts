@@ -8,7 +8,7 @@ export interface ProbeDependencies {
   phase(): 'initializing' | 'listening' | 'failed';
 }
 
-const { route } = routesWith<ProbeDependencies>();
+const { route } = routesWith<ProbeDependencies>('probes');
 
 /** Health and metrics, for anyone on this machine. */
 export const PROBE_ROUTES = [
@@ -31,7 +31,6 @@ export const PROBE_ROUTES = [
     operation: 'isReady',
     summary: 'Whether the container engine is connected',
     access: 'open',
-    errors: [503],
     reply: {
       form: 'bare',
       schema: () =>

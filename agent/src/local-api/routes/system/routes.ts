@@ -44,7 +44,7 @@ interface SystemAgent {
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
 
-const { route } = routesWith<SystemDependencies>();
+const { route } = routesWith<SystemDependencies>('agent');
 
 /** The agent itself, for its admin. Longer than a hundred lines: a table, one value per route. */
 export const SYSTEM_ROUTES = [

@@ -11,7 +11,7 @@ export interface WorkloadDependencies {
   channels: ControlChannels;
 }
 
-const { route, socket } = routesWith<WorkloadDependencies>();
+const { route, socket } = routesWith<WorkloadDependencies>('own microservice');
 
 /** What a workload reads of itself. */
 export const WORKLOAD_ROUTES = [
