@@ -9,7 +9,9 @@ const schema = z
     mode: choice(['all', 'some'], 'all', ''),
     command: z.array(z.string()).optional(),
     key: z.string('a key').min(1, 'a key').optional(),
-    set: z.object({ size: z.number('a number') }).optional(),
+    set: z.object({ size: z.number().max(9) }).optional(),
+    list: z.array(z.string().min(2)).max(1).optional(),
+    color: z.object({ kind: z.enum(['red', 'blue']) }).optional(),
   })
   .refine(({ mode, follow }) => !(mode === 'some' && follow), { path: ['follow'], error: 'follow: not of some' });
 
@@ -24,6 +26,11 @@ const REFUSED: Record<string, [object, string, string]> = {
   'a long text': [{ mode: 'x'.repeat(90) }, 'mode', `mode "${'x'.repeat(50)}" is none of all, some`],
   'an object in place of a text': [{ key: {} }, 'key', 'key is not a key'],
   'an object without a member': [{ set: {} }, 'set.size', 'set.size is required: a number'],
+  'a number that is too large': [{ set: { size: 10 } }, 'set.size', 'set.size "10" is not at most 9'],
+  'a text that is too short': [{ list: ['a'] }, 'list.0', 'list.0 "a" is not at least 2 characters long'],
+  'a list that is too long': [{ list: ['aa', 'bb'] }, 'list', 'list is not at most 1 items long'],
+  'a text in place of a list': [{ list: 'aa' }, 'list', 'list "aa" is not a list'],
+  'an absent choice': [{ color: {} }, 'color.kind', 'color.kind is required: one of red, blue'],
   'members that exclude each other': [{ mode: 'some', follow: 'yes' }, 'follow', 'follow: not of some'],
 };
 for (const [what, [input, field, message]] of Object.entries(REFUSED))

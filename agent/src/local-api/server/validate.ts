@@ -6,11 +6,11 @@ const SHOWN = 50;
 
 /**
  * Parses by a schema, or throws INVALID_ARGUMENT that names the first violation: the field, its value, and the values that are
- * valid. The message of a schema is a noun that follows "is not": `a date and time`. A message that begins with the
+ * valid. A schema may have a message of its own, which follows "is not": `a date and time`. A message that begins with the
  * field and a colon stands alone.
  */
 export function validate<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
-  const result = schema.safeParse(input, { error: () => '' });
+  const result = schema.safeParse(input, { error: wanted });
   if (result.success) return result.data;
   const [issue] = result.error.issues as [z.core.$ZodIssue];
   const field = issue.path.map(String).join('.');
@@ -23,11 +23,39 @@ export function validate<T extends z.ZodType>(schema: T, input: unknown): z.outp
 
 function sentence(issue: z.core.$ZodIssue, field: string, value: unknown): string {
   if (issue.message.startsWith(`${field}:`)) return issue.message;
-  if (value === undefined) return `${field} is required${issue.message && `: ${issue.message}`}`;
+  if (value === undefined) return `${field} is required: ${issue.message.replace(/^none of /, 'one of ')}`;
   const shown = typeof value === 'object' ? field : `${field} "${String(value).slice(0, SHOWN)}"`;
-  if (issue.code === 'invalid_value' && !issue.message) return `${shown} is none of ${issue.values.join(', ')}`;
-  return `${shown} is not ${issue.message || 'valid'}`;
+  if (issue.message.startsWith('none of ')) return `${shown} is ${issue.message}`;
+  return `${shown} is not ${issue.message}`;
 }
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+};
+
+/** The message of a schema that has none of its own. */
+function wanted(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return TYPES[issue.expected] ?? issue.expected;
+    case 'invalid_value':
+      return `none of ${issue.values.join(', ')}`;
+    case 'too_small':
+      return `at least ${issue.minimum}${UNITS[issue.origin] ?? ''}`;
+    case 'too_big':
+      return `at most ${issue.maximum}${UNITS[issue.origin] ?? ''}`;
+    default:
+      return 'valid';
+  }
+}
+
+const UNITS: Readonly<Record<string, string>> = { string: ' characters long', array: ' items long' };
 
 /** The values of the parameters that a schema has; others are ignored. Of one that may not be repeated the first counts. */
 export function queryOf(query: URLSearchParams, schema: z.ZodObject): Record<string, string | string[]> {
