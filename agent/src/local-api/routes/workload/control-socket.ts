@@ -24,7 +24,13 @@ export interface ControlSocket {
 /** Accepts a handshake that was checked. Undefined where it was refused all the same. */
 export function acceptControlSocket({ incoming, socket, head }: UpgradeRequest): ControlSocket | undefined {
   let accepted: WebSocket | undefined;
-  const options = { noServer: true, clientTracking: false, perMessageDeflate: false };
+  // No subprotocol is agreed on, whatever the client offers.
+  const options = {
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    handleProtocols: () => false as const,
+  };
   new WebSocketServer({ ...options, ...BOUNDS }).handleUpgrade(incoming, socket, head, (ws) => {
     accepted = ws;
   });
