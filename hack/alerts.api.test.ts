@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { createAgentMetrics, metricsPage } from '../agent/src/local-api/metrics-page.ts';
+import { createAgentMetrics, metricsPage } from '../agent/src/local-api/routes/probes/metrics-page.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { createOpsServer } from '../src/telemetry/ops-server.ts';
 import { ROWS } from './dashboard.ts';

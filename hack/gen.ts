@@ -6,6 +6,7 @@
 import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
+import { localApiDocument } from '../agent/src/local-api/openapi.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { CONDITIONS, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditions.ts';
 import { toCrd } from '../src/api/crd.ts';
@@ -54,6 +55,7 @@ export function generated(): Map<string, string> {
   files.set('charts/skerry/templates/crds-roles.yaml', template(crdRoles(PLACE), 'crds.upgrade'));
   files.set('charts/skerry/templates/uninstall-roles.yaml', template(uninstallRoles(PLACE), 'finalizers.remove'));
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
+  files.set('docs/local-api.openapi.json', `${JSON.stringify(localApiDocument(), undefined, 2)}\n`);
   const tests = testSources();
   files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, tests), socketCoverage(tests)));
   files.set('docs/conditions.md', conditionsPage());

@@ -14,11 +14,12 @@ import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
 import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
-import { serveBridge } from './local-api/bridge.ts';
-import { changeSettings } from './local-api/change-settings.ts';
-import { ControlChannels } from './local-api/control-channels.ts';
-import { answers, listenOnLoopback, listenOnSocket } from './local-api/server.ts';
-import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/token.ts';
+import { changeSettings } from './local-api/routes/system/change-settings.ts';
+import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
+import { localApi } from './local-api/routes.ts';
+import { serveBridge } from './local-api/server/bridge.ts';
+import { answers, listenOnLoopback, listenOnSocket } from './local-api/server/server.ts';
+import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/server/token.ts';
 import { identityFile } from './state/identity.ts';
 import { serverCertificate } from './state/server-certificate.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
@@ -179,7 +180,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const ports = {
     clock,
     log,
-    context: {
+    api: localApi({
       agent,
       channels,
       logs: sink,
@@ -187,7 +188,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       reload,
       stop: () => stopping.abort(),
       phase: () => 'listening' as const,
-    },
+    }),
   };
   const servers: Server[] = [];
   let socketIsOpen = false;

@@ -24,7 +24,7 @@ import {
   settingsInForce,
   timeZoneInForce,
 } from './domain/settings.ts';
-import { createAgentMetrics } from './local-api/metrics-page.ts';
+import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';

@@ -10,9 +10,10 @@ import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/engine.ts';
-import { ControlChannels } from '../local-api/control-channels.ts';
-import { listenOnSocket } from '../local-api/server.ts';
-import { writeAdminToken } from '../local-api/token.ts';
+import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
+import { localApi } from '../local-api/routes.ts';
+import { listenOnSocket } from '../local-api/server/server.ts';
+import { writeAdminToken } from '../local-api/server/token.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { systemClock } from '../system/clock.ts';
@@ -97,7 +98,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const stop = new AbortController();
   const run = agent.run(stop.signal);
   using channels = new ControlChannels(agent);
-  const context = {
+  const api = localApi({
     agent,
     channels,
     logs: sink,
@@ -105,9 +106,9 @@ test('a support bundle describes the agent and contains none of its secrets', as
     reload: () => {},
     stop: () => {},
     phase: () => 'listening' as const,
-  };
+  });
   writeAdminToken(config.tokenFile, agent.identity, clock);
-  const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, context });
+  const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, api });
   try {
     await agent.provision(controller.joinString);
     await until('the microservice to run', () => agent.microservices()?.[0]?.status === 'RUNNING');

@@ -13,7 +13,8 @@ const READ_AS: Readonly<Record<string, string>> = { configDirectory: 'policyFile
 /** The sources of the agent, without those that only define or show settings, comments and texts. */
 function readers(): string {
   const files = globSync('agent/src/**/*.ts', { cwd: ROOT }).filter(
-    (file) => !/(\.test\.ts|\/_[^/]*|domain\/config\.ts|without-effect\.ts|local-api\/shapes\.ts)$/.test(file),
+    (file) =>
+      !/(\.test\.ts|\/_[^/]*|domain\/config\.ts|without-effect\.ts|local-api\/routes\/system\/shapes\.ts)$/.test(file),
   );
   return files
     .map((file) => readFileSync(join(ROOT, file), 'utf8'))

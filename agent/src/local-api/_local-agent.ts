@@ -3,6 +3,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent, AgentDependencies } from '../app.ts';
@@ -15,10 +16,11 @@ import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
 import { bufferedSink } from '../system/log.ts';
 import { filesInMemory } from '../volume-mounts/files.ts';
-import { type ChangedSettings, changeSettings } from './change-settings.ts';
-import { ControlChannels } from './control-channels.ts';
-import { listenOnLoopback, listenOnSocket } from './server.ts';
-import { writeAdminToken } from './token.ts';
+import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
+import { ControlChannels } from './routes/workload/control-channels.ts';
+import { localApi } from './routes.ts';
+import { type LocalApi, listenOnLoopback, listenOnSocket } from './server/server.ts';
+import { writeAdminToken } from './server/token.ts';
 
 export interface Asked {
   status: number;
@@ -63,6 +65,7 @@ export class LocalAgent implements AsyncDisposable {
   readonly #options: LocalAgentOptions;
   readonly #channels: ControlChannels;
   readonly #stop = new AbortController();
+  #api: LocalApi | undefined;
   #run: Promise<void> = Promise.resolve();
 
   constructor(options: LocalAgentOptions = {}) {
@@ -101,19 +104,16 @@ export class LocalAgent implements AsyncDisposable {
     if (!existsSync(this.configFile)) writeFileSync(this.configFile, this.#settings);
     if (!this.#options.controller) await this.controller.listen();
     this.#run = agent.run(this.#stop.signal);
-    const ports = {
-      clock,
-      log: silentLog,
-      context: {
-        agent,
-        channels: this.#channels,
-        logs,
-        changeSettings: (set: Record<string, unknown>) => this.#changeSettings(set),
-        reload: () => {},
-        stop: () => {},
-        phase: () => 'listening' as const,
-      },
-    };
+    this.#api = localApi({
+      agent,
+      channels: this.#channels,
+      logs,
+      changeSettings: (set) => this.#changeSettings(set),
+      reload: () => {},
+      stop: () => {},
+      phase: () => 'listening',
+    });
+    const ports = { clock, log: silentLog, api: this.#api };
     writeAdminToken(config.tokenFile, agent.identity, clock);
     this.token = readFileSync(config.tokenFile, 'utf8').trim();
     this.servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
@@ -145,10 +145,17 @@ export class LocalAgent implements AsyncDisposable {
       },
       1024 * 1024,
     );
-    return {
-      status: answer.status,
-      body: answer.headers['content-type']?.includes('json') ? JSON.parse(answer.body) : { text: answer.body },
-    };
+    const isJson = answer.headers['content-type']?.includes('json');
+    const reply = { status: answer.status, body: isJson ? JSON.parse(answer.body) : { text: answer.body } };
+    if (reply.status === 200 && isJson) this.#expectDocumented(method, path, reply.body);
+    return reply;
+  }
+
+  /** Every member of a reply is in the schema of its route. */
+  #expectDocumented(method: string, path: string, body: Asked['body']): void {
+    const { reply } = this.#api?.find(method, new URL(path, 'http://agent').pathname).route ?? {};
+    const data = reply?.form === 'envelope' ? body.data : body;
+    expect(reply?.schema().parse(data)).toEqual(data);
   }
 
   cli(...args: string[]): Promise<{ code: number; out: string; err: string }> {

@@ -6,7 +6,6 @@ import { until } from '../engines/_contract.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';
 import { LocalAgent } from './_local-agent.ts';
-import { decodeFrame } from './websocket.ts';
 
 /** The routes for workloads: their own config, and the control channel that reports a change of it. */
 
@@ -182,11 +181,23 @@ test('a client whose upgrade was refused is disconnected, even if it does not en
 });
 
 /** Everything that the server sends in response to a handshake until it ends the connection. */
-function handshake(
+function handshake(bearer: string, change: Record<string, string>, path?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(local.port, '127.0.0.1');
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece) => {
+      text += piece;
+    });
+    socket.on('end', () => resolve(text)).on('error', reject);
+    socket.write(upgradeRequest(bearer, change, path));
+  });
+}
+
+function upgradeRequest(
   bearer: string,
-  change: Record<string, string>,
+  change: Record<string, string> = {},
   path = '/v1/microservices/control',
-): Promise<string> {
+): string {
   const headers = {
     host: 'agent',
     connection: 'Upgrade',
@@ -197,22 +208,23 @@ function handshake(
     ...change,
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return new Promise((resolve, reject) => {
-    const socket = connect(local.port, '127.0.0.1');
-    let text = '';
-    socket.setEncoding('utf8').on('data', (piece) => {
-      text += piece;
-    });
-    socket.on('end', () => resolve(text)).on('error', reject);
-    socket.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
-  });
+  return `GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
-test('the decoder returns a frame, waits for more, or refuses, whatever bytes arrive', () => {
-  fc.assert(
-    fc.property(fc.uint8Array({ maxLength: 5000 }), (bytes) => {
-      const decoded = decodeFrame(Buffer.from(bytes));
-      if (decoded && 'frame' in decoded) expect(decoded.length).toBeLessThanOrEqual(bytes.length);
+test('a control channel answers the next client, whatever bytes the one before sent as frames', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 5000 }), async (bytes) => {
+      const socket = connect(local.port, '127.0.0.1');
+      socket.resume().on('error', () => {});
+      socket.write(upgradeRequest(workloadToken()));
+      socket.write(bytes);
+      const channel = await new Channel(workloadToken()).open();
+      channel.socket.send(Buffer.from([0x9]));
+      await until('an answer', () => channel.received.length > 0);
+      expect(channel.received).toEqual(['0a']);
+      channel.socket.close();
+      socket.destroy();
     }),
+    { numRuns: 20 },
   );
 });

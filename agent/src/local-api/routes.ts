@@ -1,14 +1,22 @@
-import { AgentError } from '../domain/agent-error.ts';
-import { ApiError } from './errors.ts';
-import type { Route } from './route.ts';
-import { CONTENT_ROUTES } from './routes/content.ts';
-import { MICROSERVICE_ROUTES } from './routes/microservices.ts';
-import { PROBE_ROUTES } from './routes/probes.ts';
-import { SYSTEM_ROUTES } from './routes/system.ts';
-import { WORKLOAD_ROUTES } from './routes/workload.ts';
+import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
+import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
+import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
+import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
+import type { AnyRoute } from './server/route.ts';
+import { createRouter, type PathRow } from './server/router.ts';
+import type { LocalApi, ServedAgent } from './server/server.ts';
 
-/** The local API: an array of routes is the router; the first that matches answers. */
-export const ROUTES: readonly Route[] = [
+/** What the local API needs of the agent and its process: the needs of each group of routes. */
+type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
+  SystemDependencies &
+  WorkloadDependencies &
+  ContentDependencies &
+  MicroserviceDependencies;
+
+/** The routes of the local API. */
+export const ROUTES: readonly AnyRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,
@@ -16,24 +24,42 @@ export const ROUTES: readonly Route[] = [
   ...MICROSERVICE_ROUTES,
 ];
 
-/** Routes that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
-const LATER: readonly [RegExp, string][] = [
-  [/^\/v1\/(images|volumes|deploy)(\/|:|$)|^\/v1\/(models|knowledge):/, 'this part of the local API'],
-  [/^\/v1\/system\/(controlplane|controller|logs:stream|config\/switch)/, 'this part of the local API'],
-  [/^\/v1\/(ms|microservices)\/[^/]+\/(exec\/sessions|logs:stream)/, 'this form of exec sessions and log streams'],
-  [/^\/v1\/auth\/tokens/, 'token management'],
+/** Second spellings of the beginnings of paths (docs/spec/agent-local-api.md#routes). */
+const SPELLINGS = [
+  ['/health', '/v1/health'],
+  ['/metrics', '/v1/metrics'],
+  ['/v1/ms', '/v1/microservices'],
+] as const;
+
+const PART = 'this part of the local API';
+const FORM = 'this form of exec sessions and log streams';
+
+/** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
+const LATER: readonly [pattern: string, missing: string][] = [
+  ...['/v1/images', '/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
+    [path, PART],
+    [`${path}/*`, PART],
+    [`${path}:*`, PART],
+  ]),
+  ['/v1/models:*', PART],
+  ['/v1/knowledge:*', PART],
+  ['/v1/system/controlplane*', PART],
+  ['/v1/system/controller*', PART],
+  ['/v1/system/logs:stream*', PART],
+  ['/v1/system/config/switch*', PART],
+  ['/v1/ms/{id}/exec/sessions*', FORM],
+  ['/v1/ms/{id}/logs:stream*', FORM],
+  ['/v1/auth/tokens*', 'token management'],
 ];
 
-/** Why a path that no route has is not there. */
-export function unrouted(path: string): ApiError {
-  const later = LATER.find(([pattern]) => pattern.test(path));
-  if (later) return new ApiError('NOT_IMPLEMENTED', `this version of the agent does not have ${later[1]} yet`);
-  return new ApiError('NOT_FOUND', `no route ${path}`);
+function* pathRows(): Generator<PathRow> {
+  for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path))
+    for (const spelling of spellingsOf(path, SPELLINGS)) yield [spelling, routes];
+  for (const [pattern, missing] of LATER)
+    for (const spelling of spellingsOf(pattern, SPELLINGS)) yield [spelling, { missing }];
 }
 
-/** Errors of other layers, in the words of the local API. */
-export function toApiError(error: unknown): ApiError | undefined {
-  if (error instanceof ApiError) return error;
-  if (error instanceof AgentError) return new ApiError(error.code, error.message);
-  return undefined;
-}
+const find = createRouter(pathRows());
+
+/** The local API of an agent. */
+export const localApi = (deps: LocalApiDependencies): LocalApi => ({ find, agent: deps.agent, deps });

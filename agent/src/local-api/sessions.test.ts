@@ -39,8 +39,8 @@ function exec(streams: Partial<ReturnType<typeof testStreams>>, ...args: string[
 }
 
 /** A client of the route that does not know what it is about. */
-async function openSocket(): Promise<WebSocket> {
-  const ws = new WebSocket('ws://agent/v1/ms/web/exec?command=sleep', {
+async function openSocket(query = '?command=sleep'): Promise<WebSocket> {
+  const ws = new WebSocket(`ws://agent/v1/ms/web/exec${query}`, {
     headers: { authorization: `Bearer ${local.token}` },
     createConnection: () => connect(local.config.socket),
   });
@@ -196,7 +196,7 @@ describe('ms exec', () => {
   });
 
   test('counts against the limit of sessions of the node', async () => {
-    const [first] = await Promise.all(Array.from({ length: SESSION_LIMIT }, openSocket));
+    const [first] = await Promise.all(Array.from({ length: SESSION_LIMIT }, () => openSocket()));
     await until('all programs', () => local.engine.programs.length === SESSION_LIMIT);
     expect(await exec({}, 'web', 'true').end).toMatchObject({
       code: 1,
@@ -233,6 +233,14 @@ describe('ms exec', () => {
 
 describe('the route of exec sessions', () => {
   const path = '/v1/ms/web/exec';
+
+  test('starts a shell with a terminal for a query without a command and without tty', async () => {
+    await openSocket('');
+    expect((await program()).options).toMatchObject({
+      command: [expect.stringMatching(/^sh/), '-c', expect.anything()],
+      tty: true,
+    });
+  });
 
   test('is for WebSockets', async () => {
     const { status, body } = await local.ask('GET', path);

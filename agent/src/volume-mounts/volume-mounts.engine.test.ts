@@ -15,8 +15,9 @@ import { FakeController, type View } from '../controller/_fake-controller.ts';
 import type { Container } from '../domain/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { serveBridge } from '../local-api/bridge.ts';
-import { ControlChannels } from '../local-api/control-channels.ts';
+import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
+import { localApi } from '../local-api/routes.ts';
+import { serveBridge } from '../local-api/server/bridge.ts';
 import { prepareMounts } from '../supervise/mounts.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink } from '../system/log.ts';
@@ -56,7 +57,7 @@ for (const { kind, url } of inject('engines'))
       });
       run = agent.run(stop.signal);
       await agent.provision(controller.joinString);
-      const context = {
+      const api = localApi({
         agent,
         channels: new ControlChannels(agent),
         logs: bufferedSink('INFO', 1, () => {}),
@@ -64,10 +65,10 @@ for (const { kind, url } of inject('engines'))
         reload: () => {},
         stop: () => {},
         phase: () => 'listening' as const,
-      };
+      });
       served = serveBridge(
         { port, certificate, address: () => agent.supervisor.gateway },
-        { clock: systemClock(), log: silentLog, context },
+        { clock: systemClock(), log: silentLog, api },
         stop.signal,
       );
     });

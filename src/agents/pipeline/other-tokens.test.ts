@@ -3,7 +3,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { writeAdminToken } from '../../../agent/src/local-api/token.ts';
+import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
@@ -140,8 +140,8 @@ const REGISTRY = 'the credentials of a registry, which are not of this product';
 const FILES: Record<string, string> = {
   'agent/src/controller/client.ts': NODE_TOKENS,
   'agent/src/local-api/client.ts': 'the admin token of the local API',
-  'agent/src/local-api/server.ts': 'the admin token of the local API',
-  'agent/src/local-api/token.ts': 'the admin token of the local API',
+  'agent/src/local-api/server/authenticate.ts': 'the admin token of the local API',
+  'agent/src/local-api/server/token.ts': 'the admin token of the local API',
   'agent/src/registries/client.ts': REGISTRY,
   'agent/src/state/token.ts': NODE_TOKENS,
   'agent/src/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',

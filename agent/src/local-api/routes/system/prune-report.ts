@@ -1,19 +1,26 @@
-import type { LocalApiAgent } from './agent.ts';
-import { ApiError } from './errors.ts';
+import { z } from 'zod';
+import type { PrunedArtifacts } from '../../../domain/artifact.ts';
+import { ApiError } from '../../server/errors.ts';
 
 /** What a prune may be about (docs/spec/agent-local-api.md#prune). */
 export const PRUNE_MODES = ['dangling', 'containers', 'volumes', 'all'] as const;
-export type PruneMode = (typeof PRUNE_MODES)[number];
+type PruneMode = (typeof PRUNE_MODES)[number];
 
-export function isPruneMode(text: string): text is PruneMode {
-  return (PRUNE_MODES as readonly string[]).includes(text);
-}
-
-type PrunableAgent = Pick<LocalApiAgent, 'prune' | 'pruneArtifacts'> & {
-  supervisor: Pick<LocalApiAgent['supervisor'], 'engine' | 'desired'> & {
-    local: Pick<LocalApiAgent['supervisor']['local'], 'prune'>;
+/** What a prune needs of the agent. */
+export interface PrunableAgent {
+  readonly supervisor: {
+    readonly engine: { state: 'connected' | 'connecting' | 'lost'; error?: string };
+    /** undefined while it is not known what the node is to run */
+    readonly desired: readonly unknown[] | undefined;
+    readonly local: {
+      /** Removes stopped containers that nothing needs; `kept` has those that could not be removed, with the reason. */
+      prune(): Promise<{ removed: string[]; kept: Record<string, string> }>;
+    };
   };
-};
+  /** Removes images that this agent pulled and nothing uses; `bytes` is absent where the engine did not count them. */
+  prune(): Promise<{ reference: string; bytes?: number }[]>;
+  pruneArtifacts(kind: 'models'): Promise<PrunedArtifacts>;
+}
 
 /**
  * Removes what a mode names, and answers what was removed and what stays. The bytes are those that the engine counts for images and
@@ -21,7 +28,10 @@ type PrunableAgent = Pick<LocalApiAgent, 'prune' | 'pruneArtifacts'> & {
  *
  * Throws UNAVAILABLE while the engine is not connected: nothing can be said of it then.
  */
-export async function pruneReport(mode: PruneMode, agent: PrunableAgent): Promise<Record<string, unknown>> {
+export async function pruneReport(
+  mode: PruneMode,
+  agent: PrunableAgent,
+): Promise<z.input<ReturnType<typeof pruneReply>>> {
   if (mode === 'volumes')
     return {
       ...headOf(mode, [], 'Volumes are never pruned here'),
@@ -62,8 +72,8 @@ export async function pruneReport(mode: PruneMode, agent: PrunableAgent): Promis
 }
 
 function headOf(mode: PruneMode, errors: readonly [string, string][], message: string) {
-  if (errors.length === 0) return { status: 'ok', mode, message };
-  return { status: 'partial', mode, message, errors: Object.fromEntries(errors) };
+  if (errors.length === 0) return { status: 'ok' as const, mode, message };
+  return { status: 'partial' as const, mode, message, errors: Object.fromEntries(errors) };
 }
 
 function aboutContainers({ supervisor }: PrunableAgent): string {
@@ -71,3 +81,23 @@ function aboutContainers({ supervisor }: PrunableAgent): string {
     ? 'Stopped containers of this agent that no microservice needs'
     : 'It is not known what this node is to run, so all containers stay';
 }
+
+/** The report of a prune. */
+export const pruneReply = () => {
+  const names = z.array(z.string()).optional();
+  const count = z.int().optional();
+  return z.object({
+    status: z.enum(['ok', 'partial']),
+    mode: z.enum(PRUNE_MODES),
+    message: z.string(),
+    errors: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('name of a container that could not be removed -> reason'),
+    deleted: z.array(z.string()),
+    deletedCount: z.int(),
+    ...{ containersDeleted: names, containersDeletedCount: count, imagesDeleted: names, imagesDeletedCount: count },
+    ...{ volumesDeleted: names, volumesDeletedCount: count, modelsRemoved: names, modelsRemovedCount: count },
+    spaceReclaimedBytes: z.int().optional(),
+  });
+};

@@ -1,6 +1,6 @@
 import type { Server } from 'node:https';
-import { pause } from '../domain/clock.ts';
-import { errorText } from '../system/log.ts';
+import { pause } from '../../domain/clock.ts';
+import { errorText } from '../../system/log.ts';
 import { listenOnBridge, type ServerDependencies } from './server.ts';
 
 /** How often the address is looked at, ms: an engine may remove its bridge with the last container. */

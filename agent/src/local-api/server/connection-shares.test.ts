@@ -3,10 +3,11 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
-import { silentLog } from '../../../src/lib/log.ts';
-import { serverCertificate } from '../state/server-certificate.ts';
-import { systemClock } from '../system/clock.ts';
-import { LocalAgent } from './_local-agent.ts';
+import { silentLog } from '../../../../src/lib/log.ts';
+import { serverCertificate } from '../../state/server-certificate.ts';
+import { systemClock } from '../../system/clock.ts';
+import { LocalAgent } from '../_local-agent.ts';
+import { localApi } from '../routes.ts';
 import { ConnectionShares } from './connection-shares.ts';
 import { listenOnBridge } from './server.ts';
 
@@ -81,8 +82,8 @@ test('a container that opens as many connections as it can leaves the local API 
   await using local = await LocalAgent.start();
   const certificate = serverCertificate(join(local.folder, 'local-api.json'), 'localhost', silentLog);
   const { agent } = local;
-  const context = { agent } as never;
-  const server = await listenOnBridge('127.0.0.1', 0, certificate, { clock: systemClock(), log: silentLog, context });
+  const api = localApi({ agent } as never);
+  const server = await listenOnBridge('127.0.0.1', 0, certificate, { clock: systemClock(), log: silentLog, api });
   onTestFinished(() => void server.close());
   const { port } = server.address() as { port: number };
   const hostile = await silent(300, { host: '127.0.0.1', port, localAddress: '127.0.0.2' });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeEach, expect, test } from 'vitest';
-import { LocalAgent } from './_local-agent.ts';
+import { LocalAgent } from '../../_local-agent.ts';
 import { changeSettings } from './change-settings.ts';
 
 /** `skerry-agent config` with a file of settings. */

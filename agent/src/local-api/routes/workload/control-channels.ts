@@ -1,5 +1,15 @@
-import type { LocalApiAgent } from './agent.ts';
-import { CLOSE, type WebSocketConnection } from './websocket.ts';
+import type { AgentConfig, MicroserviceView } from '../../../../../src/wire/agent.ts';
+import { CLOSE_CODES } from '../../../../../src/wire/sessions.ts';
+import type { ControlSocket } from './control-socket.ts';
+
+/** What the control channels need of the agent. */
+interface ChannelAgent {
+  /** the settings in force */
+  effective(): AgentConfig;
+  view(uuid: string): Pick<MicroserviceView, 'config'> | undefined;
+  /** `onChange` returns a function that stops listening. */
+  readonly supervisor: { onChange(listener: () => void): () => void };
+}
 
 /** First byte of each message (docs/spec/agent-local-api.md#control-channel). */
 const MESSAGES = { ping: 0x9, pong: 0xa, configChanged: 0xc, limitsChanged: 0xf } as const;
@@ -7,7 +17,7 @@ const MESSAGES = { ping: 0x9, pong: 0xa, configChanged: 0xc, limitsChanged: 0xf 
 const PING_EVERY = 30_000;
 
 interface Channel {
-  connection: WebSocketConnection;
+  connection: ControlSocket;
   config: string | undefined;
 }
 
@@ -16,13 +26,13 @@ interface Channel {
  * workload reads its config when it connects, so a message that it missed does not matter.
  */
 export class ControlChannels implements Disposable {
-  readonly #agent: LocalApiAgent;
+  readonly #agent: ChannelAgent;
   readonly #open = new Map<string, Channel>();
   #limits: string;
   readonly #stop: () => void;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(agent: LocalApiAgent) {
+  constructor(agent: ChannelAgent) {
     this.#agent = agent;
     this.#limits = limitsOf(agent);
     this.#stop = agent.supervisor.onChange(() => this.#look());
@@ -33,21 +43,21 @@ export class ControlChannels implements Disposable {
   }
 
   /** A microservice listens from now on; an older connection of it ends. */
-  add(uuid: string, connection: WebSocketConnection): void {
-    this.#open.get(uuid)?.connection.close(CLOSE.normal);
+  add(uuid: string, connection: ControlSocket): void {
+    this.#open.get(uuid)?.connection.close(CLOSE_CODES.ended);
     this.#open.set(uuid, { connection, config: this.#agent.view(uuid)?.config });
-    connection.onMessage = ([kind]) => {
+    connection.onMessage(([kind]) => {
       if (kind === MESSAGES.ping) connection.send(Buffer.from([MESSAGES.pong]));
-    };
-    connection.onClosed = () => {
+    });
+    connection.onClosed(() => {
       if (this.#open.get(uuid)?.connection === connection) this.#open.delete(uuid);
-    };
+    });
   }
 
   [Symbol.dispose](): void {
     this.#stop();
     clearInterval(this.#timer);
-    for (const { connection } of this.#open.values()) connection.close(CLOSE.goingAway);
+    for (const { connection } of this.#open.values()) connection.close(CLOSE_CODES.goingAway);
   }
 
   #look(): void {
@@ -64,7 +74,7 @@ export class ControlChannels implements Disposable {
   }
 }
 
-function limitsOf(agent: LocalApiAgent): string {
+function limitsOf(agent: ChannelAgent): string {
   const { cpuLimit, memoryLimit, diskLimit } = agent.effective();
   return JSON.stringify([cpuLimit, memoryLimit, diskLimit]);
 }

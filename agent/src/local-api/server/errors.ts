@@ -1,3 +1,5 @@
+import { AgentError } from '../../domain/agent-error.ts';
+
 /** Codes of the local API and their statuses (docs/spec/agent-local-api.md#errors). */
 export const API_ERRORS = {
   INVALID_ARGUMENT: 400,
@@ -23,4 +25,11 @@ export class ApiError extends Error {
     this.code = code;
     this.details = details;
   }
+}
+
+/** Errors of other layers, in the words of the local API. */
+export function toApiError(error: unknown): ApiError | undefined {
+  if (error instanceof ApiError) return error;
+  if (error instanceof AgentError) return new ApiError(error.code, error.message);
+  return undefined;
 }

@@ -1,5 +1,5 @@
-import { AGENT_GROUP } from '../../../src/api/names.ts';
-import type { MicroserviceStatus, Rule } from '../../../src/wire/agent.ts';
+import { AGENT_GROUP } from '../../../../src/api/names.ts';
+import type { MicroserviceStatus, Rule } from '../../../../src/wire/agent.ts';
 
 /** What a role has to allow for a route. */
 export interface Grant {

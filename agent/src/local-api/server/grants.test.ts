@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Rule } from '../../../src/wire/agent.ts';
-import { until } from '../engines/_contract.ts';
-import { signingKey, signToken } from '../state/token.ts';
-import { LocalAgent } from './_local-agent.ts';
+import type { Rule } from '../../../../src/wire/agent.ts';
+import { until } from '../../engines/_contract.ts';
+import { signingKey, signToken } from '../../state/token.ts';
+import { LocalAgent } from '../_local-agent.ts';
 import { allows } from './grants.ts';
 
 /** What the role of a microservice grants it in the local API. */

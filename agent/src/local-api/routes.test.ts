@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { localApi } from './routes.ts';
+
+const { find } = localApi({ agent: {} } as never);
+
+/** The operation of a request, or the code of the error. */
+function found(method: string, path: string): string {
+  try {
+    return find(method, path).route.operation;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+const REQUESTS: Record<string, string> = {
+  'GET /health/live': 'isAlive',
+  'GET /v1/health/live': 'isAlive',
+  'GET /v1/metrics': 'getMetrics',
+  'GET /v1/microservices': 'listMicroservices',
+  'POST /v1/microservices/web/stop': 'stopMicroservice',
+  'GET /v1/microservices/config': 'getOwnConfig',
+  'GET /v1/microservices/control': 'openControlChannel',
+  // These two names are reserved in the other spelling alone.
+  'GET /v1/ms/config': 'getMicroservice',
+  'POST /v1/ms/control/stop': 'stopMicroservice',
+  'DELETE /v1/microservices/config': 'METHOD_NOT_ALLOWED',
+  'GET /v1/models:prune': 'METHOD_NOT_ALLOWED',
+  'DELETE /v1/models/x': 'METHOD_NOT_ALLOWED',
+  'GET /v1/ms/': 'NOT_FOUND',
+  'GET /v1//ms': 'NOT_FOUND',
+  'GET /v1/imagesx': 'NOT_FOUND',
+  'GET /v1/ms/%zz': 'INVALID_ARGUMENT',
+  'GET /v1/images': 'NOT_IMPLEMENTED',
+  'DELETE /v1/images/a/b': 'NOT_IMPLEMENTED',
+  'POST /v1/volumes:prune': 'NOT_IMPLEMENTED',
+  'POST /v1/knowledge:pull': 'NOT_IMPLEMENTED',
+  'POST /v1/system/controller/x': 'NOT_IMPLEMENTED',
+  'POST /v1/system/config/switch': 'NOT_IMPLEMENTED',
+  'POST /v1/ms/web/exec/sessions': 'NOT_IMPLEMENTED',
+  'GET /v1/microservices/web/logs:stream': 'NOT_IMPLEMENTED',
+  'GET /v1/auth/tokens/x': 'NOT_IMPLEMENTED',
+};
+for (const [request, answer] of Object.entries(REQUESTS))
+  test(`the local API answers ${request} with ${answer}`, () => {
+    const [method = '', path = ''] = request.split(' ');
+    expect(found(method, path)).toBe(answer);
+  });

@@ -1,0 +1,262 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import type { UpgradeRequest } from '../../../../../src/session-client/socket.ts';
+import { commandProblem } from '../../../../../src/wire/sessions.ts';
+import { notSaved } from '../../../domain/agent-error.ts';
+import type { LogLine, LogOptions } from '../../../domain/engine.ts';
+import { choice, flag, logFields, logLine, optionalFlag, tailOf } from '../../server/fields.ts';
+import type { Grant } from '../../server/grants.ts';
+import { mapLines } from '../../server/lines.ts';
+import { type Call, routesWith } from '../../server/route.ts';
+import {
+  findMicroservice,
+  inspection,
+  inspectionReply,
+  listItem,
+  listItemReply,
+  type ShownAgent,
+  sourceOf,
+} from './shapes.ts';
+
+/** What the routes of microservices need of the agent. */
+export interface MicroserviceDependencies {
+  agent: ShownAgent & RunningAgent;
+}
+
+interface RunningAgent {
+  measureUsage(): Promise<void>;
+  /** Begins an exec session, over the connection that `take` gives. */
+  exec(
+    session: { id: string; microservice: string; command?: readonly string[]; tty?: boolean },
+    take: () => UpgradeRequest,
+  ): Promise<void>;
+  logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
+  readonly supervisor: {
+    /** undefined while it is not known what the node is to run */
+    readonly desired: readonly { uuid: string }[] | undefined;
+    readonly local: {
+      /** These three return why their effect would not survive the end of the agent. */
+      start(uuid: string): string | undefined;
+      stop(uuid: string): string | undefined;
+      restart(uuid: string): string | undefined;
+      remove(uuid: string): Promise<void>;
+      kill(uuid: string, posixSignal: string): Promise<void>;
+    };
+    /** Resolves when the condition holds, or with false when it does not in time. */
+    until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
+  };
+}
+
+const COMMAND_WAIT = 30_000;
+
+interface Command {
+  /** what the person asks for */
+  summary: string;
+  /** Carries it out; returns why its effect would not survive the end of the agent. */
+  act(local: RunningAgent['supervisor']['local'], uuid: string): string | undefined;
+  isDone(now: { state: string; runKey: string }, before: { runKey: string }): boolean;
+}
+
+/** Commands that change the state of a microservice, by the last segment of their paths. */
+const COMMANDS: Readonly<Record<'start' | 'stop' | 'restart', Command>> = {
+  start: {
+    summary: 'Starts a microservice',
+    act: (local, uuid) => local.start(uuid),
+    isDone: ({ state }) => state === 'RUNNING' || state === 'FAILED',
+  },
+  stop: {
+    summary: 'Stops a microservice, until it is started',
+    act: (local, uuid) => local.stop(uuid),
+    isDone: ({ state }) => state === 'STOPPED',
+  },
+  restart: {
+    summary: 'Restarts a microservice',
+    act: (local, uuid) => local.restart(uuid),
+    isDone: (now, before) => (now.state === 'RUNNING' && now.runKey !== before.runKey) || now.state === 'FAILED',
+  },
+};
+
+/**
+ * Carries out a command and waits until it shows, so that the answer has the new state. A command whose effect the end of the
+ * agent would undo fails and says so.
+ */
+async function carryOut(
+  { act, isDone }: Command,
+  { params, signal, caller, deps: { agent } }: Call<MicroserviceDependencies, '{id}'>,
+) {
+  const { id } = findMicroservice(agent, params.id, caller.reach);
+  const look = () => {
+    const status = agent.microservices()?.find((item) => item.id === id);
+    return { state: status?.status ?? '', runKey: `${status?.containerId}@${status?.startTime}` };
+  };
+  const before = look();
+  const unsaved = act(agent.supervisor.local, id);
+  const settled = await agent.supervisor.until(() => isDone(look(), before), COMMAND_WAIT, signal);
+  const state = look().state;
+  if (unsaved !== undefined) throw notSaved(`it is ${state} until the agent starts again, and no longer`, unsaved);
+  return { status: 'ok' as const, microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) };
+}
+
+const READ: Grant = { resource: 'microservices', verb: 'get' };
+/** Starting, stopping and the like are POST requests. */
+const ACT: Grant = { resource: 'microservices', verb: 'create' };
+
+const { route, socket } = routesWith<MicroserviceDependencies>('microservices');
+
+/** Routes of microservices. Longer than a hundred lines: a table, one value per route. */
+export const MICROSERVICE_ROUTES = [
+  route({
+    method: 'GET',
+    path: '/v1/ms',
+    operation: 'listMicroservices',
+    summary: 'The microservices of this machine',
+    access: READ,
+    query: () =>
+      z.object({
+        source: choice(
+          ['managed', 'local', 'controlplane', 'all'],
+          'all',
+          'who wants them: a controller, or the machine',
+        ),
+      }),
+    reply: { form: 'bare', schema: () => z.object({ items: z.array(listItemReply()) }) },
+    handler: async ({ query: { source }, caller: { reach }, deps: { agent } }) => {
+      await agent.measureUsage();
+      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const listed = items.filter(reach).map((item) => listItem(agent, item));
+      return { items: listed.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)) };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/ms/{id}',
+    operation: 'getMicroservice',
+    summary: 'One microservice',
+    access: READ,
+    query: () => z.object({ summary: flag('as in the list') }),
+    errors: [404, 503],
+    reply: { form: 'bare', schema: () => z.union([inspectionReply(), listItemReply()]) },
+    handler: async ({ params, query: { summary }, caller: { reach }, deps: { agent } }) => {
+      await agent.measureUsage();
+      const status = findMicroservice(agent, params.id, reach);
+      return summary ? listItem(agent, status) : inspection(agent, status);
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/ms/{id}',
+    operation: 'removeMicroservice',
+    summary: 'Removes the container of a microservice; volumes stay',
+    access: { resource: 'microservices', verb: 'delete' },
+    errors: [404, 503],
+    reply: { form: 'envelope', schema: actedReply },
+    handler: async ({ params, caller: { reach }, deps: { agent } }) => {
+      const { id } = findMicroservice(agent, params.id, reach);
+      await agent.supervisor.local.remove(id);
+      const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
+      const warning = agent.supervisor.record(id)?.stoppedLocally
+        ? 'it was stopped here, so its container is made when it is started'
+        : 'it is still wanted here: its container is made again';
+      return { status: 'ok', microserviceUuid: id, ...(isWanted && { warning }) };
+    },
+  }),
+  ...Object.entries(COMMANDS).map(([name, command]) =>
+    route({
+      method: 'POST',
+      path: `/v1/ms/{id}/${name}`,
+      operation: `${name}Microservice`,
+      summary: command.summary,
+      access: ACT,
+      errors: [404, 503],
+      reply: { form: 'envelope', schema: () => actedReply().extend({ state: z.string() }) },
+      handler: (call) => carryOut(command, call),
+    }),
+  ),
+  route({
+    method: 'POST',
+    path: '/v1/ms/{id}/kill',
+    operation: 'killMicroservice',
+    summary: 'Sends a signal to the program of a microservice',
+    access: ACT,
+    body: () => {
+      const name = 'the name of a signal';
+      return z.object({
+        signal: z
+          .string(name)
+          .regex(/^(SIG)?[A-Z0-9+-]{1,16}$/, name)
+          .default('SIGKILL'),
+      });
+    },
+    errors: [404, 503],
+    reply: { form: 'envelope', schema: actedReply },
+    handler: async ({ params, body: { signal }, caller: { reach }, deps: { agent } }) => {
+      const { id } = findMicroservice(agent, params.id, reach);
+      await agent.supervisor.local.kill(id, signal);
+      return { status: 'ok', microserviceUuid: id };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/ms/{id}/logs',
+    operation: 'getMicroserviceLogs',
+    summary: 'The log of a microservice',
+    access: READ,
+    query: () =>
+      z
+        .object({
+          ...logFields(),
+          timestamps: flag('each line begins with its time'),
+          previous: flag('the last run that has ended'),
+        })
+        .refine(({ previous, follow }) => !(previous && follow), {
+          path: ['follow'],
+          error: 'follow: a former run writes nothing more; leave it out with previous',
+        }),
+    errors: [404, 409, 503],
+    reply: {
+      form: 'bare',
+      schema: () => z.object({ entries: z.array(logLine()), microserviceUuid: z.string() }),
+      line: logLine,
+    },
+    handler: async ({ params, query, signal, caller: { reach }, deps: { agent } }) => {
+      const { id } = findMicroservice(agent, params.id, reach);
+      const { since, until, timestamps, follow, previous } = query;
+      const lines = agent.logs(id, { tail: tailOf(query), since, until, follow, previous }, signal);
+      const shown = mapLines(lines, (entry) => (timestamps ? { ...entry, line: `${entry.ts} ${entry.line}` } : entry));
+      if (follow) return shown;
+      const entries: LogLine[] = [];
+      for await (const entry of shown) entries.push(entry);
+      return { entries, microserviceUuid: id };
+    },
+  }),
+  socket({
+    method: 'GET',
+    path: '/v1/ms/{id}/exec',
+    operation: 'openExecSession',
+    summary: 'Runs a program in the container of a microservice',
+    // No role grants it: a microservice that enters another one would be that one.
+    access: 'admin',
+    query: () =>
+      z.object({
+        command: z
+          .array(z.string())
+          .superRefine((command, { addIssue }) => {
+            const message = commandProblem(command);
+            if (message !== undefined) addIssue({ code: 'custom', message });
+          })
+          .optional()
+          .describe('once for each argument; a shell where it is absent'),
+        tty: optionalFlag('with a terminal; where it is absent, a shell has one'),
+      }),
+    errors: [404, 503],
+    socket: 'an exec session',
+    connect: async ({ params, query: { command, tty }, caller: { reach }, deps: { agent } }, take) => {
+      const { id: microservice } = findMicroservice(agent, params.id, reach);
+      await agent.exec({ id: randomUUID(), microservice, command, tty }, take);
+    },
+  }),
+];
+
+function actedReply() {
+  return z.object({ status: z.literal('ok'), microserviceUuid: z.string(), warning: z.string().optional() });
+}

@@ -1,0 +1,374 @@
+import { z } from 'zod';
+import { AGENT_GROUP } from '../../../../../src/api/names.ts';
+import type { AgentConfig } from '../../../../../src/wire/agent.ts';
+import { BUILD } from '../../../domain/build.ts';
+import { ENGINE_KINDS, type OtherAgentContainer } from '../../../domain/engine.ts';
+import { AGENT_VERSION } from '../../../domain/names.ts';
+import type { Node } from '../../../state/identity.ts';
+import type { Claims } from '../../../state/token.ts';
+import type { LogBuffer, LogEntry } from '../../../system/log.ts';
+import { ApiError } from '../../server/errors.ts';
+import { choice, flag, logFields, logLine, tailOf } from '../../server/fields.ts';
+import { joined, mapLines } from '../../server/lines.ts';
+import { routesWith } from '../../server/route.ts';
+import type { ChangedSettings } from './change-settings.ts';
+import { PRUNE_MODES, type PrunableAgent, pruneReply, pruneReport } from './prune-report.ts';
+import {
+  activeConfig,
+  type DescribedAgent,
+  daemonInfo,
+  daemonStatus,
+  infoReply,
+  type NamingAgent,
+  nameOf,
+  settingsReply,
+  statusReply,
+} from './shapes.ts';
+
+/** What the routes of the agent itself need of it. */
+export interface SystemDependencies {
+  agent: SystemAgent & DescribedAgent & NamingAgent & PrunableAgent;
+  logs: LogBuffer;
+  /** Writes settings to the file; returns those that were refused. */
+  changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings>;
+  reload(): void;
+  stop(): void;
+}
+
+interface SystemAgent {
+  provision(text: string, signal?: AbortSignal): Promise<Node>;
+  deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;
+  /** Resolves when no container of the agent is left, or when the removal is stuck; returns the containers that are left. */
+  cleared(signal: AbortSignal): Promise<string[]>;
+  orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
+  removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
+}
+
+const { route } = routesWith<SystemDependencies>('agent');
+
+/** The agent itself, for its admin. Longer than a hundred lines: a table, one value per route. */
+export const SYSTEM_ROUTES = [
+  route({
+    method: 'GET',
+    path: '/v1/system/status',
+    operation: 'getStatus',
+    summary: 'The status of the agent',
+    access: 'admin',
+    reply: { form: 'bare', schema: statusReply },
+    handler: ({ deps: { agent } }) => daemonStatus(agent),
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/info',
+    operation: 'getInfo',
+    summary: 'The identity of the agent and the settings in force',
+    access: 'admin',
+    reply: { form: 'envelope', schema: infoReply },
+    handler: ({ deps: { agent } }) => daemonInfo(agent),
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/version',
+    operation: 'getVersion',
+    summary: 'The version of the agent, and the engines that it supports',
+    access: 'admin',
+    reply: {
+      form: 'bare',
+      schema: () =>
+        z.object({
+          version: z.string(),
+          buildTime: z.string(),
+          gitCommit: z.string(),
+          allowedContainerEngine: z.string(),
+          allowedEngines: z.array(z.string()).readonly(),
+        }),
+    },
+    handler: ({ deps: { agent } }) => ({
+      version: AGENT_VERSION,
+      ...BUILD,
+      allowedContainerEngine: agent.config.containerEngine ?? ENGINE_KINDS[0],
+      allowedEngines: ENGINE_KINDS,
+    }),
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/provision',
+    operation: 'provision',
+    summary: 'Joins a controller',
+    access: 'admin',
+    body: () => {
+      const key = 'a join string or a provisioning key';
+      return z.object({ provisioningKey: z.string(key).min(1, key).describe(key) });
+    },
+    errors: [409, 503],
+    reply: {
+      form: 'envelope',
+      schema: () =>
+        z.object({
+          status: z.literal('ok'),
+          agentUuid: z.string(),
+          name: z.string().optional(),
+          controllerUrl: z.string(),
+        }),
+    },
+    handler: async ({ body: { provisioningKey }, signal, deps: { agent } }) => {
+      const node = await agent.provision(provisioningKey, signal);
+      return { status: 'ok', agentUuid: node.uuid, name: node.name, controllerUrl: node.controllerUrl };
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/system/provision',
+    operation: 'deprovision',
+    summary: 'Leaves the controller',
+    access: 'admin',
+    query: () =>
+      z.object({
+        scope: choice(['all', 'local'], 'all', 'all: containers are removed; local: they continue to run'),
+        purgeVolumes: flag('not available in this version'),
+      }),
+    errors: [409, 501, 503],
+    reply: {
+      form: 'envelope',
+      schema: () =>
+        z.object({
+          status: z.literal('ok'),
+          controllerTold: z.boolean().optional(),
+          remaining: z.array(z.string()).describe('microservices whose containers are not removed yet'),
+        }),
+    },
+    handler: async ({ query: { scope, purgeVolumes }, signal, deps: { agent } }) => {
+      if (purgeVolumes)
+        throw new ApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
+      const { controllerTold } = await agent.deprovision(scope);
+      // Done is what is done: with the answer the machine is clear, or the answer says what is left.
+      const remaining = scope === 'all' ? await agent.cleared(signal) : [];
+      return { status: 'ok', controllerTold, remaining: remaining.map((id) => nameOf(agent, id)) };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/reload',
+    operation: 'reload',
+    summary: 'Reads the settings and the policy again',
+    access: 'admin',
+    reply: { form: 'envelope', schema: doneReply },
+    handler: ({ deps: { reload } }) => {
+      reload();
+      return { status: 'ok' };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/stop',
+    operation: 'stop',
+    summary: 'Ends the agent; containers run on',
+    access: 'admin',
+    reply: { form: 'envelope', schema: doneReply },
+    handler: ({ deps: { stop } }) => {
+      stop();
+      return { status: 'ok' };
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/prune',
+    operation: 'prune',
+    summary: 'Removes what nothing uses',
+    access: 'admin',
+    query: () => z.object({ mode: choice(PRUNE_MODES, 'dangling', 'which things') }),
+    errors: [503],
+    reply: { form: 'envelope', schema: pruneReply },
+    handler: ({ query: { mode }, deps: { agent } }) => pruneReport(mode, agent),
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/orphans',
+    operation: 'listOrphans',
+    summary: 'Containers of agents that no longer exist',
+    access: 'admin',
+    reply: { form: 'bare', schema: () => z.object({ items: z.array(orphan()) }) },
+    handler: async ({ signal, deps: { agent } }) => ({ items: await agent.orphans(signal) }),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/system/orphans',
+    operation: 'removeOrphans',
+    summary: 'Removes containers of agents that no longer exist',
+    access: 'admin',
+    query: () => z.object({ name: z.array(z.string()).default([]).describe('these only; absent: all') }),
+    reply: { form: 'envelope', schema: () => z.object({ status: z.literal('ok'), removed: z.array(orphan()) }) },
+    handler: async ({ query: { name }, signal, deps: { agent } }) => ({
+      status: 'ok',
+      removed: await agent.removeOrphans(name, signal),
+    }),
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/logs',
+    operation: 'getLogs',
+    summary: 'What the agent has logged',
+    access: 'admin',
+    query: () => z.object(logFields()),
+    reply: { form: 'bare', schema: () => z.object({ entries: z.array(logLine()) }), line: logLine },
+    handler: ({ query, signal, deps: { logs } }) => {
+      const { since = -Infinity, until = Infinity } = query;
+      const asked = ({ timestamp }: LogEntry) => Date.parse(timestamp) >= since && Date.parse(timestamp) <= until;
+      const line = (entry: LogEntry) => ({
+        ts: entry.timestamp,
+        stream: 'stdout' as const,
+        line: JSON.stringify(entry),
+      });
+      const entries = logs.entries.filter(asked).slice(-tailOf(query)).map(line);
+      return query.follow ? joined(entries, mapLines(logs.follow(signal), line)) : { entries };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/config',
+    operation: 'getSettings',
+    summary: 'The settings in force',
+    access: 'admin',
+    reply: { form: 'bare', schema: settingsReply },
+    handler: ({ deps: { agent } }) => activeConfig(agent),
+  }),
+  route({
+    method: 'PATCH',
+    path: '/v1/system/config',
+    operation: 'changeSettings',
+    summary: 'Changes settings in the file and takes them',
+    access: 'admin',
+    body: () => {
+      const wanted = 'an object with at least one setting';
+      const hasMembers = (set: object) => Object.keys(set).length > 0;
+      return z.object({ set: z.record(z.string(), z.unknown(), wanted).refine(hasMembers, wanted) });
+    },
+    errors: [503],
+    reply: {
+      form: 'envelope',
+      schema: () =>
+        z.object({
+          status: z.literal('ok'),
+          errorMap: z.record(z.string(), z.string()).describe('setting that was not changed -> reason'),
+          warning: z.string().optional(),
+          pendingRestart: z.literal(true).optional(),
+          message: z.string().optional(),
+        }),
+    },
+    handler: async ({ body: { set }, deps: { changeSettings } }) => {
+      const { errorMap, restartNeeded, warning } = await changeSettings(set);
+      if (Object.keys(errorMap).length === Object.keys(set).length)
+        throw new ApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
+      return {
+        status: 'ok',
+        errorMap,
+        ...(warning && { warning }),
+        ...(restartNeeded.length > 0 && {
+          pendingRestart: true as const,
+          message: `Restart the agent for: ${restartNeeded.join(', ')}`,
+        }),
+      };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system/gps',
+    operation: 'getPosition',
+    summary: 'The position of the machine',
+    access: { resource: 'system/gps', verb: 'get' },
+    errors: [501],
+    reply: {
+      form: 'bare',
+      schema: () =>
+        z.object({
+          status: z.literal('okay'),
+          timestamp: z.number().describe('Unix ms'),
+          lat: z.string(),
+          lon: z.string(),
+        }),
+    },
+    handler: ({ deps: { agent } }) => position(agent.effective()),
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/gps',
+    operation: 'setPosition',
+    summary: 'Not available in this version',
+    access: 'admin',
+    errors: [501],
+    reply: { form: 'envelope', schema: doneReply },
+    handler: () => {
+      throw new ApiError(
+        'NOT_IMPLEMENTED',
+        'this version cannot set the position here; set latitude and longitude of the node, or gpsCoordinates of the machine',
+      );
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/auth/whoami',
+    operation: 'whoAmI',
+    summary: 'What the token of the caller says',
+    access: { resource: 'auth/whoami', verb: 'get' },
+    reply: {
+      form: 'bare',
+      schema: () =>
+        z.object({
+          subject: z.string(),
+          tokenType: z.literal('Bearer'),
+          tokenUse: z.string().optional(),
+          issuer: z.string().optional(),
+          audience: z.array(z.string()),
+          jti: z.string().optional(),
+          expiresAt: z.string(),
+          claims: z.record(z.string(), z.unknown()),
+        }),
+    },
+    // Only open routes have callers without a token.
+    handler: ({ caller: { claims } }) => tokenIdentity(claims as Claims),
+  }),
+];
+
+function doneReply() {
+  return z.object({ status: z.literal('ok') });
+}
+
+function orphan() {
+  const text = z.string();
+  return z.object({
+    ...{ id: text, name: text, instance: text, nodeUuid: text, application: text, microservice: text },
+    running: z.boolean(),
+    ports: z
+      .array(z.object({ external: z.int(), protocol: text }))
+      .optional()
+      .readonly(),
+  });
+}
+
+/** The position that is in force, as text; 0 and 0 while GPS is off (docs/spec/agent-local-api.md#routes). */
+function position({ gpsMode = 'off', latitude = 0, longitude = 0 }: AgentConfig) {
+  if (gpsMode !== 'manual' && gpsMode !== 'off')
+    throw new ApiError('NOT_IMPLEMENTED', `this version cannot find the position with gpsMode ${gpsMode}; use manual`);
+  return { status: 'okay' as const, timestamp: Date.now(), lat: String(latitude), lon: String(longitude) };
+}
+
+/** What a caller may know of its own token. */
+function tokenIdentity({ sub, iss, aud, exp, jti, tokenUse, ...claims }: Claims) {
+  const own = (claims as { [AGENT_GROUP]?: unknown })[AGENT_GROUP];
+  return {
+    subject: sub,
+    tokenType: 'Bearer' as const,
+    tokenUse,
+    issuer: iss,
+    audience: aud,
+    jti,
+    expiresAt: new Date(exp * 1000).toISOString(),
+    claims: own === undefined ? {} : { [AGENT_GROUP]: own },
+  };
+}
+
+function reasonsOf(errorMap: Record<string, string>): string {
+  return Object.entries(errorMap)
+    .map(([name, text]) => `${name}: ${text}`)
+    .join('; ');
+}

@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import type { MicroserviceView } from '../../../../../src/wire/agent.ts';
+import { ApiError } from '../../server/errors.ts';
+import { routesWith } from '../../server/route.ts';
+import type { ControlChannels } from './control-channels.ts';
+import { acceptControlSocket } from './control-socket.ts';
+
+/** What the routes of workloads need of the agent. */
+export interface WorkloadDependencies {
+  agent: { view(uuid: string): Pick<MicroserviceView, 'config'> | undefined };
+  channels: ControlChannels;
+}
+
+const { route, socket } = routesWith<WorkloadDependencies>('own microservice');
+
+/** What a workload reads of itself. */
+export const WORKLOAD_ROUTES = [
+  route({
+    method: 'GET',
+    path: '/v1/microservices/config',
+    operation: 'getOwnConfig',
+    summary: 'The config of the microservice that asks; parsed when it is JSON',
+    access: 'workload',
+    errors: [404],
+    reply: {
+      form: 'envelope',
+      schema: () => z.object({ microserviceUuid: z.string(), config: z.unknown() }),
+    },
+    handler: ({ caller: { microservice }, deps: { agent } }) => ({
+      microserviceUuid: microservice,
+      config: jsonOrText(ownView(agent, microservice).config),
+    }),
+  }),
+  socket({
+    method: 'GET',
+    path: '/v1/microservices/control',
+    operation: 'openControlChannel',
+    summary: 'The control channel of the microservice that asks',
+    access: 'workload',
+    errors: [404],
+    socket: 'the control channel',
+    connect: ({ caller: { microservice }, deps: { agent, channels } }, take) => {
+      ownView(agent, microservice);
+      const connection = acceptControlSocket(take());
+      if (connection) channels.add(microservice, connection);
+    },
+  }),
+];
+
+function ownView(agent: WorkloadDependencies['agent'], uuid: string) {
+  const view = agent.view(uuid);
+  if (!view) throw new ApiError('NOT_FOUND', 'this microservice is not wanted on this node any more');
+  return view;
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,83 @@
+import type { ServerResponse } from 'node:http';
+import { printable } from '../../../../src/api/printable.ts';
+import type { Log } from '../../../../src/lib/log.ts';
+import { errorText } from '../../system/log.ts';
+import { DISCARDED } from './body.ts';
+import { API_ERRORS, ApiError, toApiError } from './errors.ts';
+import type { Reply } from './route.ts';
+
+/** ms */
+const LINGER = 2_000;
+
+/** Sends the result of a handler in the form of its route; lines are sent as they come. */
+export async function writeReply(outgoing: ServerResponse, { form, status }: Reply, result: unknown): Promise<void> {
+  if (isLines(result)) return writeLines(outgoing, result);
+  if (typeof form === 'object') {
+    outgoing.writeHead(200, { 'content-type': form.text }).end(String(result));
+    return;
+  }
+  writeJson(outgoing, status?.(result) ?? 200, form === 'envelope' ? { success: true, data: result } : result);
+}
+
+const isLines = (result: unknown): result is AsyncIterable<unknown> =>
+  typeof result === 'object' && result !== null && Symbol.asyncIterator in result;
+
+async function writeLines(outgoing: ServerResponse, lines: AsyncIterable<unknown>): Promise<void> {
+  outgoing.writeHead(200, { 'content-type': 'application/x-ndjson' });
+  // The first line may be long in coming.
+  outgoing.flushHeaders();
+  for await (const line of lines) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(`${JSON.stringify(line)}\n`)) await drained(outgoing);
+  }
+  outgoing.end();
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      outgoing.off('drain', done);
+      outgoing.off('close', done);
+      resolve();
+    };
+    outgoing.once('drain', done);
+    outgoing.once('close', done);
+  });
+}
+
+function writeJson(outgoing: ServerResponse, status: number, value: unknown): void {
+  outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+}
+
+/** Sends an error in the words of the local API. One that nobody foresaw is logged. */
+export function writeError(outgoing: ServerResponse, error: unknown, requestId: string, log: Log): void {
+  const known = toApiError(error);
+  if (!known) log.error({ error: errorText(error), requestId }, 'A request of the local API failed');
+  const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
+  if (outgoing.headersSent) return void outgoing.destroy();
+  const body = { success: false, error: { code, message: printable(message), details, requestId } };
+  if (outgoing.req.complete) return void writeJson(outgoing, API_ERRORS[code], body);
+  outgoing.writeHead(API_ERRORS[code], { 'content-type': 'application/json', connection: 'close' });
+  linger(outgoing, JSON.stringify(body));
+}
+
+/**
+ * Answers, and goes on receiving for a moment, without use, before the connection ends: a client that is cut off in the middle
+ * of sending sees a broken connection and not the answer.
+ */
+function linger(outgoing: ServerResponse, text: string): void {
+  const { req } = outgoing;
+  let received = 0;
+  const end = () => {
+    clearTimeout(timer);
+    outgoing.end();
+  };
+  const timer = setTimeout(end, LINGER);
+  req.on('data', (piece: Buffer) => {
+    received += piece.length;
+    if (received > DISCARDED) end();
+  });
+  req.once('end', end).once('close', end);
+  req.resume();
+  outgoing.write(text);
+}

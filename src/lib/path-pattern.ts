@@ -1,0 +1,96 @@
+/**
+ * Patterns of the paths of HTTP routes. A segment is literal, or `{name}`, which stands for one segment that is not empty. `*` at
+ * the end stands for any further text, also for none.
+ */
+
+/** A row of a table that has a path, with the decoded parameters of the path. */
+export interface PathMatch<T> {
+  value: T;
+  parameters: Record<string, string>;
+}
+
+interface Row<T> {
+  names: readonly string[];
+  value: T;
+}
+
+interface Node<T> {
+  literals: Map<string, Node<T>>;
+  parameter?: Node<T>;
+  /** patterns that end here with `*`, by the text before it; the longest text first */
+  prefixes: { text: string; row: Row<T> }[];
+  row?: Row<T>;
+}
+
+const newNode = <T>(): Node<T> => ({ literals: new Map(), prefixes: [] });
+
+/** Names of the parameters of a pattern, in order. */
+export const parameterNames = (pattern: string): string[] =>
+  [...pattern.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+
+/**
+ * A function that finds the rows whose patterns match a path, the most specific first: at each segment a literal is before a
+ * parameter, and a long text before `*` is before a short one. The time that it takes does not depend on the number of rows.
+ *
+ * Throws when two patterns match the same paths. The function throws URIError when a parameter is not valid percent-encoding.
+ */
+export function pathTable<T>(
+  rows: Iterable<readonly [pattern: string, value: T]>,
+): (path: string) => Iterable<PathMatch<T>> {
+  const root = newNode<T>();
+  for (const [pattern, value] of rows) add(root, pattern, { names: parameterNames(pattern), value });
+  return function* (path) {
+    for (const { row, values } of matches(root, path.split('/'), 0, []))
+      yield {
+        value: row.value,
+        parameters: Object.fromEntries(row.names.map((name, i) => [name, decodeURIComponent(values[i] ?? '')])),
+      };
+  };
+}
+
+function add<T>(root: Node<T>, pattern: string, row: Row<T>): void {
+  const twice = new Error(`two rows have the pattern ${pattern}`);
+  let node = root;
+  for (const segment of pattern.split('/')) {
+    if (segment.endsWith('*')) {
+      const text = segment.slice(0, -1);
+      if (node.prefixes.some((one) => one.text === text)) throw twice;
+      node.prefixes.push({ text, row });
+      node.prefixes.sort((a, b) => b.text.length - a.text.length);
+      return;
+    }
+    if (/^\{\w+\}$/.test(segment)) {
+      node.parameter ??= newNode();
+      node = node.parameter;
+    } else {
+      const next = node.literals.get(segment) ?? newNode<T>();
+      node.literals.set(segment, next);
+      node = next;
+    }
+  }
+  if (node.row) throw twice;
+  node.row = row;
+}
+
+function* matches<T>(
+  node: Node<T>,
+  segments: readonly string[],
+  at: number,
+  values: readonly string[],
+): Generator<{ row: Row<T>; values: readonly string[] }, void> {
+  const segment = segments[at];
+  if (segment === undefined) {
+    if (node.row) yield { row: node.row, values };
+    return;
+  }
+  const literal = node.literals.get(segment);
+  if (literal) yield* matches(literal, segments, at + 1, values);
+  for (const { text, row } of node.prefixes) if (segment.startsWith(text)) yield { row, values };
+  if (node.parameter && segment !== '') yield* matches(node.parameter, segments, at + 1, [...values, segment]);
+}
+
+/** All spellings of a path: the path itself, and one for each row whose first text the path begins with, as a whole segment. */
+export function spellingsOf(path: string, table: readonly (readonly [ours: string, other: string])[]): string[] {
+  const others = table.filter(([ours]) => path === ours || path.startsWith(`${ours}/`));
+  return [path, ...others.map(([ours, other]) => other + path.slice(ours.length))];
+}
