@@ -18,8 +18,9 @@ import type {
   ServiceAccount,
   VolumeMount,
 } from './api/v3/index.ts';
+import { runControllers } from './assembly/controllers.ts';
 import { createRest } from './assembly/rest.ts';
-import { type ControllerDependencies, runControllers } from './controllers/index.ts';
+import type { ControllerDependencies } from './controllers/dependencies.ts';
 import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
 import { createIdLookup, createStores, type Stores } from './datastore/stores.ts';

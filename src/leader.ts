@@ -1,5 +1,6 @@
 import { BUDGET_POLICY_NAME, GROUP, SYSTEM_NAMES_NAME } from './api/names.ts';
-import { type ControllerDependencies, runControllers } from './controllers/index.ts';
+import { runControllers } from './assembly/controllers.ts';
+import type { ControllerDependencies } from './controllers/dependencies.ts';
 import type { Epochs } from './datastore/epochs.ts';
 import { keepPolicyParameters } from './datastore/policy-parameters.ts';
 import { byKey } from './datastore/stores.ts';

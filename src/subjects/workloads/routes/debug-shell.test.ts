@@ -6,7 +6,7 @@ import { createMemoryDependencies, type MemoryDependencies } from '../../../rest
 import { serveInMemory } from '../../../rest/_server.ts';
 import { builtInItems } from '../../catalog/rules/catalog-item.ts';
 
-/** The routes of debug shells; when a shell goes by itself is tested in src/controllers/debug-shell.test.ts. */
+/** The routes of debug shells; when a shell goes by itself is tested in src/subjects/workloads/reconcile/debug-shell.test.ts. */
 let deps: MemoryDependencies;
 let sre: TestClient;
 let now = Date.parse('2026-01-01T00:00:00Z');

@@ -1,0 +1,181 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { findTools } from '../../hack/binaries.ts';
+import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { admissionPolicies } from '../../hack/manifests.ts';
+import type {} from '../../hack/testing/provided.ts';
+import { waitFor } from '../../hack/wait.ts';
+import { ANNOTATIONS } from '../api/names.ts';
+import type { ControllerDependencies } from '../controllers/dependencies.ts';
+import { createKindController } from '../controllers/kind.ts';
+import { createIds } from '../datastore/ids.ts';
+import { createIdLookup } from '../datastore/stores.ts';
+import type { Kind } from '../kinds/definition.ts';
+import type { KindObject } from '../kinds/object.ts';
+import type { Resource } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
+import type { TestClient } from '../rest/_client.ts';
+import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
+import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
+import { createCoreObjectController } from '../subjects/content/reconcile/core-objects.ts';
+import { KINDS } from '../subjects/kinds.ts';
+
+/** What kubectl says about the deletion of an object in use: the words of REST, with the users. */
+const run = promisify(execFile);
+const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<string, Kind>>;
+const IN_USE = Object.values(EVERY_KIND).filter(({ inUse }) => inUse);
+
+let cluster: TestCluster;
+let admin: TestClient;
+let kube: Kube;
+let kubectl: string;
+const stop = new AbortController();
+const cleanup = new AsyncDisposableStack();
+
+beforeAll(async () => {
+  ({ kubectl } = await findTools(['kubectl']));
+  kube = await kubeFromFile(inject('kubeconfig'));
+  cleanup.defer(() => kube.close());
+  cluster = cleanup.use(await startTestCluster(inject('kubeconfig')));
+  const { namespace } = cluster;
+  for (const manifest of admissionPolicies(namespace)) {
+    const { name } = manifest.metadata as { name: string };
+    if (!name.startsWith('skerry-in-use.')) continue;
+    await kube.apply(manifest as never);
+    const plural = manifest.kind === 'ValidatingAdmissionPolicy' ? 'policies' : 'policybindings';
+    const path = `/apis/admissionregistration.k8s.io/v1/validatingadmission${plural}/${name}`;
+    cleanup.defer(async () => void (await kube.request('DELETE', path)));
+  }
+  const { client, stores, deps } = await cluster.startReplica();
+  admin = client.as(await cluster.token('admin'));
+  const controllers = {
+    client: cluster.kube,
+    namespace,
+    stores,
+    kinds: KINDS,
+    ids: createIds({ client: cluster.kube, namespace, withId: createIdLookup(stores, KINDS) }),
+    lookups: deps.lookups,
+    events: { record: () => {} },
+    log: silentLog,
+    metrics: {},
+    clock: Date.now,
+  } as unknown as ControllerDependencies;
+  const loops = [
+    ...Object.values(KINDS as unknown as Record<string, Kind>)
+      .filter(({ inUse }) => inUse)
+      .map((kind) => createKindController(controllers, kind)),
+    createCoreObjectController(controllers, 'secrets'),
+    createCoreObjectController(controllers, 'configMaps'),
+  ];
+  const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
+  cleanup.defer(async () => {
+    stop.abort();
+    await running;
+  });
+  await makeObjects();
+});
+afterAll(() => cleanup.disposeAsync());
+
+const expectDone = ({ status, body }: { status: number; body: unknown }) =>
+  expect(status, JSON.stringify(body)).toBeLessThan(300);
+const post = async (path: string, json: object) => {
+  const made = await admin.post(path, { json });
+  expectDone(made);
+  return made.body;
+};
+
+/** An object of every kind that can be in use, called `used`, and an application that uses it. */
+async function makeObjects() {
+  await post('/node', { name: 'gw', archId: 1 });
+  const { id: hub } = await post('/registries', { name: 'hub', url: 'hub.example', type: 'hub' });
+  const { id: registryId } = await post('/registries', { name: 'used', url: 'registry.example' });
+  const images = [{ archId: 1, containerImage: 'a:1' }];
+  const { id: catalogItemId } = await post('/catalog/microservices', { name: 'used', images, registryId });
+  await post('/secrets', { name: 'used', type: 'Opaque', data: { a: 'b' } });
+  await post('/configmaps', { name: 'used', data: { a: 'b' } });
+  await post('/volumeMounts', { name: 'used', secretName: 'used' });
+  await post('/runtimeClasses', { name: 'used', handler: 'runc' });
+  for (const path of ['/models', '/knowledge'])
+    await post(path, { name: 'used', repo: 'team/x', registryId: hub, files: ['a'] });
+  const namespace = cluster.namespace;
+  const catalog = { bindPath: '/m', items: [{ name: 'used' }] };
+  await cluster.kube.create(KINDS.applications.resource, {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Application',
+    metadata: { name: 'shop', namespace },
+    spec: {
+      isActivated: true,
+      microservices: [
+        {
+          name: 'tills',
+          agent: { name: 'gw' },
+          images: { catalogId: Number(catalogItemId) },
+          models: catalog,
+          knowledge: { ...catalog, bindPath: '/k' },
+          serviceAccount: { roleRef: { name: 'microservice' } },
+          container: {
+            runtime: 'used',
+            env: [{ key: 'SITE', valueFromConfigMap: 'used/a' }],
+            volumes: [{ hostDestination: 'used', containerDestination: '/v', accessMode: 'ro', type: 'volumeMount' }],
+          },
+        },
+      ],
+    },
+  } as never);
+  const isThere = async () => (await admin.get('/application/shop')).status === 200;
+  await waitFor(isThere, { what: 'the application' });
+  await post('/serviceaccounts', { name: 'tills', applicationName: 'shop', roleRef: { name: 'microservice' } });
+}
+
+async function objectOf({ key, resource }: Kind): Promise<KindObject> {
+  const { items } = await cluster.kube.list<KindObject>(resource as Resource<KindObject>, {
+    namespace: cluster.namespace,
+  });
+  const name = key === 'serviceAccounts' ? 'tills' : 'used';
+  const found = items.find(({ metadata, spec }) => metadata.name === name || spec?.name === name);
+  if (!found) throw new Error(`no ${key}`);
+  return found;
+}
+
+const refused = async (kind: Kind, name: string) =>
+  run(kubectl, [
+    ...['--kubeconfig', inject('kubeconfig'), '--namespace', cluster.namespace],
+    ...[
+      'delete',
+      `${kind.definition.plural}${kind.resource.group ? `.${kind.resource.group}` : ''}`,
+      name,
+      '--dry-run=server',
+    ],
+  ]).then(
+    ({ stdout }) => stdout,
+    ({ stderr }: { stderr: string }) => stderr.replace(/.*denied request: /s, '').trim(),
+  );
+
+const ANSWERS: Readonly<Record<string, string>> = {
+  registries: 'registry # (used) is used by catalog item used',
+  catalogItems: 'catalog item # (used) is used by shop/tills',
+  runtimeClasses: 'runtime class used is used by shop/tills',
+  models: 'model used is used by shop/tills (#)',
+  knowledge: 'knowledge used is used by shop/tills (#)',
+  volumeMounts: 'volume mount used is used by shop/tills',
+  serviceAccounts: 'service account shop/tills is used by shop/tills',
+  secrets: 'secret used is used by shop/tills',
+  configMaps: 'config map used is used by shop/tills',
+};
+
+test.each(IN_USE)(
+  'kubectl and REST refuse to delete a $noun in use with the same words, which name its users',
+  async (kind) => {
+    const answer = async () =>
+      (await refused(kind, (await objectOf(kind)).metadata.name))
+        .replace(/ \d+ \(/, ' # (')
+        .replace(/\([0-9a-f-]{36}\)/, '(#)');
+    await expect.poll(answer, { timeout: 60_000 }).toBe(ANSWERS[kind.key]);
+    const object = await objectOf(kind);
+    const path =
+      kind.key === 'serviceAccounts' ? 'shop/tills' : kind.rest.key === 'id' ? kind.identity.id?.(object) : 'used';
+    const { body } = await admin.delete(`${kind.rest.crud?.path}/${path}`);
+    expect(body.message).toBe(object.metadata.annotations?.[ANNOTATIONS.usedBy]);
+  },
+);

@@ -1,0 +1,31 @@
+import type { ControllerDependencies } from '../controllers/dependencies.ts';
+import type { Controller } from '../kube/mod.ts';
+import type { AnyRoute } from '../rest/contract/route.ts';
+import { accounts } from '../subjects/accounts/subject.ts';
+import { catalog } from '../subjects/catalog/subject.ts';
+import { content } from '../subjects/content/subject.ts';
+import type { KindKey } from '../subjects/kinds.ts';
+import { nodes, type Silence } from '../subjects/nodes/subject.ts';
+import { workloads } from '../subjects/workloads/subject.ts';
+
+/** What a subject brings besides its kinds, which are in the list of `src/subjects/kinds.ts`. */
+interface Subject {
+  /** routes of kinds that need more than the plain ones */
+  routes?: Partial<Record<KindKey, readonly AnyRoute[]>>;
+  furtherRoutes?: readonly AnyRoute[];
+  reconcilers?(deps: ControllerDependencies, silence: Silence): Reconcilers;
+}
+
+interface Reconcilers {
+  /** reconcilers of kinds in place of the plain one */
+  ofKinds?: Partial<Record<KindKey, Controller>>;
+  further?: readonly Controller[];
+}
+
+const machines = nodes(content.membersOfNodes);
+
+/** Makes what the reconcilers of one term judge silence by. */
+export const silenceOfTerm = machines.silence;
+
+/** Every subject, in the order of hack/deps.json: each knows those before it. */
+export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, workloads];
