@@ -5,6 +5,7 @@ import { referenceKey } from '../kinds/definition.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { nodeUuid, v3Name } from '../rules/names.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
+import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {
@@ -24,7 +25,7 @@ export function createNodeInputs(
 ) {
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
-    node,
+    node: desiredFrom(node),
     applications: applicationsOn(node),
     // A change of an object that is linked reaches its nodes without a dependency.
     linked: linkedTo(node),
@@ -34,7 +35,8 @@ export function createNodeInputs(
     },
     nodeByName(name) {
       track(dependency.node(name));
-      return lookups.nodeByName(name);
+      const named = lookups.nodeByName(name);
+      return named && desiredFrom(named);
     },
     secret(name) {
       track(dependency.secret(name));
