@@ -7,6 +7,7 @@ import type { Progress } from '../rules/conditions.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import { linkObstacle } from '../rules/kind-status.ts';
 import { v3Name } from '../rules/names.ts';
+import { linkedNode } from '../subjects/nodes/rules/placement/reach.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /** The links of the objects of a kind to nodes. */
@@ -45,11 +46,5 @@ export function createLinks<T extends KindObject>(
     watches: [watching(stores.nodes, (change) => (change.initial ? [] : concerned(change).map(keyOf)))],
   };
 }
-
-/** The node that a link names, by uuid or name. */
-export const linkedNode =
-  ({ nodeByUuid, nodeByName }: Pick<ControllerDependencies['lookups'], 'nodeByUuid' | 'nodeByName'>) =>
-  (name: string): EdgeNode | undefined =>
-    nodeByUuid(name) ?? nodeByName(name);
 
 const isNamedAlike = (a: EdgeNode, b: EdgeNode) => nodeUuid(a) === nodeUuid(b) && v3Name(a) === v3Name(b);

@@ -8,7 +8,8 @@ import { DomainError } from '../../rules/errors.ts';
 import { nodeUuid, v3Name } from '../../rules/names.ts';
 import { holder } from '../../rules/precedence.ts';
 import { KINDS } from '../../subjects/kinds.ts';
-import { currentNodeOf, placedOn } from '../../subjects/nodes/rules/placement/entries.ts';
+import { placedOn } from '../../subjects/nodes/rules/placement/entries.ts';
+import { reach } from '../../subjects/nodes/rules/placement/reach.ts';
 import { requireMayChange } from '../access/system.ts';
 import type { Caller } from '../contract/access.ts';
 import { objectsOf, type RestDependencies } from '../contract/dependencies.ts';
@@ -206,16 +207,12 @@ function usersOn<T extends KindObject>(deps: RestDependencies, kind: Kind<T>, ob
 
 /** uuids of the nodes of an object, sorted. */
 function linkedNodes<T extends KindObject>(deps: RestDependencies, kind: Kind<T>, object: T): string[] {
-  const uuids = new Set<string>();
-  for (const name of object.spec.nodes ?? []) {
-    const node = findNode(deps, name);
-    if (node) uuids.add(nodeUuid(node));
-  }
-  for (const application of applicationsReferringTo(deps, kind, object))
-    for (const entry of application.spec.microservices ?? []) {
-      if (usersIn(kind, object, application, [entry]).length === 0) continue;
-      const node = currentNodeOf(application, entry, deps.lookups);
-      if (node && isPresent(node)) uuids.add(nodeUuid(node));
-    }
-  return [...uuids].sort();
+  const uses = [...applicationsReferringTo(deps, kind, object)].flatMap((application) =>
+    (application.spec.microservices ?? [])
+      .filter((entry) => usersIn(kind, object, application, [entry]).length > 0)
+      .map((entry) => ({ application, entry })),
+  );
+  const reached = [...reach(object, uses, deps.lookups, (name) => findNode(deps, name))];
+  const nodes = reached.flatMap(({ node, by }) => (by === 'link' || (by === 'entry' && isPresent(node)) ? node : []));
+  return [...new Set(nodes.map(nodeUuid))].sort();
 }

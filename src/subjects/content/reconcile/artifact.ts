@@ -1,7 +1,6 @@
 import type { Artifact, ArtifactKind, EdgeNode, ObservedArtifact } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
-import { linkedNode } from '../../../controllers/links.ts';
 import { createWritePacer } from '../../../controllers/write-pacer.ts';
 import { type Kind, referenceKey } from '../../../kinds/definition.ts';
 import { type Change, type Controller, keyOf, type Store, type Watch, watching } from '../../../kube/mod.ts';
@@ -9,7 +8,7 @@ import { uuidOf } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
 import { isReady } from '../../nodes/rules/artifacts.ts';
-import { currentNodeOf, nodeOf } from '../../nodes/rules/placement/entries.ts';
+import { reach } from '../../nodes/rules/placement/reach.ts';
 import { artifactSource, boundNames } from '../rules/artifact/artifact.ts';
 
 /** Least time between two counts of one artifact that reports cause. */
@@ -85,21 +84,17 @@ function changedArtifacts(kind: ArtifactKind, { object, previous }: Change<EdgeN
 
 const factsOf = ({ state, pulledFor = '' }: ObservedArtifact) => `${state} ${pulledFor}`;
 
-/** The nodes that are to have an artifact: those that it is linked to, and those where an entry binds it. */
+/** Nodes linked to the artifact, or with an entry that binds it, or to which such an entry is to move. */
 function nodesOf({ stores, lookups }: ControllerDependencies, kind: ArtifactKind, artifact: Artifact): Set<EdgeNode> {
-  const nodes = new Set<EdgeNode>();
-  for (const name of artifact.spec.nodes ?? []) {
-    const node = linkedNode(lookups)(name);
-    if (node) nodes.add(node);
-  }
   const name = v3Name(artifact);
-  for (const application of stores.applications.byIndex('ref', referenceKey({ to: kind, ref: name })))
-    for (const entry of application.spec.microservices ?? []) {
-      if (!entry[kind]?.items?.some((item) => item.name === name)) continue;
-      for (const node of [nodeOf(entry, lookups), currentNodeOf(application, entry, lookups)])
-        if (node) nodes.add(node);
-    }
-  return nodes;
+  const uses = stores.applications
+    .byIndex('ref', referenceKey({ to: kind, ref: name }))
+    .flatMap((application) =>
+      (application.spec.microservices ?? [])
+        .filter((entry) => entry[kind]?.items?.some((item) => item.name === name))
+        .map((entry) => ({ application, entry })),
+    );
+  return new Set([...reach(artifact, uses, lookups)].map(({ node }) => node));
 }
 
 /** The artifacts that entries on a node bind. */
