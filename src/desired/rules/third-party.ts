@@ -1,11 +1,11 @@
 import type { EdgeNode, EdgeNodeStatus, ObservedMicroservice } from '../../api/v3/index.ts';
 import type { DesiredState, Observation, SentRevision } from '../../rules/inputs.ts';
 import { logSizeOf } from '../../rules/normal-entry.ts';
+import { registryView } from '../../subjects/catalog/rules/node.ts';
 import { BUILT_INS } from '../../subjects/catalog/rules/registry.ts';
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { joinSent } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceView, RegistryView } from '../../wire/agent.ts';
-import { registryView } from './desired.ts';
 
 /** What agents of other makes get of a microservice (docs/spec/agent-channel.md#third-party-agents). */
 export type ThirdPartyView = MicroserviceView & ReturnType<typeof spellings>;
