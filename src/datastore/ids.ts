@@ -3,7 +3,7 @@ import { FIRST_ID } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
 import { createOrUpdate, type KubeClient } from '../kube/mod.ts';
 import { type Log, silentLog } from '../lib/log.ts';
-import { firmness, type Identified } from '../rules/names.ts';
+import { firmness, type Identified } from '../rules/identity.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 
 /** Issues numbers that no other object of the kind has. Kinds are named as in the Kubernetes API. */

@@ -4,7 +4,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { ownerReference } from '../kube/object.ts';
 import type { Store } from '../kube/store.ts';
-import { nodeUuid } from '../rules/names.ts';
+import { nodeUuid } from '../rules/identity.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import {
   isAwaited,

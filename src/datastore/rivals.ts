@@ -1,6 +1,6 @@
 import type { Application } from '../api/v3/index.ts';
 import type { Store } from '../kube/mod.ts';
-import { applicationUuid } from '../rules/names.ts';
+import { applicationUuid } from '../rules/identity.ts';
 import { recordedDifferently } from '../subjects/nodes/rules/placement/moves.ts';
 import { entryUuidsOf } from '../subjects/workloads/kinds/application.ts';
 

@@ -2,8 +2,9 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import { referenceKey } from '../kinds/definition.ts';
+import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
-import { nodeUuid, v3Name } from '../rules/names.ts';
+import { v3Name } from '../rules/names.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 

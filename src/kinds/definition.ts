@@ -4,8 +4,9 @@ import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { type BuiltIn, isReservedFor } from '../rules/built-in.ts';
 import { DomainError } from '../rules/errors.ts';
+import { idOf, uuidOf } from '../rules/identity.ts';
 import type { Lookups, Verdict } from '../rules/inputs.ts';
-import { idOf, uuidOf, v3Name } from '../rules/names.ts';
+import { v3Name } from '../rules/names.ts';
 import type { FindReferenced, KindObject, Reference } from './object.ts';
 import type { KindRest } from './rest.ts';
 

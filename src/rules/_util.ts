@@ -1,27 +1,26 @@
-import type {
-  Application,
-  CatalogItem,
-  CatalogItemSpec,
-  EdgeNode,
-  Knowledge,
-  MicroserviceEntry,
-  Model,
-  ObservedMicroservice,
-  Registry,
-  RuntimeClass,
-  VolumeMount,
-} from '../api/v3/index.ts';
 import {
+  type Application,
   applicationSpecSchema,
+  type CatalogItem,
+  type CatalogItemSpec,
   catalogItemSpecSchema,
+  type EdgeNode,
   edgeNodeSpecSchema,
+  type Knowledge,
+  type MicroserviceEntry,
+  type Model,
   microserviceSchema,
+  type ObservedMicroservice,
+  type Registry,
+  type RuntimeClass,
   registrySpecSchema,
+  type VolumeMount,
 } from '../api/v3/index.ts';
 import { entriesOn } from '../subjects/nodes/rules/placement/entries.ts';
 import { nodesOfLeaving } from '../subjects/nodes/rules/placement/moves.ts';
+import { nodeUuid } from './identity.ts';
 import type { Find, KeyedText, Linked, Lookups, NodeInputs, Observation, ReferencedObjects } from './inputs.ts';
-import { entryUuid, nodeUuid, v3Name } from './names.ts';
+import { entryUuid, v3Name } from './names.ts';
 
 /** Builders for tests: valid objects with as few members as possible. */
 

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NAME_PATTERN } from '../api/meta.ts';
 import { makeApplication, makeNode } from './_util.ts';
-import { applicationUuid, entryUuid, nodeUuid, objectName, uuid5, v3Name, volumeMappingId } from './names.ts';
+import { applicationUuid, nodeUuid } from './identity.ts';
+import { entryUuid, objectName, uuid5, v3Name, volumeMappingId } from './names.ts';
 
 describe('objectName', () => {
   const cases: Record<string, [string, string | RegExp]> = {

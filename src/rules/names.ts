@@ -4,8 +4,6 @@ import { NAME_PATTERN } from '../api/meta.ts';
 import type { Application } from '../api/v3/index.ts';
 import { applicationUuid } from './identity.ts';
 
-export * from './identity.ts';
-
 const LEGAL = new RegExp(NAME_PATTERN);
 const sha256 = (text: string) => hash('sha256', text, 'buffer');
 

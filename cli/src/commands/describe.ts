@@ -1,6 +1,7 @@
 import { ARCHITECTURES } from '../../../src/api/names.ts';
 import type { Application, CatalogItem, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
-import { nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import { nodeUuid } from '../../../src/rules/identity.ts';
+import { v3Name } from '../../../src/rules/names.ts';
 import { archOf } from '../../../src/subjects/nodes/rules/settings.ts';
 import { facts, table } from '../../../src/terminal/output.ts';
 import {

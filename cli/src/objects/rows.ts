@@ -8,9 +8,10 @@ import type {
 } from '../../../src/api/v3/index.ts';
 import { holderIn } from '../../../src/datastore/holder.ts';
 import { refsTo } from '../../../src/kinds/definition.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import { nodeUuid } from '../../../src/rules/identity.ts';
+import { entryUuid, v3Name } from '../../../src/rules/names.ts';
 import { imageFor, normalEntry } from '../../../src/rules/normal-entry.ts';
-import { imageSourceOf } from '../../../src/subjects/catalog/rules/catalog-item.ts';
+import { imageSourceOf } from '../../../src/subjects/catalog/rules/catalog-images.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { archOf } from '../../../src/subjects/nodes/rules/settings.ts';
 import { imageText } from '../../../src/terminal/image.ts';

@@ -1,5 +1,6 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../src/api/v3/index.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../../src/rules/names.ts';
+import { nodeUuid } from '../../../src/rules/identity.ts';
+import { entryUuid, v3Name } from '../../../src/rules/names.ts';
 import {
   applicationNamed,
   type CommandContext,

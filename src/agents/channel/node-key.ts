@@ -4,7 +4,7 @@ import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { decodeData, encodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
 import { apiVersionOf, ownerReference } from '../../kube/mod.ts';
-import { nodeUuid } from '../../rules/names.ts';
+import { nodeUuid } from '../../rules/identity.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { type PublicKey, publicKeySchema } from '../../wire/agent.ts';
 

@@ -7,7 +7,8 @@ import { provisioningKeyName, readProvisioningKey } from '../../datastore/provis
 import type { ReadStores } from '../../datastore/stores.ts';
 import { createOrUpdate, type KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { nodeUuid, v3Name } from '../../rules/names.ts';
+import { nodeUuid } from '../../rules/identity.ts';
+import { v3Name } from '../../rules/names.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { archOf } from '../../subjects/nodes/rules/settings.ts';
 import { type ProvisionReply, type PublicKey, provisionRequestSchema } from '../../wire/agent.ts';

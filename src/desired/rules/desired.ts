@@ -1,7 +1,8 @@
 import type { Application, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import { hasContainer } from '../../rules/deletion.ts';
+import { isIdentityTaken } from '../../rules/identity.ts';
 import type { DesiredEntry, DesiredState, NodeInputs } from '../../rules/inputs.ts';
-import { entryUuid, isIdentityTaken, v3Name } from '../../rules/names.ts';
+import { entryUuid, v3Name } from '../../rules/names.ts';
 import { normalEntry } from '../../rules/normal-entry.ts';
 import { compareTexts } from '../../rules/precedence.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';

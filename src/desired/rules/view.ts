@@ -7,8 +7,9 @@ import {
 } from '../../api/container/index.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import { registryId } from '../../rules/identity.ts';
 import type { Lookups } from '../../rules/inputs.ts';
-import { registryId, v3Name } from '../../rules/names.ts';
+import { v3Name } from '../../rules/names.ts';
 import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../../rules/normal-entry.ts';
 import { serviceAccountOf } from '../../subjects/accounts/rules/service-account.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';

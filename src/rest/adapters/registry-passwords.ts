@@ -6,7 +6,7 @@ import { HttpError } from '../../http/http-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ownerReference } from '../../kube/object.ts';
 import { createOrUpdate } from '../../kube/update.ts';
-import { destinationText } from '../../subjects/catalog/rules/registry.ts';
+import { destinationText } from '../../subjects/catalog/rules/registry-destination.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import type { RegistryPasswords } from '../contract/dependencies.ts';
 

@@ -9,7 +9,8 @@ import { type KindCrud, type Operation, replyShape, type Write } from '../../kin
 import { uploadBody } from '../../kinds/upload.ts';
 import { requireName, requireUnchanged } from '../../rules/document.ts';
 import { conflict, invalid, verdictError } from '../../rules/errors.ts';
-import { identityLabels, objectName, v3Name } from '../../rules/names.ts';
+import { identityLabels } from '../../rules/identity.ts';
+import { objectName, v3Name } from '../../rules/names.ts';
 import type { Kinds } from '../../subjects/kinds.ts';
 import { requireMayChange } from '../access/system.ts';
 import type { Caller } from '../contract/access.ts';

@@ -2,7 +2,7 @@ import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { type Kind, referenceKey, refsTo } from '../../kinds/definition.ts';
 import type { KindObject } from '../../kinds/object.ts';
 import { memoised } from '../../lib/memoised.ts';
-import { nodeUuid } from '../../rules/names.ts';
+import { nodeUuid } from '../../rules/identity.ts';
 import { liveness } from '../../subjects/nodes/rules/liveness.ts';
 import { presentNode } from '../../subjects/nodes/rules/observed.ts';
 import type { LiveNode } from '../../subjects/nodes/rules/read.ts';

@@ -4,14 +4,14 @@ import { defineKind } from '../../../kinds/definition.ts';
 import type { FindReferenced } from '../../../kinds/object.ts';
 import { plainTranslation } from '../../../kinds/plain.ts';
 import { plainShapes } from '../../../kinds/rest.ts';
+import { registryId } from '../../../rules/identity.ts';
 import type { Find } from '../../../rules/inputs.ts';
-import { registryId } from '../../../rules/names.ts';
+import { registryRefOf } from '../rules/catalog-images.ts';
 import {
   BUILT_IN_ITEMS,
   catalogItemRead,
   catalogItemVerdict,
   isSystemItem,
-  registryRefOf,
   systemItemError,
 } from '../rules/catalog-item.ts';
 import { resolveRegistry } from '../rules/registry.ts';

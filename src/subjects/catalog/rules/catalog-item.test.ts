@@ -12,13 +12,13 @@ import {
 } from '../../../rules/_util.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { entryFromFlat, flatFromEntry, patchEntry } from '../../workloads/rules/entry/flat.ts';
+import { imageSourceOf } from './catalog-images.ts';
 import {
   BUILT_IN_ITEMS,
   builtInItems,
   catalogItemRead,
   catalogItemRefsOf,
   catalogItemVerdict,
-  imageSourceOf,
   isSystemItem,
   systemItemError,
 } from './catalog-item.ts';

@@ -15,8 +15,6 @@ import { IMAGE_ARCHITECTURES, normalReference } from '../../../rules/normal-entr
 import { registryRefOf } from './catalog-images.ts';
 import { normalType, resolveRegistry } from './registry.ts';
 
-export * from './catalog-images.ts';
-
 /** The items of the system's microservices. The controller creates them, and changes them with its releases. */
 export const builtInItems = (images: SystemImages = {}): BuiltIn<CatalogItemSpec>[] =>
   Object.values(BUILT_IN_CATALOG_ITEMS).map(({ id, name, image }) => ({

@@ -1,9 +1,8 @@
 import { describe, expect, it, test } from 'vitest';
 import { API_VERSION } from '../../../api/names.ts';
-import type { Registry } from '../../../api/v3/index.ts';
-import { registryResource } from '../../../api/v3/index.ts';
+import { type Registry, registryResource } from '../../../api/v3/index.ts';
+import { registryId } from '../../../rules/identity.ts';
 import { type KindStatusInputs, kindStatus } from '../../../rules/kind-status.ts';
-import { registryId } from '../../../rules/names.ts';
 import { passwordObstacle } from './registry-status.ts';
 
 interface RegistryStatusInputs extends Pick<KindStatusInputs, 'identity' | 'users' | 'now'> {

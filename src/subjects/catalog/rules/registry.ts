@@ -3,13 +3,11 @@ import { ANNOTATIONS, BUILT_IN_REGISTRIES } from '../../../api/names.ts';
 import { type MicroserviceEntry, type Registry, type RegistrySpec, registrySpecSchema } from '../../../api/v3/index.ts';
 import { requireUnchanged } from '../../../rules/document.ts';
 import { DomainError, invalid } from '../../../rules/errors.ts';
+import { registryId } from '../../../rules/identity.ts';
 import type { Find, Verdict } from '../../../rules/inputs.ts';
-import { registryId, v3Name } from '../../../rules/names.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { normalReference } from '../../../rules/normal-entry.ts';
 import { check, formatPath } from '../../../rules/validate.ts';
-
-export * from './registry-destination.ts';
-export * from './registry-status.ts';
 
 /** A registry in its normal form: with an id, aliases resolved. */
 export interface NormalRegistry {

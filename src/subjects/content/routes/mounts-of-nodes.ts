@@ -1,7 +1,8 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { applicationsReferringTo } from '../../../rest/objects/present.ts';
-import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { nodeRefsOf } from '../../nodes/rules/placement/node-refs.ts';
 import { volumeMountKind } from '../kinds/volume-mount.ts';
 import { mountShown, mountsOn } from '../rules/volume-mount/on-node.ts';

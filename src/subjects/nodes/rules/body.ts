@@ -1,7 +1,8 @@
 import { type EdgeNode, type EdgeNodeSpec, edgeNodeSpecSchema } from '../../../api/v3/index.ts';
 import { requireUnchanged } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
-import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { validateSpec } from '../../../rules/validate.ts';
 import { canonicalEngine, settingShown } from './settings.ts';
 

@@ -1,7 +1,7 @@
 import type { Condition } from '../../../api/meta.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 import type { Observation } from '../../../rules/inputs.ts';
-import { nodeUuid } from '../../../rules/names.ts';
 import { daemonState, liveness } from './liveness.ts';
 
 export interface FleetInputs {

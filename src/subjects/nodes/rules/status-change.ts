@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ARTIFACT_KINDS, type EdgeNode, type EdgeNodeStatus, type ObservedArtifact } from '../../../api/v3/index.ts';
-import { nodeUuid } from '../../../rules/names.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 
 type Member = keyof EdgeNodeStatus;
 

@@ -1,5 +1,6 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
-import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { hostOf, settingShown } from './settings.ts';
 
 /**

@@ -1,7 +1,8 @@
 import type { VerdictReason } from '../../../api/conditions.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 import type { Lookups, Verdict } from '../../../rules/inputs.ts';
-import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { settingShown } from './settings.ts';
 
 /**

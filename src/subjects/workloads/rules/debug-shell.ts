@@ -7,8 +7,9 @@ import {
 } from '../../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { conflict } from '../../../rules/errors.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 import type { Find } from '../../../rules/inputs.ts';
-import { entryUuid, nodeUuid, objectName, v3Name } from '../../../rules/names.ts';
+import { entryUuid, objectName, v3Name } from '../../../rules/names.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
 import { imageSourceOf } from '../../catalog/rules/catalog-images.ts';

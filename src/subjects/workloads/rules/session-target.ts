@@ -1,7 +1,8 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { hasContainer } from '../../../rules/deletion.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 import type { Lookups } from '../../../rules/inputs.ts';
-import { nodeUuid, v3Name } from '../../../rules/names.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { AGENT_BASELINE, isBeforeBaseline } from '../../nodes/rules/older-agents.ts';
 import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { entryHolder } from './application/claims.ts';

@@ -5,8 +5,9 @@ import {
   KNOWLEDGE_FORMATS,
   type Registry,
 } from '../../../../api/v3/index.ts';
+import { registryId, uuidOf } from '../../../../rules/identity.ts';
 import type { Find, Verdict } from '../../../../rules/inputs.ts';
-import { registryId, uuidOf, v3Name } from '../../../../rules/names.ts';
+import { v3Name } from '../../../../rules/names.ts';
 import { normalReference } from '../../../../rules/normal-entry.ts';
 import type { ArtifactView } from '../../../../wire/artifacts.ts';
 import { isNodeCache, normalType, resolveRegistry } from '../../../catalog/rules/registry.ts';

@@ -1,7 +1,8 @@
 import { BOUNDS } from '../../../../api/bounds.ts';
 import type { EdgeNode, EdgeNodeStatus, VolumeMount } from '../../../../api/v3/index.ts';
+import { uuidOf } from '../../../../rules/identity.ts';
 import type { KeyedText, Lookups } from '../../../../rules/inputs.ts';
-import { uuidOf, v3Name } from '../../../../rules/names.ts';
+import { v3Name } from '../../../../rules/names.ts';
 import { compareTexts } from '../../../../rules/precedence.ts';
 import type { VolumeMountView } from '../../../../wire/volume-mounts.ts';
 import { byPlace, claimsOnNode } from '../../../nodes/rules/placement/claims-on-node.ts';

@@ -10,8 +10,8 @@ import {
   makeNode,
   makeVolumeMount,
 } from '../../../../rules/_util.ts';
+import { nodeUuid } from '../../../../rules/identity.ts';
 import type { NodeInputs } from '../../../../rules/inputs.ts';
-import { nodeUuid } from '../../../../rules/names.ts';
 import { mountsOn, sentMounts } from './on-node.ts';
 import { countedVersion, mountVersion } from './volume-mount.ts';
 

@@ -1,6 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../../api/v3/index.ts';
+import { nodeUuid } from '../../../../rules/identity.ts';
 import type { Lookups } from '../../../../rules/inputs.ts';
-import { nodeUuid, v3Name } from '../../../../rules/names.ts';
+import { v3Name } from '../../../../rules/names.ts';
 import { holder } from '../../../../rules/precedence.ts';
 import { entriesKeptOn, recordedNode } from './moves.ts';
 

@@ -11,7 +11,8 @@ import {
   NODE_UUID,
   NOW,
 } from '../../../../rules/_util.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../../../rules/names.ts';
+import { nodeUuid } from '../../../../rules/identity.ts';
+import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import { verdict } from '../../../workloads/rules/verdicts/verdict.ts';
 import {
   afterSighting,

@@ -1,8 +1,9 @@
 import { BOUNDS } from '../../../../api/bounds.ts';
 import type { Application, ApplicationStatus, EdgeNode, MicroserviceEntry } from '../../../../api/v3/index.ts';
 import { hasStopped } from '../../../../rules/deletion.ts';
+import { nodeUuid } from '../../../../rules/identity.ts';
 import type { Liveness, Observation } from '../../../../rules/inputs.ts';
-import { entryUuid, nodeUuid, v3Name } from '../../../../rules/names.ts';
+import { entryUuid, v3Name } from '../../../../rules/names.ts';
 
 /**
  * A microservice runs on one node at a time. Where it may have a container is in the status of its Application, which the

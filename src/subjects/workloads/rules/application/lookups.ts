@@ -1,6 +1,7 @@
 import type { Application } from '../../../../api/v3/index.ts';
+import { applicationUuid, nodeUuid } from '../../../../rules/identity.ts';
 import type { Lookups, NodeInputs } from '../../../../rules/inputs.ts';
-import { applicationUuid, entryUuid, nodeUuid, v3Name } from '../../../../rules/names.ts';
+import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import { holder } from '../../../../rules/precedence.ts';
 import { entriesOn, isSame } from '../../../nodes/rules/placement/entries.ts';
 

@@ -1,8 +1,9 @@
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
 import { printable } from '../../../../api/printable.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
+import { applicationId, nodeUuid } from '../../../../rules/identity.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
-import { applicationId, entryUuid, nodeUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
+import { entryUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
 import { normalItem } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../../../wire/agent.ts';
 import { rebuildCountOf } from '../../../nodes/rules/actions.ts';

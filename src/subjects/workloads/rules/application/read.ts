@@ -7,8 +7,9 @@ import type {
 } from '../../../../api/v3/index.ts';
 import { hasContainer } from '../../../../rules/deletion.ts';
 import { requireUnchanged } from '../../../../rules/document.ts';
+import { applicationId, applicationUuid } from '../../../../rules/identity.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
-import { applicationId, applicationUuid, entryUuid, v3Name } from '../../../../rules/names.ts';
+import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import { keepLogSize } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceStatus } from '../../../../wire/agent.ts';
 import { currentNodeOf, nodeOf } from '../../../nodes/rules/placement/entries.ts';

@@ -20,7 +20,7 @@ import {
 } from '../../../../rules/body-values.ts';
 import { quoted } from '../../../../rules/document.ts';
 import { type DomainError, invalid } from '../../../../rules/errors.ts';
-import { idOf } from '../../../../rules/names.ts';
+import { idOf } from '../../../../rules/identity.ts';
 import {
   IMAGE_ARCHITECTURES,
   keepLogSize,

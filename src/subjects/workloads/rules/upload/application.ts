@@ -8,7 +8,8 @@ import {
 import { isEmpty } from '../../../../rules/body-values.ts';
 import { isObject, readDocument, requireName, requireUnchanged } from '../../../../rules/document.ts';
 import { DomainError, invalid } from '../../../../rules/errors.ts';
-import { applicationId, applicationUuid, v3Name } from '../../../../rules/names.ts';
+import { applicationId, applicationUuid } from '../../../../rules/identity.ts';
+import { v3Name } from '../../../../rules/names.ts';
 import { validateSpec } from '../../../../rules/validate.ts';
 import { readEntry } from '../entry/document.ts';
 import { entryFromFlat, type FlatOptions } from '../entry/flat.ts';

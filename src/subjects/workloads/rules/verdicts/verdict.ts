@@ -1,6 +1,7 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../../api/v3/index.ts';
+import { nodeUuid } from '../../../../rules/identity.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
-import { entryUuid, nodeUuid } from '../../../../rules/names.ts';
+import { entryUuid } from '../../../../rules/names.ts';
 import { type NormalEntry, normalEntry } from '../../../../rules/normal-entry.ts';
 import { artifactsOn } from '../../../content/rules/artifact/on-node.ts';
 import { mountsOn } from '../../../content/rules/volume-mount/on-node.ts';
