@@ -7,7 +7,7 @@ import { fetchAuthority } from './controller/trust.ts';
 import { EngineError } from './domain/engine.ts';
 import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
-import { MemoryEngine } from './engines/memory/engine.ts';
+import { MemoryEngine } from './engines/memory/_engine.ts';
 import { relayPrefix } from './registries/pull.ts';
 import { memoryDatabase } from './state/database.ts';
 import { memoryIdentity } from './state/identity.ts';

@@ -3,7 +3,7 @@ import { type Agent, createAgent } from '../../agent/src/app.ts';
 import type { Transport } from '../../agent/src/controller/client.ts';
 import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
 import { memoryDatabase } from '../../agent/src/state/database.ts';
 import { memoryIdentity } from '../../agent/src/state/identity.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';

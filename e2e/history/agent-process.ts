@@ -16,7 +16,7 @@ import {
   type ExecOptions,
   type LogOptions,
 } from '../../agent/src/domain/engine.ts';
-import { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
+import { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../../agent/src/system/clock.ts';

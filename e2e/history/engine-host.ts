@@ -3,7 +3,7 @@ import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/do
 import { LABEL_REBUILD_COUNT } from '../../agent/src/domain/names.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
 import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';

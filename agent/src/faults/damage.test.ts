@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { makeRecord, makeView } from '../plan/_util.ts';
 import type { Database } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity, newIdentity, newKey } from '../state/identity.ts';

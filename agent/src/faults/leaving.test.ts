@@ -5,7 +5,7 @@ import type { Agent } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import type { Scope } from '../controller/membership.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { type Database, memoryDatabase } from '../state/database.ts';
 import { type IdentityStore, memoryIdentity } from '../state/identity.ts';
 

@@ -5,7 +5,7 @@ import type { Agent } from '../app.ts';
 import type { FakeController, View } from '../controller/_fake-controller.ts';
 import { EngineError } from '../domain/engine.ts';
 import { until } from '../engines/_contract.ts';
-import { MEMORY_IMAGE_BYTES, type MemoryEngine } from '../engines/memory/engine.ts';
+import { MEMORY_IMAGE_BYTES, type MemoryEngine } from '../engines/memory/_engine.ts';
 import { AGENT_METRICS } from '../metrics/table.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';

@@ -8,7 +8,7 @@ import { Projections } from '../artifacts/projection.ts';
 import { ArtifactStore } from '../artifacts/store.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { LocalAgent } from './_local-agent.ts';

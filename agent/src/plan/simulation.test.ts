@@ -5,7 +5,7 @@ import { EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { generator } from '../faults/_random.ts';
 import { executeAlone } from '../supervise/_executors.ts';
 import type { MachineAccess } from '../supervise/executors.ts';

@@ -5,7 +5,7 @@ import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
 import { policySchema } from '../domain/policy.ts';
 import { makeSpec } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { systemClock } from '../system/clock.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
 import { EngineError, type EngineEvent } from '../domain/engine.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 

@@ -16,8 +16,8 @@ import {
   type StartedProgram,
 } from '../../domain/engine.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
-import { MemoryLog } from './log.ts';
-import { MemoryProgram } from './program.ts';
+import { MemoryLog } from './_log.ts';
+import { MemoryProgram } from './_program.ts';
 
 /** Bytes that each image counts for. */
 export const MEMORY_IMAGE_BYTES = 1000;
