@@ -5,6 +5,7 @@ import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { releaseKeys } from '../../src/wire/release-signature.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
+import { Artifacts } from './artifacts/artifacts.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
@@ -132,10 +133,12 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
-    artifactFiles: {
-      store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
-      projections: new Projections(join(config.diskDirectory, 'volumes')),
-    },
+    artifacts: (needs) =>
+      new Artifacts({
+        ...needs,
+        store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
+        projections: new Projections(join(config.diskDirectory, 'volumes')),
+      }),
     apiAuthority: config.localApiPort > 0 ? certificate.cert : undefined,
     // Ports can be probed only on the machine of the engine.
     portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,

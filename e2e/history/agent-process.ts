@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { testDependencies } from '../../agent/src/_agent.ts';
 import { createAgent } from '../../agent/src/app.ts';
 import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
@@ -207,19 +208,21 @@ const config = parseConfig(
   `statusFrequency: 5\nlocalApiPort: 0\ndiskDirectory: ${JSON.stringify(settings.dir)}\n`,
   join(settings.dir, 'config.yaml'),
 );
-const agent = createAgent(config, {
-  clock,
-  random: Math.random,
-  log,
-  engine: remoteEngine,
-  database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
-  identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
-    log.error({ setAside: path }, 'The identity could not be read and was set aside'),
-  ),
-  machine: localMachine(settings.dir),
-  mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),
-  transport: (request, limit) =>
-    exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
-});
+const agent = createAgent(
+  config,
+  testDependencies({
+    clock,
+    log,
+    engine: remoteEngine,
+    database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
+    identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
+      log.error({ setAside: path }, 'The identity could not be read and was set aside'),
+    ),
+    machine: localMachine(settings.dir),
+    mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),
+    transport: (request, limit) =>
+      exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
+  }),
+);
 send({ ready: true });
 await agent.run(new AbortController().signal);

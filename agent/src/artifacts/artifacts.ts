@@ -56,12 +56,21 @@ export interface ArtifactsDependencies
   changed(): void;
 }
 
+/** The part that keeps the artifacts of this machine. */
+export interface ArtifactsPart extends Part<Reads> {
+  waitOf(uuid: string): ArtifactWait | undefined;
+  /** the artifacts of one kind that the machine has or is to have */
+  items(kind: ArtifactKind): ArtifactItem[];
+  /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
+  prune(kind?: ArtifactKind): Promise<PrunedArtifacts>;
+}
+
 /**
  * Keeps the artifacts of this machine as the controller wants them: pulls them into the store, projects them for
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts implements Part<Reads> {
+export class Artifacts implements ArtifactsPart {
   readonly #deps: ArtifactsDependencies;
   #sent: Pick<Sent, Reads> = NOTHING_SENT;
   readonly #failures: Failures;

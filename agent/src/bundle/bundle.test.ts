@@ -4,6 +4,7 @@ import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { testDependencies } from '../_agent.ts';
 import { createAgent } from '../app.ts';
 import { runInProcess } from '../cli/_run.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
@@ -86,15 +87,15 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const log = createLog(sink);
   const engine = new MemoryEngine({ anyImage: true });
   using database = openSqliteDatabase(join(config.diskDirectory, 'agent.db'), 0).database;
-  const agent = createAgent(config, {
+  const deps = testDependencies({
     clock,
-    random: Math.random,
     log,
     engine: () => engine,
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
     machine: localMachine(config.diskDirectory),
   });
+  const agent = createAgent(config, deps);
   const stop = new AbortController();
   const run = agent.run(stop.signal);
   using channels = new ControlChannels(agent);

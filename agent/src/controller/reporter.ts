@@ -33,7 +33,7 @@ export interface ReporterDependencies {
   };
   parts: readonly Part[];
   link: Pick<Link, 'problems' | 'client'>;
-  cdiDevices?: (directories?: readonly string[]) => readonly string[];
+  cdiDevices(directories?: readonly string[]): readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
   /** problems with the machine's own files */
@@ -73,7 +73,7 @@ export class Reporter {
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: supervisor.facts?.runtimes,
       runtimeClasses: responses.sent.runtimeClasses,
-      cdiDevices: this.#deps.cdiDevices?.(supervisor.facts?.cdiDirectories),
+      cdiDevices: this.#deps.cdiDevices(supervisor.facts?.cdiDirectories),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,

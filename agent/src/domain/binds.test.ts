@@ -4,8 +4,8 @@ import type { Readable, Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
 import { mountedPlaces, readText } from '../system/disk.ts';
+import { PLAIN_PLACES } from './_places.ts';
 import { type Bind, bindConflict, exchanged, type Locations } from './binds.ts';
-import { PLAIN_PLACES } from './policy.ts';
 
 const rw = (source: string): Bind => ({ source, writable: true });
 const ro = (source: string): Bind => ({ source, writable: false });

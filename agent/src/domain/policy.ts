@@ -62,15 +62,6 @@ export interface Places {
   mountedPlaces(pid: number): string[];
 }
 
-/** Paths that are just texts. */
-export const PLAIN_PLACES: Places = {
-  follow: (path) => path,
-  identity: () => undefined,
-  mountsBelow: () => [],
-  locate: (paths) => paths.map((path) => (path === '/' ? '' : path)),
-  mountedPlaces: () => [],
-};
-
 /**
  * Why a microservice may not run here, in one sentence, or undefined. `reference` is what its image is pulled by: it names
  * the host that counts.

@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, connect as openSocket, type Socket } from 'node:net';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { startStack } from '../../../src/sessions/_stack.ts';
+import { NO_SESSION_FILES } from '../_agent.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
 import { policySchema } from '../domain/policy.ts';
@@ -32,7 +33,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
   const link = await startLink(new URL(stack.url));
   const policy = { value: policySchema.parse({}) };
   const sessions = new Sessions({
-    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog },
+    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog, ...NO_SESSION_FILES },
     client: () => ({
       async document(path) {
         const { body } = await stack.asAgent(path.replace('/agent', ''));

@@ -75,7 +75,6 @@ export function runLog(session: LogSession, refusal: string | undefined, context
       const asked = session.tail.previous ? ofFormerRun(options, container(), context.runsOf(microservice)) : options;
       return containerLog({ ...context, container }, asked, connection.over);
     }
-    if (!context.ownLog) throw new Error('the agent of this node keeps no log');
     return context.ownLog(options, connection.over);
   }
 

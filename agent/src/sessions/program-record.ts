@@ -18,13 +18,13 @@ export class ProgramRecord {
   /** It is about to start. */
   made(program: StartedProgram): void {
     this.#program = program;
-    this.#note(() => this.#context.programs?.add(program));
+    this.#note(() => this.#context.programs.add(program));
   }
 
   /** It has ended. */
   over(): void {
     const program = this.#program;
-    if (program) this.#note(() => this.#context.programs?.remove(program));
+    if (program) this.#note(() => this.#context.programs.remove(program));
   }
 
   /** Its start failed, but it may have started nevertheless. */

@@ -21,10 +21,9 @@ export interface SessionContext {
   stateOf(uuid: string): ReportedState | undefined;
   /** the runs of its container; undefined while they are not known */
   runsOf(uuid: string): Runs | undefined;
-  /** absent: a program that outlives this process is not ended by the next one */
-  programs?: StartedPrograms;
-  /** the agent's own log; absent: it keeps none */
-  ownLog?: OwnLog;
+  programs: StartedPrograms;
+  /** the agent's own log */
+  ownLog: OwnLog;
 }
 
 /** The programs that were started in containers, for the next process of the agent, should this one be killed. */

@@ -157,7 +157,7 @@ export class Sessions {
     const { engine, programs, clock, random, log } = this.#deps;
     let left: StartedProgram[];
     try {
-      left = programs?.left() ?? [];
+      left = programs.left();
     } catch (error) {
       // Read later, they would be among those that run now: the next process of the agent looks again.
       return log.warn({ error: errorText(error) }, 'The programs of former sessions cannot be read');
@@ -167,7 +167,7 @@ export class Sessions {
         const [program] = left;
         if (!program) return;
         await engine.endProgram(program);
-        programs?.remove(program);
+        programs.remove(program);
         left.shift();
         failures = 0;
         log.info({ ...program }, 'A program of a former session is over');

@@ -43,8 +43,8 @@ export interface MachineAccess {
   prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
-  /** the CDI devices that specifications in these directories name now; absent where that is not known */
-  cdiDevices?: (directories?: readonly string[]) => readonly string[];
+  /** the CDI devices that specifications in these directories name now */
+  cdiDevices(directories?: readonly string[]): readonly string[];
   /** the address of another machine */
   lookup(name: string): Promise<string>;
   /** what bounds where images come from */
@@ -73,7 +73,7 @@ const EXECUTORS: Executors = {
   create: async (step, { engine, machine, cdiDirectories }, _onProgress, signal) => {
     permit(step, machine);
     if ('invalid' in step.spec) throw new EngineError('Invalid', step.spec.invalid);
-    const missing = machine.cdiDevices && missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
+    const missing = missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
     if (missing) throw new EngineError('Invalid', missing);
     const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
     const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);

@@ -7,7 +7,7 @@ import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
-import { filesInMemory } from '../../../agent/src/volume-mounts/files.ts';
+import { filesInMemory } from '../../../agent/src/volume-mounts/_files.ts';
 import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
