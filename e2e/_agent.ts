@@ -2,7 +2,6 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { testDependencies } from '../agent/src/_agent.ts';
 import { createAgent } from '../agent/src/app.ts';
-import type { Clock } from '../agent/src/domain/clock.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/domain/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
@@ -11,6 +10,7 @@ import { prepareMounts } from '../agent/src/supervise/mounts.ts';
 import { systemClock } from '../agent/src/system/clock.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
 import { filesOnDisk } from '../agent/src/volume-mounts/files.ts';
+import type { Clock } from '../src/lib/clock.ts';
 
 export interface LocalAgentOptions {
   /** the folder that `data` is in, as of an agent process */

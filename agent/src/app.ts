@@ -1,13 +1,14 @@
 import type { KeyObject } from 'node:crypto';
+import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig, MicroserviceView } from '../../src/wire/agent.ts';
 import type { ArtifactsDependencies, ArtifactsPart } from './artifacts/artifacts.ts';
 import type { Transport } from './controller/client.ts';
 import type { Scope } from './controller/membership.ts';
 import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
-import type { Clock, Random } from './domain/clock.ts';
 import type { Config, LogLevel } from './domain/config.ts';
 import type { Engine, OtherAgentContainer } from './domain/engine.ts';
+import type { Random } from './domain/jitter.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Places, Policy } from './domain/policy.ts';
 import { createParts } from './parts.ts';

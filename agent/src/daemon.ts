@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { join } from 'node:path';
 import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
+import { sleep } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { releaseKeys } from '../../src/wire/release-signature.ts';
@@ -9,7 +10,6 @@ import { Artifacts } from './artifacts/artifacts.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
-import { pause } from './domain/clock.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
@@ -246,7 +246,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
 
   async function keepServing(wentWell: boolean, until: AbortSignal): Promise<void> {
     for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
-      await pause(clock, (well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until);
+      await sleep((well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until, clock);
   }
 }
 

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { testDependencies } from '../../agent/src/_agent.ts';
 import { createAgent } from '../../agent/src/app.ts';
-import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import type { Container } from '../../agent/src/domain/container.ts';
 import {
@@ -26,6 +25,7 @@ import { exchange } from '../../agent/src/system/http.ts';
 import { createLog, errorText } from '../../agent/src/system/log.ts';
 import { localMachine } from '../../agent/src/system/machine.ts';
 import { filesOnDisk } from '../../agent/src/volume-mounts/files.ts';
+import type { Clock } from '../../src/lib/clock.ts';
 import type { FromAgent, Settings, ToAgent } from './agents.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '') as Settings;
@@ -35,7 +35,7 @@ const send = (message: FromAgent) => void process.send?.(message);
 process.on('disconnect', () => process.exit());
 
 const steady = systemClock();
-const clock: Clock = { now: () => steady.now() + settings.skewMs, wall: () => Date.now() + skew, sleep: steady.sleep };
+const clock: Clock = { ...steady, now: () => steady.now() + settings.skewMs, wall: () => Date.now() + skew };
 
 let last = 0;
 const calls = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();

@@ -58,9 +58,9 @@ export class TestMachine implements AsyncDisposable {
       projections: new Projections(this.volumes),
       clock: {
         ...clock,
-        sleep: (ms, signal) => {
+        after: (ms, callback) => {
           this.pauses.push(ms);
-          return clock.sleep(ms, signal);
+          return clock.after(ms, callback);
         },
       },
       // All pauses with jitter are divided by fifty.

@@ -1,3 +1,4 @@
+import { sleep } from '../../../src/lib/clock.ts';
 import type { RegistryView, StatusReport } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import { notSaved } from '../domain/agent-error.ts';
@@ -11,11 +12,11 @@ import {
   type ProjectionPlace,
   type PrunedArtifacts,
 } from '../domain/artifact.ts';
-import { jitter, pause } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { NOTHING_SENT, type Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import { jitter } from '../domain/jitter.ts';
 import type { Observed, Part } from '../domain/part.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
@@ -122,7 +123,7 @@ export class Artifacts implements ArtifactsPart {
       } catch (error) {
         log.error({ error: errorText(error) }, 'Artifacts cannot be looked after');
         this.#answerPrune({ names: [], bytes: 0 }, errorText(error));
-        await pause(clock, jitter(30 * SECOND, random), signal);
+        await sleep(jitter(30 * SECOND, random), signal, clock);
       }
     }
     this.#answerPrune({ names: [], bytes: 0 });
@@ -188,7 +189,7 @@ export class Artifacts implements ArtifactsPart {
     // What became due while the plan was carried out is not in it.
     const due = Math.min(this.#failures.nextDue(this.#plannedAt), this.#lookUps.nextDue(this.#plannedAt));
     const milliseconds = Math.max(0, Math.min(look, due - clock.now() + 1));
-    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
+    await sleep(milliseconds, AbortSignal.any([woken.signal, signal]), clock);
     this.#wake = () => {};
   }
 

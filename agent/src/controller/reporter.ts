@@ -1,5 +1,5 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
-import type { Clock } from '../domain/clock.ts';
 import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import { orphanProblem } from '../domain/orphans.ts';
 import type { Part } from '../domain/part.ts';

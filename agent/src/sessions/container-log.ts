@@ -1,4 +1,4 @@
-import { type Clock, pause } from '../domain/clock.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { type Container, hasRun, isRunning, runKey } from '../domain/container.ts';
 import { type Engine, EngineError, type LogLine, type LogOptions } from '../domain/engine.ts';
 import { lastLines } from '../domain/last-lines.ts';
@@ -73,7 +73,7 @@ export async function* containerLog(
       }
     }
     if (!follow || (until !== undefined && clock.wall() > until)) return;
-    await pause(clock, LOOK_EVERY, signal);
+    await sleep(LOOK_EVERY, signal, clock);
   }
 }
 

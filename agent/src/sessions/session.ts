@@ -1,8 +1,9 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
-import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Runs } from '../domain/runs.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 import type { ReportedState } from './no-log.ts';

@@ -157,7 +157,7 @@ describe('an exec session', () => {
   test('of a user that does not read does not keep the agent from its end', async () => {
     const clock = {
       ...systemClock(),
-      sleep: (ms: number, signal?: AbortSignal) => systemClock().sleep(ms / 20, signal),
+      after: (ms: number, callback: () => void) => systemClock().after(ms / 20, callback),
     };
     const agent = await startSessions(stack, { ...options(), clock });
     const user = await exec();

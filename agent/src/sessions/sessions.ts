@@ -1,9 +1,9 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { AgentError } from '../domain/agent-error.ts';
-import { type Clock, pause } from '../domain/clock.ts';
 import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
 import { ofFormerRun } from '../domain/runs.ts';
@@ -131,13 +131,13 @@ export class Sessions {
       try {
         const isServed = await this.#look(signal);
         failures = 0;
-        if (!isServed) await pause(clock, UNSERVED, signal);
+        if (!isServed) await sleep(UNSERVED, signal, clock);
       } catch (error) {
         if (signal.aborted) break;
         failures += 1;
         this.#isDue = true;
         if (failures === 1) log.warn({ error: errorText(error) }, 'The sessions of this node cannot be read');
-        await pause(clock, delayAfterLoss(failures, random), signal);
+        await sleep(delayAfterLoss(failures, random), signal, clock);
       }
     }
     this.#hasStopped = true;
@@ -175,7 +175,7 @@ export class Sessions {
         failures += 1;
         if (failures === 1) log.warn({ error: errorText(error) }, 'A program of a former session cannot be ended');
         left.push(...left.splice(0, 1));
-        await pause(clock, delayAfterLoss(failures, random), signal);
+        await sleep(delayAfterLoss(failures, random), signal, clock);
       }
     }
   }
@@ -186,7 +186,7 @@ export class Sessions {
     const woken = new AbortController();
     this.#wake = () => woken.abort();
     const stop = AbortSignal.any([signal, woken.signal]);
-    if (this.#entries.size > 0) return pause(this.#deps.clock, LOOK_EVERY, stop);
+    if (this.#entries.size > 0) return sleep(LOOK_EVERY, stop, this.#deps.clock);
     await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
   }
 
@@ -274,7 +274,7 @@ export class Sessions {
 
 async function atMost(clock: Clock, milliseconds: number, what: Promise<unknown>): Promise<void> {
   const waited = new AbortController();
-  await Promise.race([what, pause(clock, milliseconds, waited.signal)]);
+  await Promise.race([what, sleep(milliseconds, waited.signal, clock)]);
   waited.abort();
 }
 

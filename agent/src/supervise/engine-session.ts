@@ -1,6 +1,7 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import { type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../domain/engine.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;
@@ -120,7 +121,7 @@ export class EngineSession {
       }
       if (isRenewed) continue;
       const delay = Math.min(500 * 2 ** Math.min(attempt, 6), 15 * SECOND);
-      await pause(clock, jitter(delay, random), signal);
+      await sleep(jitter(delay, random), signal, clock);
     }
   }
 

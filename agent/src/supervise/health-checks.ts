@@ -1,5 +1,5 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import { type Clock, pause } from '../domain/clock.ts';
 import { type Container, runKey } from '../domain/container.ts';
 import type { Engine } from '../domain/engine.ts';
 import { errorText } from '../system/log.ts';
@@ -56,7 +56,7 @@ export class HealthChecks {
   async #check(id: string, every: number, signal: AbortSignal): Promise<void> {
     const { engine, clock, log, changed } = this.#ports;
     for (;;) {
-      await pause(clock, every, signal);
+      await sleep(every, signal, clock);
       if (signal.aborted) return;
       try {
         await engine.checkHealth(id, clock.wall() - 0.75 * every, signal);

@@ -1,8 +1,9 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig } from '../../../src/wire/agent.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { type Engine, EngineError } from '../domain/engine.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import type { Database } from '../state/database.ts';
 import { errorText } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
@@ -86,7 +87,7 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
   const { clock, random, machine, settings } = deps;
   let lastPrune = clock.now();
   while (!signal.aborted) {
-    await pause(clock, jitter(HOUSEKEEPING, random), signal);
+    await sleep(jitter(HOUSEKEEPING, random), signal, clock);
     if (signal.aborted) return;
     const { pruningFrequency = 0, availableDiskThreshold = 0, diskLimit = Number.POSITIVE_INFINITY } = settings();
     const { systemAvailableDisk: free, systemTotalDisk: total, diskUsage = 0 } = await machine.measure();

@@ -1,5 +1,5 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import type { Clock } from '../domain/clock.ts';
 import type { Engine } from '../domain/engine.ts';
 import type { StepOf } from '../domain/step.ts';
 import { isRelayName } from '../registries/pull.ts';

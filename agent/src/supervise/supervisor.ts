@@ -1,10 +1,11 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
-import { type Clock, pause, type Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
 import type { Engine, EngineFacts, EngineNetwork } from '../domain/engine.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Observed } from '../domain/part.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { viewsAsMade } from '../domain/sent-microservices.ts';
@@ -392,7 +393,7 @@ export class Supervisor implements Observed {
     const milliseconds = untilNextLook(input, clock.now(), random);
     const woken = new AbortController();
     this.#wake = () => woken.abort();
-    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
+    await sleep(milliseconds, AbortSignal.any([woken.signal, signal]), clock);
     this.#wake = () => {};
   }
 

@@ -32,7 +32,7 @@ beforeEach(() => {
       memory.write(path, tree);
     },
   };
-  const clock = { now: () => now, wall: () => now, sleep: async () => {} };
+  const clock = { now: () => now, wall: () => now, after: () => () => {} };
   accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity });
 });
 

@@ -45,7 +45,7 @@ function adminToken({ identity, now }: Subject): string {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-token-'));
   try {
     const path = join(folder, 'token');
-    writeAdminToken(path, identity, { now: () => now, wall: () => now, sleep: async () => {} });
+    writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
     return readFileSync(path, 'utf8').trim();
   } finally {
     rmSync(folder, { recursive: true });
@@ -54,7 +54,7 @@ function adminToken({ identity, now }: Subject): string {
 
 function workloadToken({ identity, now }: Subject): string {
   const files = filesInMemory();
-  const clock = { now: () => now, wall: () => now, sleep: async () => {} };
+  const clock = { now: () => now, wall: () => now, after: () => () => {} };
   const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
   new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity }).apply([view]);
   return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';
