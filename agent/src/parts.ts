@@ -10,7 +10,6 @@ import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import { latestOf } from './domain/container.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
 import type { PolicyContext } from './domain/policy.ts';
@@ -22,6 +21,7 @@ import {
   settingsInForce,
   timeZoneInForce,
 } from './domain/settings.ts';
+import { latestOf } from './engines/port/container.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';

@@ -7,16 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { testDependencies } from '../../agent/src/_agent.ts';
 import { createAgent } from '../../agent/src/app.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
-import type { Container } from '../../agent/src/domain/container.ts';
-import {
-  type Engine,
-  EngineError,
-  type EngineErrorCode,
-  type EngineEvent,
-  type ExecOptions,
-  type LogOptions,
-} from '../../agent/src/domain/engine.ts';
 import { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
+import type { EngineEvent } from '../../agent/src/engines/port/connection.ts';
+import type { Container } from '../../agent/src/engines/port/container.ts';
+import { ALL_CAPABILITIES, type CompleteEngine } from '../../agent/src/engines/port/engine.ts';
+import { EngineError, type EngineErrorCode } from '../../agent/src/engines/port/error.ts';
+import type { ExecOptions } from '../../agent/src/engines/port/exec.ts';
+import type { LogOptions } from '../../agent/src/engines/port/logs.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../../agent/src/system/clock.ts';
@@ -58,13 +55,14 @@ function call<T>(method: string, args: unknown[], signal?: AbortSignal): Promise
   });
 }
 
-function remoteEngine(instance: string): Engine {
+function remoteEngine(instance: string): CompleteEngine {
   const simple =
     (method: string, count: number) =>
     (...args: unknown[]) =>
       call<never>(method, args.slice(0, count), args[count] as AbortSignal | undefined);
   return {
     url: 'history:',
+    capabilities: ALL_CAPABILITIES,
     connect: (signal) => call('connect', [instance], signal),
     async containers(signal) {
       const found = await call<Container[]>('containers', [], signal);

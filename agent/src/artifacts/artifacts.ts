@@ -12,12 +12,12 @@ import {
   type ProjectionPlace,
   type PrunedArtifacts,
 } from '../domain/artifact.ts';
-import type { Container } from '../domain/container.ts';
 import { NOTHING_SENT, type Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import { jitter } from '../domain/jitter.ts';
 import type { Observed, Part } from '../domain/part.ts';
+import type { Container } from '../engines/port/container.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';

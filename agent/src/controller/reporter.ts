@@ -1,8 +1,9 @@
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
-import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import { orphanProblem } from '../domain/orphans.ts';
 import type { Part } from '../domain/part.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
+import type { OtherAgentContainer } from '../engines/port/ownership.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';

@@ -1,6 +1,6 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
 import { type Config, type SettingName, settingError } from './config.ts';
-import type { EngineFacts } from './engine.ts';
 
 /** The sources of the settings in force. */
 export interface SettingsSources {

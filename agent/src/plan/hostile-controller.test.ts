@@ -9,10 +9,10 @@ import type { SavedName } from '../../../src/wire/sections.ts';
 import { PLAIN_PLACES } from '../domain/_places.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
 import { NOTHING_SENT, readResponses } from '../domain/desired.ts';
-import { EngineError } from '../domain/engine.ts';
 import { OPEN_POLICY, refusal } from '../domain/policy.ts';
 import { desiredEntries } from '../domain/sent-microservices.ts';
 import { boundPaths } from '../domain/volume-mounts.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { filesInMemory } from '../volume-mounts/_files.ts';
 import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 

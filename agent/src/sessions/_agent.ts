@@ -2,18 +2,16 @@ import { type AddressInfo, createServer, connect as openSocket, type Socket } fr
 import { silentLog } from '../../../src/lib/log.ts';
 import type { startStack } from '../../../src/sessions/_stack.ts';
 import { NO_SESSION_FILES } from '../_agent.ts';
-import type { Container } from '../domain/container.ts';
-import type { Engine } from '../domain/engine.ts';
 import { policySchema } from '../domain/policy.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
+import type { Container } from '../engines/port/container.ts';
 import { systemClock } from '../system/clock.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
 
-interface Options extends Partial<SessionsDependencies> {
-  engine: Engine;
+interface Options extends Partial<Omit<SessionsDependencies, 'engine'>>, Pick<SessionsDependencies, 'engine'> {
   container(uuid: string): Container | undefined;
 }
 

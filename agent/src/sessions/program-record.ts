@@ -1,5 +1,6 @@
-import type { StartedProgram } from '../domain/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
 import { errorText } from '../system/log.ts';
+import { withCapability } from './engine-port.ts';
 import type { SessionContext } from './session.ts';
 
 /** The program of one session, noted from before it starts until it is known to have ended. */
@@ -29,7 +30,7 @@ export class ProgramRecord {
 
   /** Its start failed, but it may have started nevertheless. */
   failed(): void {
-    if (this.#program) this.end(this.#context.engine.endProgram(this.#program));
+    if (this.#program) this.end(withCapability(this.#context.engine, 'exec').endProgram(this.#program));
   }
 
   /** It is being ended. */

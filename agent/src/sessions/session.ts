@@ -1,16 +1,19 @@
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
-import type { Container } from '../domain/container.ts';
-import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Runs } from '../domain/runs.ts';
+import type { Container } from '../engines/port/container.ts';
+import type { Capable } from '../engines/port/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
+import type { LogLine, LogOptions } from '../engines/port/logs.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 import type { ReportedState } from './no-log.ts';
 
 /** What sessions need of the agent. */
 export interface SessionContext {
-  engine: Engine;
+  /** a session that needs a capability which the engine lacks is refused */
+  engine: Capable;
   clock: Clock;
   random: Random;
   log: Log;

@@ -154,6 +154,16 @@ describe('an exec session', () => {
     await user.until('CLOSE the program could not be started: the microservice does not run');
   });
 
+  test('on an engine without the capability is refused in words', async () => {
+    await using _agent = await startSessions(stack, { ...options(), engine: { capabilities: new Set() } });
+    const user = await exec();
+    await user.until(
+      'CLOSE the program could not be started: the container engine of this machine starts no programs in containers',
+    );
+    const log = await logs('?follow=false');
+    await log.until('LOG_ERROR the container engine of this machine keeps no logs of containers');
+  });
+
   test('of a user that does not read does not keep the agent from its end', async () => {
     const clock = {
       ...systemClock(),

@@ -4,12 +4,15 @@ import { RESPONSES } from '../../../src/wire/sections.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { AgentError } from '../domain/agent-error.ts';
-import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
 import { ofFormerRun } from '../domain/runs.ts';
+import { can } from '../engines/port/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
+import type { LogLine, LogOptions } from '../engines/port/logs.ts';
 import { errorText } from '../system/log.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
+import { withCapability } from './engine-port.ts';
 import type { LocalExec } from './local-socket.ts';
 import { noLog } from './no-log.ts';
 import type { SessionContext, SessionRun } from './session.ts';
@@ -113,10 +116,11 @@ export class Sessions {
     signal: AbortSignal,
   ): AsyncIterable<LogLine> {
     const { containerOf, stateOf, runsOf } = this.#deps;
+    const engine = withCapability(this.#deps.engine, 'logs');
     const present = containerOf(uuid);
     if (!options.follow && !present) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
     const asked = previous ? ofFormerRun(options, present, runsOf(uuid)) : options;
-    return containerLog({ ...this.#deps, container: () => containerOf(uuid) }, asked, signal);
+    return containerLog({ ...this.#deps, engine, container: () => containerOf(uuid) }, asked, signal);
   }
 
   /** Serves sessions until the signal fires, and ends them all then. */
@@ -166,7 +170,7 @@ export class Sessions {
       try {
         const [program] = left;
         if (!program) return;
-        await engine.endProgram(program);
+        if (can(engine, 'exec')) await engine.endProgram(program);
         programs.remove(program);
         left.shift();
         failures = 0;

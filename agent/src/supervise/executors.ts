@@ -1,10 +1,15 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { PathCheck } from '../domain/binds.ts';
 import { missingDevices } from '../domain/cdi.ts';
-import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import type { ReachLimits } from '../domain/reach.ts';
 import { isPinned } from '../domain/reference.ts';
 import type { Step, StepOf } from '../domain/step.ts';
+import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import type { ContainerPort } from '../engines/port/containers.ts';
+import { EngineError, type EngineErrorCode } from '../engines/port/error.ts';
+import type { ImagePort } from '../engines/port/images.ts';
+import type { NetworkPort } from '../engines/port/networks.ts';
+import type { OtherAgentsPort } from '../engines/port/ownership.ts';
 import { portName } from '../plan/ports.ts';
 import type { StepResult } from '../plan/step-result.ts';
 import { pullImage } from '../registries/pull.ts';
@@ -14,9 +19,11 @@ import type { PullSlots } from './pull-slots.ts';
 /** A container gets so long, s, to end by itself. */
 export const STOP_GRACE_SECONDS = 10;
 
+type StepEngine = ContainerPort & ImagePort & NetworkPort & OtherAgentsPort & { readonly url: string };
+
 /** What executors work with. What is to be done stands in the step. */
 export interface ExecutorDependencies {
-  engine: Engine;
+  engine: StepEngine;
   machine: MachineAccess;
   /** turns to pull; looking up what is there needs none */
   slots: PullSlots;
@@ -100,7 +107,7 @@ const EXECUTORS: Executors = {
 async function withHolder(
   error: unknown,
   { ports = [] }: StepOf<'start'>,
-  engine: Engine,
+  engine: StepEngine,
   signal: AbortSignal,
 ): Promise<never> {
   if (!(error instanceof EngineError && error.code === 'PortTaken')) throw error;
@@ -131,7 +138,7 @@ function permit({ refusal, paths }: StepOf<'create' | 'start'>, machine: Machine
 /** What was checked is what is mounted, or the container ends at once. */
 async function confirm(
   { containerId, paths }: StepOf<'start'>,
-  engine: Engine,
+  engine: StepEngine,
   machine: MachineAccess,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,9 +1,10 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig } from '../../../src/wire/agent.ts';
-import type { Container } from '../domain/container.ts';
-import { type Engine, EngineError } from '../domain/engine.ts';
 import { jitter, type Random } from '../domain/jitter.ts';
+import type { Container } from '../engines/port/container.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { ImagePort } from '../engines/port/images.ts';
 import type { Database } from '../state/database.ts';
 import { errorText } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
@@ -12,7 +13,7 @@ const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;
 
 export interface PruneDependencies {
-  engine: Pick<Engine, 'removeImage' | 'imageBytes'>;
+  engine: ImagePort;
   database: Pick<Database, 'records' | 'images' | 'forgetImage'>;
   /** those of this agent */
   containers(): readonly Container[];
