@@ -62,7 +62,7 @@ export interface SupervisorDependencies {
    * Looks, right after the engine answers and before anything is read for a plan, whether containers of an earlier
    * installation are this agent's to look after.
    */
-  adopt?(signal: AbortSignal): Promise<unknown>;
+  adopt(signal: AbortSignal): Promise<unknown>;
 }
 
 /**
@@ -123,7 +123,7 @@ export class Supervisor implements Observed {
     });
     this.#session = new EngineSession(deps, {
       prepare: async (signal) => {
-        await deps.adopt?.(signal);
+        await deps.adopt(signal);
         await this.#pulls.removeRelayNames(deps.sources().machine.instance, signal);
       },
       connected: (facts, network, outage) => this.#connected(facts, network, outage),
