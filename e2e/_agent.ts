@@ -1,16 +1,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { testDependencies } from '../agent/src/_agent.ts';
 import { createAgent } from '../agent/src/app.ts';
-import type { Clock } from '../agent/src/domain/clock.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
-import type { Engine } from '../agent/src/domain/engine.ts';
+import type { Engine } from '../agent/src/engines/port/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
 import { prepareMounts } from '../agent/src/supervise/mounts.ts';
 import { systemClock } from '../agent/src/system/clock.ts';
 import { localMachine } from '../agent/src/system/machine.ts';
 import { filesOnDisk } from '../agent/src/volume-mounts/files.ts';
-import { silentLog } from '../src/lib/log.ts';
+import type { Clock } from '../src/lib/clock.ts';
 
 export interface LocalAgentOptions {
   /** the folder that `data` is in, as of an agent process */
@@ -25,10 +25,8 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
   mkdirSync(data, { recursive: true });
   const config = join(home, 'config.yaml');
   const { database } = openSqliteDatabase(join(data, 'agent.db'), clock.wall());
-  const agent = createAgent(parseConfig('{diskDirectory: data, statusFrequency: 5}', config), {
+  const deps = testDependencies({
     clock,
-    random: Math.random,
-    log: silentLog,
     engine,
     database,
     identity: identityFile(join(data, 'identity.json'), clock.wall, (path) => {
@@ -38,6 +36,7 @@ export function startLocalAgent({ home, engine, clock = systemClock() }: LocalAg
     mountedFiles: filesOnDisk(join(data, 'volumes')),
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(data, 'volumes')),
   });
+  const agent = createAgent(parseConfig('{diskDirectory: data, statusFrequency: 5}', config), deps);
   const stop = new AbortController();
   const done = agent.run(stop.signal);
   return {

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { MemoryEngine } from '../agent/src/engines/memory/engine.ts';
+import { MemoryEngine } from '../agent/src/engines/memory/_engine.ts';
 import { signingKey } from '../agent/src/state/token.ts';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION } from '../src/api/names.ts';

@@ -1,11 +1,16 @@
 import { join } from 'node:path';
 import { silentLog } from '../../src/lib/log.ts';
 import { type Agent, type AgentDependencies, createAgent } from './app.ts';
+import { NoArtifacts } from './artifacts/_no-artifacts.ts';
+import { fetchAuthority } from './controller/trust.ts';
+import { PLAIN_PLACES } from './domain/_places.ts';
 import { parseConfig } from './domain/config.ts';
+import { OPEN_POLICY } from './domain/policy.ts';
+import { memoryIdentity } from './state/_identity.ts';
 import { memoryDatabase } from './state/database.ts';
-import { memoryIdentity } from './state/identity.ts';
 import { systemClock } from './system/clock.ts';
 import type { Machine } from './system/machine.ts';
+import { filesInMemory } from './volume-mounts/_files.ts';
 
 export interface TestAgentOptions
   extends Partial<Omit<AgentDependencies, 'engine'>>,
@@ -18,16 +23,46 @@ export interface TestAgentOptions
 
 /** An agent in this process. Dependencies that the test does not choose are in memory, on a machine that is always the same. */
 export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOptions): Agent {
-  return createAgent(parseConfig(`diskDirectory: ${folder}\n${settings}`, join(folder, 'config.yaml')), {
-    clock: systemClock(),
+  const config = parseConfig(`diskDirectory: ${folder}\n${settings}`, join(folder, 'config.yaml'));
+  return createAgent(config, testDependencies(deps));
+}
+
+/** Dependencies of an agent; what `chosen` lacks is in memory, refuses nothing, and does nothing. */
+export function testDependencies(
+  chosen: Pick<AgentDependencies, 'engine'> & Partial<AgentDependencies>,
+): AgentDependencies {
+  const { clock = systemClock() } = chosen;
+  return {
+    clock,
     random: Math.random,
     log: silentLog,
     database: memoryDatabase(),
     identity: memoryIdentity(),
     machine: TEST_MACHINE,
-    ...deps,
-  });
+    policy: OPEN_POLICY,
+    protectedPaths: [],
+    places: PLAIN_PLACES,
+    prepareMounts: ({ mounts }) => mounts,
+    mountedFiles: filesInMemory(clock.wall),
+    artifacts: ({ observed }) => new NoArtifacts(observed),
+    cdiDevices: () => [],
+    ownAddresses: () => [],
+    setLogging: () => {},
+    fileProblems: () => [],
+    isAlive: async () => false,
+    restart: () => {},
+    instanceChanged: () => {},
+    fetchAuthority,
+    ...NO_SESSION_FILES,
+    ...chosen,
+  };
 }
+
+/** A machine without a log of its agent, and without programs of an earlier process. */
+export const NO_SESSION_FILES: Pick<AgentDependencies, 'ownLog' | 'programs'> = {
+  async *ownLog() {},
+  programs: { add: () => {}, remove: () => {}, left: () => [] },
+};
 
 const TEST_MACHINE: Machine = {
   bootId: 'boot-1',

@@ -4,13 +4,14 @@ import { createTestAgent } from './_agent.ts';
 import type { Agent, AgentDependencies } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
 import { fetchAuthority } from './controller/trust.ts';
-import { EngineError } from './domain/engine.ts';
-import { PLAIN_PLACES, policySchema } from './domain/policy.ts';
+import { PLAIN_PLACES } from './domain/_places.ts';
+import { policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';
-import { MemoryEngine } from './engines/memory/engine.ts';
+import { MemoryEngine } from './engines/memory/_engine.ts';
+import { EngineError } from './engines/port/error.ts';
 import { relayPrefix } from './registries/pull.ts';
+import { memoryIdentity } from './state/_identity.ts';
 import { memoryDatabase } from './state/database.ts';
-import { memoryIdentity } from './state/identity.ts';
 import { exchange, type HttpRequest } from './system/http.ts';
 
 /** The agent with everything in memory: the sync loop with a fake controller, and its effect on the containers. */

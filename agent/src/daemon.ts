@@ -1,19 +1,20 @@
 import type { Server } from 'node:http';
 import { join } from 'node:path';
 import { AGENT_BRIDGE_HOST } from '../../src/api/names.ts';
+import { sleep } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { releaseKeys } from '../../src/wire/release-signature.ts';
 import { type AgentDependencies, createAgent } from './app.ts';
+import { Artifacts } from './artifacts/artifacts.ts';
 import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
-import { pause } from './domain/clock.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
-import { DockerEngine } from './engines/docker/engine.ts';
-import { ENGINE_SOCKETS, findEngineUrl } from './engines/find.ts';
+import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
+import { openEngine } from './engines/open.ts';
 import { changeSettings } from './local-api/routes/system/change-settings.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
@@ -109,12 +110,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   };
 
   const engineUrl = findEngineUrl(config);
+  const engineSocket = socketOf(engineUrl);
   const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), AGENT_BRIDGE_HOST, log);
   const agent = createAgent(config, {
     clock,
     random: Math.random,
     log,
-    engine: (instance) => new DockerEngine({ url: engineUrl, instance, self: ownContainerId() }),
+    engine: (instance) => openEngine({ url: engineUrl, instance, self: ownContainerId() }),
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
@@ -125,20 +127,22 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       [...policyTroubles(), directoryProblem(config.diskDirectory), roomProblem(config.diskDirectory)].filter(
         (each) => each !== undefined,
       ),
-    protectedPaths: protectedPaths(config, engineUrl),
+    protectedPaths: protectedPaths(config, engineSocket),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },
-      mountedPlaces: engineUrl.startsWith('unix://') ? mountedPlaces : () => [],
+      mountedPlaces: engineSocket ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
-    artifactFiles: {
-      store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
-      projections: new Projections(join(config.diskDirectory, 'volumes')),
-    },
+    artifacts: (needs) =>
+      new Artifacts({
+        ...needs,
+        store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
+        projections: new Projections(join(config.diskDirectory, 'volumes')),
+      }),
     apiAuthority: config.localApiPort > 0 ? certificate.cert : undefined,
     // Ports can be probed only on the machine of the engine.
-    portTaken: engineUrl.startsWith('unix://') ? isPortTaken : undefined,
+    portTaken: engineSocket ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),
     ownAddresses,
     setLogging: (level, settings) => {
@@ -243,7 +247,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
 
   async function keepServing(wentWell: boolean, until: AbortSignal): Promise<void> {
     for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
-      await pause(clock, (well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until);
+      await sleep((well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until, clock);
   }
 }
 
@@ -276,11 +280,10 @@ function tellOfLogTrouble(error: unknown): void {
   process.stderr.write(`${JSON.stringify({ ...entry, error: errorText(error) })}\n`);
 }
 
-function protectedPaths(config: Config, engineUrl: string): string[] {
+function protectedPaths(config: Config, engineSocket: string | undefined): string[] {
   const sockets = [
-    ...(engineUrl.startsWith('unix://') ? [engineUrl.slice('unix://'.length)] : []),
-    ...ENGINE_SOCKETS.docker,
-    ...ENGINE_SOCKETS.podman,
+    ...(engineSocket ? [engineSocket] : []),
+    ...Object.values(ENGINE_SOCKETS).flat(),
     ...FOREIGN_SOCKETS,
   ];
   const program = process.env[PROGRAM_VARIABLE] ?? import.meta.dirname;

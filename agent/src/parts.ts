@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import type { AgentDependencies } from './app.ts';
-import { Artifacts } from './artifacts/artifacts.ts';
-import { NoArtifacts } from './artifacts/no-artifacts.ts';
 import { Actions } from './controller/actions.ts';
 import { Link } from './controller/link.ts';
 import { Membership } from './controller/membership.ts';
@@ -12,10 +10,9 @@ import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
-import { latestOf } from './domain/container.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
-import { OPEN_POLICY, PLAIN_PLACES, type PolicyContext } from './domain/policy.ts';
+import type { PolicyContext } from './domain/policy.ts';
 import {
   isRemoving,
   isWatching,
@@ -24,6 +21,7 @@ import {
   settingsInForce,
   timeZoneInForce,
 } from './domain/settings.ts';
+import { latestOf } from './engines/port/container.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';
@@ -35,7 +33,6 @@ import { pruneAll } from './supervise/pruning.ts';
 import { forgetGone } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { Updater } from './update/updater.ts';
-import { filesInMemory } from './volume-mounts/files.ts';
 import { MountedContent } from './volume-mounts/mounted-content.ts';
 
 /** A disk whose size cannot be known. */
@@ -52,16 +49,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const identity = loadIdentity(deps.identity, database, log);
   const engine = deps.engine(identity.current.instance);
   const policy: PolicyContext = {
-    policy: deps.policy ?? OPEN_POLICY,
-    protectedPaths: deps.protectedPaths ?? [],
-    places: deps.places ?? PLAIN_PLACES,
+    policy: deps.policy,
+    protectedPaths: deps.protectedPaths,
+    places: deps.places,
   };
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
-  const adoption = new Adoption({
-    ...{ engine, identity, database, log },
-    isAlive: deps.isAlive ?? (async () => false),
-  });
+  const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
   const supervisor = new Supervisor({
     ...{ engine, database, clock, random, log, metrics },
     bootId: machine.bootId,
@@ -95,37 +89,34 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const applyLogging = (): void => {
     const { logLevel } = settings();
-    deps.setLogging?.((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
+    deps.setLogging((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
   const content = new MountedContent({
-    files: deps.mountedFiles ?? filesInMemory(clock.wall),
+    files: deps.mountedFiles,
     ...{ clock, log, observed: supervisor },
     identity: () => identity.current,
     authority: deps.apiAuthority,
   });
-  const artifacts = deps.artifactFiles
-    ? new Artifacts({
-        ...{ ...deps.artifactFiles, clock, random, log, metrics },
-        platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
-        observed: supervisor,
-        reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses ?? (() => []) }),
-        room: async () => {
-          const { diskLimit = Infinity } = settings();
-          return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };
-        },
-        rateLimit: () => config.pullRateLimit * 1024 ** 2,
-        imagesPulled: () => supervisor.isPulling,
-        changed: () => {
-          supervisor.wake();
-          link.changed();
-        },
-        progressed: () => link.changed(),
-      })
-    : new NoArtifacts(supervisor);
+  const artifacts = deps.artifacts({
+    ...{ clock, random, log, metrics },
+    platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
+    observed: supervisor,
+    reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses }),
+    room: async () => {
+      const { diskLimit = Infinity } = settings();
+      return { ...((await machine.disk()) ?? ENDLESS), limit: diskLimit * 1024 ** 3 };
+    },
+    rateLimit: () => config.pullRateLimit * 1024 ** 2,
+    imagesPulled: () => supervisor.isPulling,
+    changed: () => {
+      supervisor.wake();
+      link.changed();
+    },
+    progressed: () => link.changed(),
+  });
   const updater =
     deps.updates &&
-    deps.restart &&
     new Updater({
       ...{ ...deps.updates, clock, random, log, restart: deps.restart },
       ...{ version: AGENT_VERSION, architecture: machine.architecture },
@@ -154,7 +145,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     executors: {
       prune: { start: () => pruneAll(pruning) },
       // Done is what an earlier process has begun: this one was started after it.
-      ...(deps.restart && { reboot: { start: deps.restart, isDone: (_digest, isEarlier) => isEarlier } }),
+      reboot: { start: deps.restart, isDone: (_digest, isEarlier) => isEarlier },
       ...(updater && { version: updater.executor }),
     },
   });
@@ -162,7 +153,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
-    fileProblems: deps.fileProblems ?? (() => []),
+    fileProblems: deps.fileProblems,
   });
   const membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
@@ -187,7 +178,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   apply();
   responses.onChange(apply);
   adoption.onAdopted((instance) => {
-    deps.instanceChanged?.(instance);
+    deps.instanceChanged(instance);
     membership.renew();
   });
   supervisor.onChange(() => {

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { testDependencies } from '../../agent/src/_agent.ts';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
 import type { Transport } from '../../agent/src/controller/client.ts';
-import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
+import { memoryIdentity } from '../../agent/src/state/_identity.ts';
 import { memoryDatabase } from '../../agent/src/state/database.ts';
-import { memoryIdentity } from '../../agent/src/state/identity.ts';
 import type { Machine } from '../../agent/src/system/machine.ts';
-import { silentLog } from '../../src/lib/log.ts';
+import type { Clock } from '../../src/lib/clock.ts';
 import type { NodeCredentials } from './calls.ts';
 
 /** A node with the real agent; only its engine, disk and network are simulated. */
@@ -37,10 +37,8 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
   let headers: Record<string, string> = {};
   let reported: Record<string, unknown> = {};
 
-  const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), {
+  const deps = testDependencies({
     clock,
-    random: Math.random,
-    log: silentLog,
     engine: () => engine,
     database: {
       ...store,
@@ -61,6 +59,7 @@ export function createSimulatedNode({ clock, transport, controllerUrl }: Simulat
       return transport(request, limit);
     },
   });
+  const agent = createAgent(parseConfig(`{controllerUrl: "${controllerUrl}"}`, '/simulated/config.yaml'), deps);
 
   return {
     agent,

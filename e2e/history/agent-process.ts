@@ -4,19 +4,16 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { testDependencies } from '../../agent/src/_agent.ts';
 import { createAgent } from '../../agent/src/app.ts';
-import type { Clock } from '../../agent/src/domain/clock.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
-import type { Container } from '../../agent/src/domain/container.ts';
-import {
-  type Engine,
-  EngineError,
-  type EngineErrorCode,
-  type EngineEvent,
-  type ExecOptions,
-  type LogOptions,
-} from '../../agent/src/domain/engine.ts';
-import { MemoryProgram } from '../../agent/src/engines/memory/program.ts';
+import { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
+import type { EngineEvent } from '../../agent/src/engines/port/connection.ts';
+import type { Container } from '../../agent/src/engines/port/container.ts';
+import { ALL_CAPABILITIES, type CompleteEngine } from '../../agent/src/engines/port/engine.ts';
+import { EngineError, type EngineErrorCode } from '../../agent/src/engines/port/error.ts';
+import type { ExecOptions } from '../../agent/src/engines/port/exec.ts';
+import type { LogOptions } from '../../agent/src/engines/port/logs.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
 import { systemClock } from '../../agent/src/system/clock.ts';
@@ -25,6 +22,7 @@ import { exchange } from '../../agent/src/system/http.ts';
 import { createLog, errorText } from '../../agent/src/system/log.ts';
 import { localMachine } from '../../agent/src/system/machine.ts';
 import { filesOnDisk } from '../../agent/src/volume-mounts/files.ts';
+import type { Clock } from '../../src/lib/clock.ts';
 import type { FromAgent, Settings, ToAgent } from './agents.ts';
 
 const settings = JSON.parse(process.argv[2] ?? '') as Settings;
@@ -34,7 +32,7 @@ const send = (message: FromAgent) => void process.send?.(message);
 process.on('disconnect', () => process.exit());
 
 const steady = systemClock();
-const clock: Clock = { now: () => steady.now() + settings.skewMs, wall: () => Date.now() + skew, sleep: steady.sleep };
+const clock: Clock = { ...steady, now: () => steady.now() + settings.skewMs, wall: () => Date.now() + skew };
 
 let last = 0;
 const calls = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
@@ -57,13 +55,14 @@ function call<T>(method: string, args: unknown[], signal?: AbortSignal): Promise
   });
 }
 
-function remoteEngine(instance: string): Engine {
+function remoteEngine(instance: string): CompleteEngine {
   const simple =
     (method: string, count: number) =>
     (...args: unknown[]) =>
       call<never>(method, args.slice(0, count), args[count] as AbortSignal | undefined);
   return {
     url: 'history:',
+    capabilities: ALL_CAPABILITIES,
     connect: (signal) => call('connect', [instance], signal),
     async containers(signal) {
       const found = await call<Container[]>('containers', [], signal);
@@ -207,19 +206,21 @@ const config = parseConfig(
   `statusFrequency: 5\nlocalApiPort: 0\ndiskDirectory: ${JSON.stringify(settings.dir)}\n`,
   join(settings.dir, 'config.yaml'),
 );
-const agent = createAgent(config, {
-  clock,
-  random: Math.random,
-  log,
-  engine: remoteEngine,
-  database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
-  identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
-    log.error({ setAside: path }, 'The identity could not be read and was set aside'),
-  ),
-  machine: localMachine(settings.dir),
-  mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),
-  transport: (request, limit) =>
-    exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
-});
+const agent = createAgent(
+  config,
+  testDependencies({
+    clock,
+    log,
+    engine: remoteEngine,
+    database: openSqliteDatabase(join(settings.dir, 'agent.db'), clock.wall()).database,
+    identity: identityFile(join(settings.dir, 'identity.json'), clock.wall, (path) =>
+      log.error({ setAside: path }, 'The identity could not be read and was set aside'),
+    ),
+    machine: localMachine(settings.dir),
+    mountedFiles: filesOnDisk(join(settings.dir, 'volumes')),
+    transport: (request, limit) =>
+      exchange({ ...request, path: request.path.replace(/\bwait=\d+/, `wait=${HOLD_SECONDS}`) }, limit),
+  }),
+);
 send({ ready: true });
 await agent.run(new AbortController().signal);

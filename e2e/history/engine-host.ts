@@ -1,9 +1,11 @@
-import type { Container } from '../../agent/src/domain/container.ts';
-import { type ContainerSpec, type Engine, EngineError } from '../../agent/src/domain/engine.ts';
 import { LABEL_REBUILD_COUNT } from '../../agent/src/domain/names.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
-import { MemoryEngine } from '../../agent/src/engines/memory/engine.ts';
+import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
+import type { Container } from '../../agent/src/engines/port/container.ts';
+import type { ContainerSpec } from '../../agent/src/engines/port/container-spec.ts';
+import type { Engine } from '../../agent/src/engines/port/engine.ts';
+import { EngineError } from '../../agent/src/engines/port/error.ts';
 import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { type MicroserviceView, microserviceViewSchema, registryViewSchema } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, type ArtifactView, artifactViewSchema } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
-import type { Container } from '../domain/container.ts';
 import type { DiskRoom } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Observed } from '../domain/part.ts';
 import { OPEN_POLICY, type Policy } from '../domain/policy.ts';
 import { readMicroservices } from '../domain/sent-microservices.ts';
 import { until } from '../engines/_contract.ts';
+import type { Container } from '../engines/port/container.ts';
 import { systemClock } from '../system/clock.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { type ArtifactSources, Artifacts } from './artifacts.ts';
@@ -58,9 +58,9 @@ export class TestMachine implements AsyncDisposable {
       projections: new Projections(this.volumes),
       clock: {
         ...clock,
-        sleep: (ms, signal) => {
+        after: (ms, callback) => {
           this.pauses.push(ms);
-          return clock.sleep(ms, signal);
+          return clock.after(ms, callback);
         },
       },
       // All pauses with jitter are divided by fifty.

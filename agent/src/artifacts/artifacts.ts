@@ -1,3 +1,4 @@
+import { sleep } from '../../../src/lib/clock.ts';
 import type { RegistryView, StatusReport } from '../../../src/wire/agent.ts';
 import { type ArtifactStatus, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import { notSaved } from '../domain/agent-error.ts';
@@ -11,12 +12,12 @@ import {
   type ProjectionPlace,
   type PrunedArtifacts,
 } from '../domain/artifact.ts';
-import { jitter, pause } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
 import { NOTHING_SENT, type Sent } from '../domain/desired.ts';
 import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
+import { jitter } from '../domain/jitter.ts';
 import type { Observed, Part } from '../domain/part.ts';
+import type { Container } from '../engines/port/container.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';
@@ -56,12 +57,21 @@ export interface ArtifactsDependencies
   changed(): void;
 }
 
+/** The part that keeps the artifacts of this machine. */
+export interface ArtifactsPart extends Part<Reads> {
+  waitOf(uuid: string): ArtifactWait | undefined;
+  /** the artifacts of one kind that the machine has or is to have */
+  items(kind: ArtifactKind): ArtifactItem[];
+  /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
+  prune(kind?: ArtifactKind): Promise<PrunedArtifacts>;
+}
+
 /**
  * Keeps the artifacts of this machine as the controller wants them: pulls them into the store, projects them for
  * microservices, and removes what nothing uses. It plans, carries the plan out, and plans again when something changes;
  * pulls run beside that.
  */
-export class Artifacts implements Part<Reads> {
+export class Artifacts implements ArtifactsPart {
   readonly #deps: ArtifactsDependencies;
   #sent: Pick<Sent, Reads> = NOTHING_SENT;
   readonly #failures: Failures;
@@ -113,7 +123,7 @@ export class Artifacts implements Part<Reads> {
       } catch (error) {
         log.error({ error: errorText(error) }, 'Artifacts cannot be looked after');
         this.#answerPrune({ names: [], bytes: 0 }, errorText(error));
-        await pause(clock, jitter(30 * SECOND, random), signal);
+        await sleep(jitter(30 * SECOND, random), signal, clock);
       }
     }
     this.#answerPrune({ names: [], bytes: 0 });
@@ -179,7 +189,7 @@ export class Artifacts implements Part<Reads> {
     // What became due while the plan was carried out is not in it.
     const due = Math.min(this.#failures.nextDue(this.#plannedAt), this.#lookUps.nextDue(this.#plannedAt));
     const milliseconds = Math.max(0, Math.min(look, due - clock.now() + 1));
-    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
+    await sleep(milliseconds, AbortSignal.any([woken.signal, signal]), clock);
     this.#wake = () => {};
   }
 

@@ -1,13 +1,15 @@
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 import { downloadTo } from '../system/download.ts';
 import { toArtifactError } from './error.ts';
 import type { Pace } from './pace.ts';
 import type { SourceFile } from './source.ts';
 import type { ArtifactStore, Partial } from './store.ts';
 
-const SECOND = 1000;
 /** Attempts in a row that bring no byte, until the pull fails. */
 const ATTEMPTS = 4;
+const RETRY: Backoff = { baseMs: 1000, factor: 2, maxMs: 4000, spread: 0.1 };
 
 export interface DownloadDependencies {
   store: ArtifactStore;
@@ -75,7 +77,7 @@ async function downloadWithRetries(
       if (problem.code === 'ChecksumMismatch') partial.discard();
       futile = partial.size > before ? 1 : futile + 1;
       if (!problem.isTransient || futile >= ATTEMPTS) throw problem;
-      await pause(clock, Math.max(problem.retryAfter ?? 0, jitter(SECOND * 2 ** (futile - 1), random)), signal);
+      await sleep(Math.max(problem.retryAfter ?? 0, Math.round(backoffDelay(RETRY, futile, random))), signal, clock);
       signal.throwIfAborted();
     }
   }

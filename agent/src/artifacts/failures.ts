@@ -1,8 +1,9 @@
-import { type Clock, jitter, type Random } from '../domain/clock.ts';
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { ArtifactFailure } from './plan.ts';
 
-const SECOND = 1000;
-const LONGEST_DELAY = 300 * SECOND;
+const RETRY: Backoff = { baseMs: 10_000, factor: 2, maxMs: 300_000, spread: 0.1 };
 
 /** Attempts that failed and have not succeeded since, by what was attempted. */
 export class Failures {
@@ -34,7 +35,7 @@ export class Failures {
     const { clock, random } = this.#deps;
     const former = this.#failures.get(key);
     const count = former?.asked === asked ? former.count + 1 : 1;
-    const delay = jitter(Math.min(10 * SECOND * 2 ** (count - 1), LONGEST_DELAY), random);
+    const delay = Math.round(backoffDelay(RETRY, count, random));
     this.#failures.set(key, { asked, message, count, notBefore: clock.now() + Math.max(delay, retryAfter), lacksRoom });
   }
 

@@ -1,6 +1,7 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { RegistryView } from '../../../src/wire/agent.ts';
-import { type Clock, jitter, type Random } from '../domain/clock.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { type ArtifactStep, attemptOf, stepKey } from './plan.ts';

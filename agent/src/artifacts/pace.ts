@@ -1,4 +1,4 @@
-import { type Clock, pause } from '../domain/clock.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 
 const SECOND = 1000;
 /** Bytes a second of all pulls of artifacts together while images are pulled: enough to keep connections open. */
@@ -30,6 +30,6 @@ export class Pace {
     if (rate === Infinity) return;
     const now = clock.now();
     this.#paidUntil = Math.max(this.#paidUntil, now) + (bytes / rate) * SECOND;
-    if (this.#paidUntil > now) await pause(clock, this.#paidUntil - now, signal);
+    if (this.#paidUntil > now) await sleep(this.#paidUntil - now, signal, clock);
   }
 }

@@ -1,8 +1,9 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { RegistryView } from '../../../src/wire/agent.ts';
 import { type ArtifactView, artifactFingerprint } from '../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
-import type { Clock, Random } from '../domain/clock.ts';
 import { type DiskRoom, roomRefusal } from '../domain/disk-room.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { ReachLimits } from '../domain/reach.ts';
 import { canonicalHost } from '../domain/reference.ts';
 import { artifactSource, type RegistrySource } from '../domain/target.ts';

@@ -4,12 +4,13 @@ import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { testDependencies } from '../_agent.ts';
 import { createAgent } from '../app.ts';
 import { runInProcess } from '../cli/_run.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
 import { listenOnSocket } from '../local-api/server/server.ts';
@@ -86,15 +87,15 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const log = createLog(sink);
   const engine = new MemoryEngine({ anyImage: true });
   using database = openSqliteDatabase(join(config.diskDirectory, 'agent.db'), 0).database;
-  const agent = createAgent(config, {
+  const deps = testDependencies({
     clock,
-    random: Math.random,
     log,
     engine: () => engine,
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
     machine: localMachine(config.diskDirectory),
   });
+  const agent = createAgent(config, deps);
   const stop = new AbortController();
   const run = agent.run(stop.signal);
   using channels = new ControlChannels(agent);

@@ -7,8 +7,8 @@ import { CHECKS } from '../doctor/doctor.ts';
 import type { Config } from '../domain/config.ts';
 import { views } from '../domain/desired.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
+import { openEngine } from '../engines/open.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
 import { readTail, readText } from '../system/disk.ts';
 import { open, readAll } from '../system/http.ts';
@@ -63,7 +63,7 @@ export async function supportBundle(
   await put('identity.json', () => ({ instance: identity?.instance, node: identity?.node }));
   await put('desired.json', () => summary(responses));
   await put('engine.json', () =>
-    new DockerEngine({ url: findEngineUrl(config), instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
+    openEngine({ url: findEngineUrl(config), instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
   );
   for (const [name, route] of Object.entries(ROUTES))
     await put(name, async () => withoutValues(await client.call('GET', route)));

@@ -1,5 +1,5 @@
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
-import type { Random } from '../domain/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 
 /** Many agents may retry at once: a controller that starts makes early requests wait. */
 const AFTER_LOSS: Backoff = { baseMs: 1_000, factor: 1.5, maxMs: 30_000, spread: 0.5 };

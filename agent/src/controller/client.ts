@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Agent } from 'node:http';
 import type { z } from 'zod';
 import { HEADERS, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
 import {
   agentErrorSchema,
   type ProvisionReply,
@@ -13,7 +14,6 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import { type ChangesReply, changesReplySchema, RESPONSES } from '../../../src/wire/sections.ts';
-import type { Clock } from '../domain/clock.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { signToken } from '../state/token.ts';
 import {

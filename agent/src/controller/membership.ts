@@ -1,7 +1,8 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
-import type { Clock, Random } from '../domain/clock.ts';
 import type { Config } from '../domain/config.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Database } from '../state/database.ts';
 import type { Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';

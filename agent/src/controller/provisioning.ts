@@ -30,7 +30,7 @@ export interface ProvisioningDependencies {
   /** microservices on this machine */
   microservices(): string[];
   /** fetches the authority that a join string names */
-  fetchAuthority?: (controllerUrl: string, digest: string) => Promise<string>;
+  fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }
 
 /** Begins a membership, and ends it from the machine's side; one operation at a time. */
@@ -180,7 +180,6 @@ export class Provisioning {
 
   async #authorityOf(controllerUrl: string, digest: string): Promise<string> {
     const { fetchAuthority } = this.#deps;
-    if (!fetchAuthority) throw new AgentError('INTERNAL', 'no way to fetch a certificate authority');
     try {
       return await fetchAuthority(controllerUrl, digest);
     } catch (error) {

@@ -1,8 +1,9 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
-import type { Clock } from '../domain/clock.ts';
-import type { EngineFacts, OtherAgentContainer } from '../domain/engine.ts';
 import { orphanProblem } from '../domain/orphans.ts';
 import type { Part } from '../domain/part.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
+import type { OtherAgentContainer } from '../engines/port/ownership.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Machine } from '../system/machine.ts';
 import type { Actions } from './actions.ts';
@@ -33,7 +34,7 @@ export interface ReporterDependencies {
   };
   parts: readonly Part[];
   link: Pick<Link, 'problems' | 'client'>;
-  cdiDevices?: (directories?: readonly string[]) => readonly string[];
+  cdiDevices(directories?: readonly string[]): readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
   /** problems with the machine's own files */
@@ -73,7 +74,7 @@ export class Reporter {
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: supervisor.facts?.runtimes,
       runtimeClasses: responses.sent.runtimeClasses,
-      cdiDevices: this.#deps.cdiDevices?.(supervisor.facts?.cdiDirectories),
+      cdiDevices: this.#deps.cdiDevices(supervisor.facts?.cdiDirectories),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),
       actions: actions.echo,

@@ -1,3 +1,4 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { StatusReport } from '../../../src/wire/agent.ts';
 import {
@@ -13,8 +14,8 @@ import {
   type Section,
   type SectionThat,
 } from '../../../src/wire/sections.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
 import type { SavedResponse } from '../domain/desired.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import { errorText } from '../system/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
 import { type Connection, type ControllerClient, ControllerError } from './client.ts';
@@ -116,7 +117,7 @@ export class SyncLoop {
 
   /** Polls and reports until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
-    await pause(this.#deps.clock, 500 * this.#deps.random(), signal);
+    await sleep(500 * this.#deps.random(), signal, this.#deps.clock);
     await Promise.all([this.#pollLoop(signal), this.#reportLoop(signal)]);
   }
 
@@ -157,14 +158,14 @@ export class SyncLoop {
         }
         // The controller ended the poll to send the next position.
         if (this.#deps.client.epochPosition !== position) {
-          await pause(clock, jitter(SOON, random), signal);
+          await sleep(jitter(SOON, random), signal, clock);
           continue;
         }
         // An early response without a change is from a replica that drains or a controller without long polls.
         futile++;
         if (futile > 3) this.#hasLongPolls = false;
         const delay = futile > 3 ? this.#deps.changeFrequency() * SECOND : SECOND * futile;
-        await pause(clock, jitter(delay, random), signal);
+        await sleep(jitter(delay, random), signal, clock);
       } catch (error) {
         const elapsed = this.#pollingSince === undefined ? 0 : clock.now() - this.#pollingSince;
         this.#pollingSince = undefined;
@@ -173,7 +174,7 @@ export class SyncLoop {
         this.#noteCut(error, elapsed);
         const delay =
           error instanceof DatabaseError ? this.#delayAfterDatabaseError(error) : this.#delayAfter(error, ++failures);
-        await pause(clock, delay, signal);
+        await sleep(delay, signal, clock);
       }
     }
   }
@@ -260,7 +261,7 @@ export class SyncLoop {
     let lastWhole = 0;
     while (!signal.aborted) {
       if (this.#connection !== 'OK') {
-        await pause(clock, 60 * SECOND, AbortSignal.any([signal, this.#online.signal]));
+        await sleep(60 * SECOND, AbortSignal.any([signal, this.#online.signal]), clock);
         // After a time without contact the controller may have lost the reports.
         this.#sent = {};
         continue;
@@ -286,9 +287,9 @@ export class SyncLoop {
         if (measurements) lastWhole = clock.now();
         failures = 0;
         const next = lastWhole + jitter(this.#idle(), random) - clock.now();
-        await pause(clock, Math.max(SECOND, next), AbortSignal.any([signal, this.#changes.signal]));
+        await sleep(Math.max(SECOND, next), AbortSignal.any([signal, this.#changes.signal]), clock);
         // Changes come in bursts, which are collected into one report.
-        await pause(clock, 200, signal);
+        await sleep(200, signal, clock);
       } catch (error) {
         if (signal.aborted) return;
         // A refused report is not repeated unchanged: the next one is complete.
@@ -296,7 +297,7 @@ export class SyncLoop {
         const delay = this.#delayAfter(error, ++failures);
         // The poll uses the same connection and would notice only at its own deadline.
         if (error instanceof ControllerError && error.code === 'TIMEOUT') this.#dead.abort();
-        await pause(clock, delay, signal);
+        await sleep(delay, signal, clock);
       }
     }
   }

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
 import { findEngineUrl } from '../engines/find.ts';
+import { openEngine } from '../engines/open.ts';
 import { discoverCdi } from '../system/cdi.ts';
 import {
   exists,
@@ -239,7 +239,7 @@ export const MACHINE_CHECKS = [
     run: async ({ config }: DoctorContext) => {
       const url = findEngineUrl(config);
       try {
-        const { kind, version, apiVersion, rootless } = await new DockerEngine({ url, instance: 'doctor' }).connect(
+        const { kind, version, apiVersion, rootless } = await openEngine({ url, instance: 'doctor' }).connect(
           AbortSignal.timeout(10_000),
         );
         const told = `${kind} ${version} (API ${apiVersion}) at ${url}`;
@@ -267,7 +267,7 @@ export const MACHINE_CHECKS = [
     run: async ({ config, cdiDirectories }: DoctorContext) => {
       const left: string[] = [];
       const log = createLog({ level: 'WARN', write: ({ path, error }) => void left.push(`${path}: ${error}`) });
-      const engine = new DockerEngine({ url: findEngineUrl(config), instance: 'doctor' });
+      const engine = openEngine({ url: findEngineUrl(config), instance: 'doctor' });
       const facts = await engine.connect(AbortSignal.timeout(10_000)).catch(() => undefined);
       const devices = discoverCdi(log)(facts?.cdiDirectories ?? cdiDirectories);
       const listed = devices.slice(0, 20).join(', ');
@@ -291,7 +291,7 @@ export const MACHINE_CHECKS = [
       const instance = identity().identity?.instance;
       if (instance === undefined)
         return { skipped: 'this agent has no identity: which containers are its own is not known' };
-      const engine = new DockerEngine({ url: findEngineUrl(config), instance });
+      const engine = openEngine({ url: findEngineUrl(config), instance });
       const signal = AbortSignal.timeout(10_000);
       try {
         await engine.connect(signal);

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { until } from '../engines/_contract.ts';
+import type { Bind } from '../engines/port/container.ts';
 import { mountedPlaces, readText } from '../system/disk.ts';
-import { type Bind, bindConflict, exchanged, type Locations } from './binds.ts';
-import { PLAIN_PLACES } from './policy.ts';
+import { PLAIN_PLACES } from './_places.ts';
+import { bindConflict, exchanged, type Locations } from './binds.ts';
 
 const rw = (source: string): Bind => ({ source, writable: true });
 const ro = (source: string): Bind => ({ source, writable: false });

@@ -1,17 +1,11 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { Bind } from '../engines/port/container.ts';
 
 /**
  * A bind is a path that the agent checks and the engine mounts a moment later. A program that can write to a parent
  * directory can replace the path by a link in between. So no container binds a path below a directory that another
  * container of this agent can write to: the mounted path is then the checked one.
  */
-
-/** A directory or file of the machine that a container binds. */
-export interface Bind {
-  /** without links */
-  source: string;
-  writable: boolean;
-}
 
 /** The binds of one microservice, by its name for people. */
 export interface Binder {

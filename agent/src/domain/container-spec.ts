@@ -10,9 +10,11 @@ import {
 } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { containerFields } from '../../../src/wire/container.ts';
+import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
 import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
 import { stringMap } from './digest.ts';
-import { type ContainerSpec, EngineError, type EngineFacts } from './engine.ts';
 import { LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';

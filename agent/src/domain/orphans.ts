@@ -1,4 +1,4 @@
-import type { Engine, OtherAgentContainer } from './engine.ts';
+import type { OtherAgentContainer, OtherAgentsPort } from '../engines/port/ownership.ts';
 
 /**
  * Orphans: containers of an agent that no longer exists, because its data was lost or its program was removed. Those of
@@ -8,7 +8,7 @@ import type { Engine, OtherAgentContainer } from './engine.ts';
 
 /** The containers of other agents that do not run any more. */
 export async function findOrphans(
-  engine: Pick<Engine, 'containersOfOtherAgents'>,
+  engine: OtherAgentsPort,
   alive: (instance: string) => Promise<boolean>,
   signal?: AbortSignal,
 ): Promise<OtherAgentContainer[]> {

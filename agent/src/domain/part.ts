@@ -1,7 +1,7 @@
 import type { MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
 import type { SavedName } from '../../../src/wire/sections.ts';
+import type { Container } from '../engines/port/container.ts';
 import type { ArtifactWait } from './artifact.ts';
-import type { Container } from './container.ts';
 import type { Sent } from './desired.ts';
 import type { Entry } from './entry.ts';
 import type { MicroserviceRecord } from './record.ts';

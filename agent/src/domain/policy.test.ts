@@ -7,7 +7,8 @@ import { afterAll, describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { makeView } from '../plan/_util.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../system/disk.ts';
-import { PLAIN_PLACES, type Places, policySchema, refusal } from './policy.ts';
+import { PLAIN_PLACES } from './_places.ts';
+import { type Places, policySchema, refusal } from './policy.ts';
 import { parsePolicy, strictestReading } from './policy-file.ts';
 
 const mapping = { containerDestination: '/x', accessMode: 'rw', scope: 'private' } as const;

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { type Bind, bindsOf } from './binds.ts';
+import type { Bind } from '../engines/port/container.ts';
+import { bindsOf } from './binds.ts';
 import { canonicalHost, parseReference } from './reference.ts';
 
 /**
@@ -61,15 +62,6 @@ export interface Places {
   /** what a process has mounted, as `locate` calls it */
   mountedPlaces(pid: number): string[];
 }
-
-/** Paths that are just texts. */
-export const PLAIN_PLACES: Places = {
-  follow: (path) => path,
-  identity: () => undefined,
-  mountsBelow: () => [],
-  locate: (paths) => paths.map((path) => (path === '/' ? '' : path)),
-  mountedPlaces: () => [],
-};
 
 /**
  * Why a microservice may not run here, in one sentence, or undefined. `reference` is what its image is pulled by: it names

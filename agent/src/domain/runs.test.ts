@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { Container } from '../engines/port/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
-import type { Container } from './container.ts';
 import { ofFormerRun, type Runs, seenRun } from './runs.ts';
 
 const created = (id: string): Container => makeContainer(makeEntry(), { id, state: 'created', finishedAt: 0 });

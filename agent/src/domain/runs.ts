@@ -1,6 +1,6 @@
+import { type Container, isRunning } from '../engines/port/container.ts';
+import type { LogOptions } from '../engines/port/logs.ts';
 import { AgentError } from './agent-error.ts';
-import { type Container, isRunning } from './container.ts';
-import type { LogOptions } from './engine.ts';
 
 /**
  * The runs of a container, as far as its log is concerned: an engine keeps one log over all of them, and the times of the last

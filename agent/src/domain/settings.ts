@@ -1,6 +1,6 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
 import { type Config, type SettingName, settingError } from './config.ts';
-import type { EngineFacts } from './engine.ts';
 
 /** The sources of the settings in force. */
 export interface SettingsSources {
@@ -12,8 +12,8 @@ export interface SettingsSources {
   engine: { kind: EngineFacts['kind'] | undefined; url: string };
   /** names of foreign containers on the same engine, as far as the watchdog has looked */
   foreignContainers: readonly string[];
-  /** whether the machine has a network interface with an address; absent: not known */
-  hasInterface?: (name: string) => boolean;
+  /** whether the machine has a network interface with an address */
+  hasInterface(name: string): boolean;
 }
 
 /** Settings that only the machine chooses; values of a controller are refused and reported. */
@@ -109,7 +109,7 @@ const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
   logFileCount: (_wanted, { config }) => noLogFiles(config),
   logLimit: (_wanted, { config }) => noLogFiles(config),
   networkInterface: ({ networkInterface = 'dynamic' }, { hasInterface }) =>
-    networkInterface === 'dynamic' || (hasInterface?.(networkInterface) ?? true)
+    networkInterface === 'dynamic' || hasInterface(networkInterface)
       ? undefined
       : `${JSON.stringify(networkInterface)}; the machine has no such interface with an address`,
   timeZone: ({ timeZone = '' }) =>

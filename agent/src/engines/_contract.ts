@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Container } from '../domain/container.ts';
 import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
-import type { ContainerSpec, Engine, EngineFacts } from '../domain/engine.ts';
 import { makeView } from '../plan/_util.ts';
+import type { Container } from './port/container.ts';
+import type { ContainerSpec } from './port/container-spec.ts';
+import type { ContainerPort } from './port/containers.ts';
+import type { EngineFacts } from './port/facts.ts';
+import type { NetworkPort } from './port/networks.ts';
 
 /** Helpers for tests against a real engine. */
 
@@ -70,14 +73,14 @@ export async function until<T>(
   }
 }
 
-export async function findContainer(engine: Engine, id: string): Promise<Container> {
+export async function findContainer(engine: ContainerPort, id: string): Promise<Container> {
   const found = (await engine.containers()).find((container) => container.id === id);
   if (!found) throw new Error(`the engine does not list ${id}`);
   return found;
 }
 
 /** Ends everything that an instance left in an engine. */
-export async function cleanUp(engine: Engine): Promise<void> {
+export async function cleanUp(engine: ContainerPort & NetworkPort): Promise<void> {
   for (const { id } of await engine.containers()) {
     await engine.stop(id, 0);
     await engine.remove(id);

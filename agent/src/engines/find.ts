@@ -1,6 +1,6 @@
 import type { Config } from '../domain/config.ts';
-import { ENGINE_KINDS, type EngineKind } from '../domain/engine.ts';
 import { exists } from '../system/disk.ts';
+import { ENGINE_KINDS, type EngineKind } from './port/facts.ts';
 
 /** Where engines listen, the first that is there is taken. */
 export const ENGINE_SOCKETS = {
@@ -14,4 +14,9 @@ export function findEngineUrl({ containerEngine, containerEngineUrl }: Config): 
   const kinds = containerEngine ? [containerEngine] : ENGINE_KINDS;
   const sockets = kinds.flatMap((kind) => [...ENGINE_SOCKETS[kind]]);
   return `unix://${sockets.find(exists) ?? sockets[0]}`;
+}
+
+/** The socket of an engine on this machine; undefined of an engine elsewhere. */
+export function socketOf(url: string): string | undefined {
+  return url.startsWith('unix://') ? url.slice('unix://'.length) : undefined;
 }

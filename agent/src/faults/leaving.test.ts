@@ -5,9 +5,10 @@ import type { Agent } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import type { Scope } from '../controller/membership.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { memoryIdentity } from '../state/_identity.ts';
 import { type Database, memoryDatabase } from '../state/database.ts';
-import { type IdentityStore, memoryIdentity } from '../state/identity.ts';
+import type { IdentityStore } from '../state/identity.ts';
 
 /**
  * A machine that leaves its controller, with a fault at each write: status, provision and deprovision agree on whether it is a

@@ -11,11 +11,11 @@ import { runInProcess } from '../cli/_run.ts';
 import type { CliDependencies } from '../cli/cli.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { systemClock } from '../system/clock.ts';
 import { exchange } from '../system/http.ts';
 import { bufferedSink } from '../system/log.ts';
-import { filesInMemory } from '../volume-mounts/files.ts';
+import { filesInMemory } from '../volume-mounts/_files.ts';
 import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
@@ -40,7 +40,7 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'artifactFiles'>>;
+  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'artifacts'>>;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { pause } from '../domain/clock.ts';
-import { EngineError } from '../domain/engine.ts';
+import { sleep } from '../../../src/lib/clock.ts';
 import { until } from '../engines/_contract.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { LocalAgent } from './_local-agent.ts';
 
 /** `skerry-agent deprovision`, with which a person makes a machine leave its controller. */
@@ -38,7 +38,8 @@ async function listed(source: string): Promise<{ name: string; state: string; so
 test('deprovision ends when the last container of the agent is removed', async () => {
   await running();
   // A container takes a moment to stop.
-  local.engine.faults.before = (operation) => (operation === 'stop' ? pause(local.clock, 200) : undefined);
+  local.engine.faults.before = (operation) =>
+    operation === 'stop' ? sleep(200, new AbortController().signal, local.clock) : undefined;
   const done = await local.cli('deprovision', '--yes');
   expect(await local.engine.containers()).toEqual([]);
   expect(done).toMatchObject({ code: 0, out: 'Deprovisioned\n' });

@@ -10,7 +10,7 @@ import { WebSocket } from 'ws';
 import { testStreams } from '../cli/_streams.ts';
 import { policySchema } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
-import type { MemoryProgram } from '../engines/memory/program.ts';
+import type { MemoryProgram } from '../engines/memory/_program.ts';
 import { SESSION_LIMIT } from '../sessions/decide.ts';
 import { LocalAgent } from './_local-agent.ts';
 

@@ -4,11 +4,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { Artifacts } from '../artifacts/artifacts.ts';
 import { Projections } from '../artifacts/projection.ts';
 import { ArtifactStore } from '../artifacts/store.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { LocalAgent } from './_local-agent.ts';
@@ -129,7 +130,12 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
       deps: {
         database: openSqliteDatabase(join(data, 'agent.db'), Date.now(), [folder]).database,
         identity: identityFile(join(data, 'identity.json'), Date.now, () => {}),
-        artifactFiles: { store: new ArtifactStore(artifacts), projections: new Projections(join(data, 'volumes')) },
+        artifacts: (needs) =>
+          new Artifacts({
+            ...needs,
+            store: new ArtifactStore(artifacts),
+            projections: new Projections(join(data, 'volumes')),
+          }),
       },
     });
   }

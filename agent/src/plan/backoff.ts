@@ -1,5 +1,5 @@
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
-import type { Random } from '../domain/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

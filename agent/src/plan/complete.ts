@@ -1,12 +1,13 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { type Bind, type Binder, bindsOf, type PathCheck } from '../domain/binds.ts';
-import type { Container } from '../domain/container.ts';
+import { type Binder, bindsOf, type PathCheck } from '../domain/binds.ts';
 import { containerSpec, isHostName } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
-import { type ContainerSpec, EngineError } from '../domain/engine.ts';
 import { viewRefusal } from '../domain/policy.ts';
 import { type BareStep, type BareStepOf, type Step, type StepOf, serialKey } from '../domain/step.ts';
 import { pullTarget } from '../domain/target.ts';
+import type { Bind, Container } from '../engines/port/container.ts';
+import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import { EngineError } from '../engines/port/error.ts';
 import type { PlanInput } from './context.ts';
 
 /**

@@ -1,11 +1,11 @@
 import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import type { ArtifactWait } from '../domain/artifact.ts';
-import type { Container, EngineSnapshot } from '../domain/container.ts';
 import type { SpecContext } from '../domain/container-spec.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Policy } from '../domain/policy.ts';
 import type { Records } from '../domain/record.ts';
 import type { BareStep, Step, Wait } from '../domain/step.ts';
+import type { Container, EngineSnapshot } from '../engines/port/container.ts';
 
 /** Everything that a plan is made from. */
 export interface PlanInput {

@@ -6,13 +6,14 @@ import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../src/api/names.ts
 import { silentLog } from '../../../src/lib/log.ts';
 import { microserviceViewSchema } from '../../../src/wire/agent.ts';
 import type { SavedName } from '../../../src/wire/sections.ts';
+import { PLAIN_PLACES } from '../domain/_places.ts';
 import { containerSpec, type SpecContext } from '../domain/container-spec.ts';
 import { NOTHING_SENT, readResponses } from '../domain/desired.ts';
-import { EngineError } from '../domain/engine.ts';
-import { OPEN_POLICY, PLAIN_PLACES, refusal } from '../domain/policy.ts';
+import { OPEN_POLICY, refusal } from '../domain/policy.ts';
 import { desiredEntries } from '../domain/sent-microservices.ts';
 import { boundPaths } from '../domain/volume-mounts.ts';
-import { filesInMemory } from '../volume-mounts/files.ts';
+import { EngineError } from '../engines/port/error.ts';
+import { filesInMemory } from '../volume-mounts/_files.ts';
 import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 
 /**

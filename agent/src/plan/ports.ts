@@ -1,6 +1,6 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
-import type { Container } from '../domain/container.ts';
 import type { BareStep, BareStepOf, Wait } from '../domain/step.ts';
+import type { Container } from '../engines/port/container.ts';
 
 type Stop = BareStepOf<'stop'>;
 

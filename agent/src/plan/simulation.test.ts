@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { ANYWHERE } from '../domain/_reach.ts';
-import { EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { generator } from '../faults/_random.ts';
 import { executeAlone } from '../supervise/_executors.ts';
 import type { MachineAccess } from '../supervise/executors.ts';
@@ -108,6 +108,7 @@ class Machine {
       pathRefusal: () => undefined,
       exchangedPath: () => undefined,
       prepareMounts: ({ mounts }) => mounts,
+      cdiDevices: () => [],
       portTaken: async ({ external }) => this.foreignPorts.has(external),
       reach: () => ANYWHERE,
       lookup: async (name) => name,

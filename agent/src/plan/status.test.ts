@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
-import type { Container } from '../domain/container.ts';
-import { runKey } from '../domain/container.ts';
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import { type Failure, type MicroserviceRecord, newRecord } from '../domain/record.ts';
 import type { BareStep } from '../domain/step.ts';
+import type { Container } from '../engines/port/container.ts';
+import { runKey } from '../engines/port/container.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { targetKey } from './serves.ts';
 import { type StatusInput, statusOf, unknownStatus } from './status.ts';

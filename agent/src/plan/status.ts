@@ -1,9 +1,9 @@
 import type { MicroserviceState, MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
-import { type Container, type EngineSnapshot, runKey } from '../domain/container.ts';
 import { containerDigest } from '../domain/digest.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { BareStep, Wait } from '../domain/step.ts';
+import { type Container, type EngineSnapshot, runKey } from '../engines/port/container.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './serves.ts';
 import { withEntry } from './update-records.ts';

@@ -1,10 +1,10 @@
 import type { MicroserviceStatus, RegistryView } from '../../../src/wire/agent.ts';
-import type { EngineSnapshot } from '../domain/container.ts';
 import { notHonoured, type ProcessLimits } from '../domain/container-spec.ts';
-import type { EngineFacts } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import { newRecord, type Records } from '../domain/record.ts';
 import { type Step, serialKey, type Wait } from '../domain/step.ts';
+import type { EngineSnapshot } from '../engines/port/container.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
 import { statusOf, unknownStatus } from './status.ts';
 
 /** Everything that the statuses of a node's microservices are made from. */

@@ -1,4 +1,4 @@
-import { jitter, type Random } from '../domain/clock.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import { type Failure, type MicroserviceRecord, withoutFailure } from '../domain/record.ts';
 import type { BareStep, BareStepOf, Step, StepOf } from '../domain/step.ts';
 import { backoff, TIMES } from './backoff.ts';

@@ -1,9 +1,9 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/names.ts';
-import type { Container } from '../domain/container.ts';
 import type { RunEntry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { BareStepOf, CREATE_REASONS, ImagePolicy, START_REASONS } from '../domain/step.ts';
+import type { Container } from '../engines/port/container.ts';
 import { targetKey } from './serves.ts';
 
 /** The name of a microservice's container when it is the only one. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Container } from '../domain/container.ts';
 import type { Entry } from '../domain/entry.ts';
+import type { Container } from '../engines/port/container.ts';
 import { makeContainer, makeEntry, makeHold, makeRecord } from './_util.ts';
 import { unneededContainers } from './unneeded.ts';
 

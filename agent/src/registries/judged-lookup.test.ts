@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { limitsOf } from '../domain/_reach.ts';
 import type { Policy } from '../domain/policy.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { RegistryClient } from './client.ts';
 import type { Resolver } from './judged-lookup.ts';
 import { pullImage } from './pull.ts';

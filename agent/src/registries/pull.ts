@@ -1,7 +1,8 @@
-import { type Engine, EngineError, type PullRequest } from '../domain/engine.ts';
 import type { ReachLimits } from '../domain/reach.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { PullTarget } from '../domain/target.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { ImagePort, PullRequest } from '../engines/port/images.ts';
 import { RegistryClient } from './client.ts';
 import { requireRegistryReach } from './judged-lookup.ts';
 import { openRelay, type Relay } from './relay.ts';
@@ -17,11 +18,14 @@ export interface PullOptions extends Pick<PullRequest, 'platform' | 'onProgress'
   reach: ReachLimits;
 }
 
+/** `url` is for people. */
+type PullEngine = ImagePort & { readonly url: string };
+
 /**
  * Lets the engine pull an image, and returns its id. Where the engine cannot be configured to trust the registry, it pulls
  * from a relay of this agent; the image then gets the reference that was asked for, and loses that of the relay.
  */
-export async function pullImage(engine: Engine, options: PullOptions, signal: AbortSignal): Promise<string> {
+export async function pullImage(engine: PullEngine, options: PullOptions, signal: AbortSignal): Promise<string> {
   const { target, platform, onProgress } = options;
   const { reference, credentials } = target;
   if (!target.relay) {
@@ -63,7 +67,7 @@ export function isRelayName(name: string, instance: string): boolean {
 }
 
 /** An error between agent and registry says more than what the engine reports of it. */
-function explain(error: unknown, reference: string, relay: Relay, { url }: Engine): unknown {
+function explain(error: unknown, reference: string, relay: Relay, { url }: PullEngine): unknown {
   if (!(error instanceof EngineError) || error.code === 'Unavailable' || error.code === 'DiskFull') return error;
   const { failure } = relay;
   if (failure) return new EngineError(failure.code, `pull ${reference}: ${failure.message}`, { cause: failure });

@@ -2,8 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
-import { EngineError } from '../domain/engine.ts';
 import type { ImageReference } from '../domain/reference.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { readAll, TransportError } from '../system/http.ts';
 import { isForeign, type RegistryClient } from './client.ts';
 

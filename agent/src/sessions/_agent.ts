@@ -1,18 +1,17 @@
 import { type AddressInfo, createServer, connect as openSocket, type Socket } from 'node:net';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { startStack } from '../../../src/sessions/_stack.ts';
-import type { Container } from '../domain/container.ts';
-import type { Engine } from '../domain/engine.ts';
+import { NO_SESSION_FILES } from '../_agent.ts';
 import { policySchema } from '../domain/policy.ts';
 import { makeSpec } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
+import type { Container } from '../engines/port/container.ts';
 import { systemClock } from '../system/clock.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
 
-interface Options extends Partial<SessionsDependencies> {
-  engine: Engine;
+interface Options extends Partial<Omit<SessionsDependencies, 'engine'>>, Pick<SessionsDependencies, 'engine'> {
   container(uuid: string): Container | undefined;
 }
 
@@ -32,7 +31,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
   const link = await startLink(new URL(stack.url));
   const policy = { value: policySchema.parse({}) };
   const sessions = new Sessions({
-    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog },
+    ...{ engine, clock: systemClock(), random: Math.random, log: silentLog, ...NO_SESSION_FILES },
     client: () => ({
       async document(path) {
         const { body } = await stack.asAgent(path.replace('/agent', ''));

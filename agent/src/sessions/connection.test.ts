@@ -3,6 +3,7 @@ import { silentLog } from '../../../src/lib/log.ts';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
+import { NO_SESSION_FILES } from '../_agent.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { systemClock } from '../system/clock.ts';
 import { runContainer } from './_agent.ts';
@@ -86,7 +87,7 @@ test('a terminal that is refused before it is connected starts no program', asyn
   const { engine } = await runContainer('web');
   const session = { kind: 'exec', id: 's', microservice: 'web', agentConnected: false, path: '/s' } as const;
   const run = runExec(session, undefined, {
-    ...{ engine, clock, random: () => 0, log: silentLog },
+    ...{ engine, clock, random: () => 0, log: silentLog, ...NO_SESSION_FILES },
     dial: (_path, listener) => dial(listener),
     containerOf: () => [...engine.running().values()].flat()[0],
     stateOf: () => undefined,

@@ -1,8 +1,9 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
-import { type Clock, pause, type Random } from '../domain/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 
 export interface Attempt {
   /** the first one of a session: later ones trust no connection that stands already */
@@ -81,7 +82,7 @@ export class SessionConnection {
       }
       failures += 1;
       if (clock.now() - lostAt >= patience) break;
-      await pause(clock, delayAfterLoss(failures, random), this.over);
+      await sleep(delayAfterLoss(failures, random), this.over, clock);
     }
     this.end();
   }
@@ -106,7 +107,7 @@ export class SessionConnection {
     }
     while (!this.#isReady && !this.over.aborted) await this.#changed.promise;
     if (this.#isPaused) this.resume();
-    await pause(this.#options.clock, linger, this.over);
+    await sleep(linger, this.over, this.#options.clock);
     // The time for a user who reads slowly is one, however it is spent.
     this.end(SESSION_TIMES.linger - linger);
   }

@@ -1,14 +1,15 @@
-import { type Clock, pause } from '../domain/clock.ts';
-import { type Container, hasRun, isRunning, runKey } from '../domain/container.ts';
-import { type Engine, EngineError, type LogLine, type LogOptions } from '../domain/engine.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { lastLines } from '../domain/last-lines.ts';
+import { type Container, hasRun, isRunning, runKey } from '../engines/port/container.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { LogLine, LogOptions, LogPort } from '../engines/port/logs.ts';
 
 const LOOK_EVERY = 1_000;
 /** Lines before those that are asked for, to count how many have the time of the last one. */
 const BEFORE = 1_000;
 
 export interface ContainerLogDependencies {
-  engine: Pick<Engine, 'logs'>;
+  engine: LogPort;
   clock: Clock;
   /** the container of the microservice, if it has one */
   container(): Container | undefined;
@@ -73,14 +74,12 @@ export async function* containerLog(
       }
     }
     if (!follow || (until !== undefined && clock.wall() > until)) return;
-    await pause(clock, LOOK_EVERY, signal);
+    await sleep(LOOK_EVERY, signal, clock);
   }
 }
 
-type Source = Pick<Engine, 'logs'>;
-
 /** The last lines until now, and where they end. */
-async function begin(engine: Source, id: string, { tail, since, until }: LogOptions, signal: AbortSignal) {
+async function begin(engine: LogPort, id: string, { tail, since, until }: LogOptions, signal: AbortSignal) {
   let position: Position | undefined;
   async function* read(): AsyncGenerator<LogLine> {
     for await (const line of engine.logs(id, { tail: tail + BEFORE, since, until }, signal)) {
@@ -92,7 +91,7 @@ async function begin(engine: Source, id: string, { tail, since, until }: LogOpti
   return { lines, position };
 }
 
-async function* restOf(engine: Source, position: Position, options: LogOptions, signal: AbortSignal) {
+async function* restOf(engine: LogPort, position: Position, options: LogOptions, signal: AbortSignal) {
   try {
     yield* linesAfter(engine, position.id, position, { ...options, follow: false }, signal);
   } catch (error) {
@@ -102,7 +101,7 @@ async function* restOf(engine: Source, position: Position, options: LogOptions, 
 
 /** The lines after a position, or all lines of a container in which there is none, and with `follow` those that come. */
 async function* linesAfter(
-  engine: Source,
+  engine: LogPort,
   id: string,
   position: Position | undefined,
   { since, until, follow }: LogOptions,

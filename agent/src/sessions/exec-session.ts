@@ -1,9 +1,10 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
-import type { ExecOptions, ExecProcess, StartedProgram } from '../domain/engine.ts';
+import type { ExecOptions, ExecProcess, StartedProgram } from '../engines/port/exec.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
 import type { Listed } from './decide.ts';
+import { withCapability } from './engine-port.ts';
 import { ProgramRecord } from './program-record.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 
@@ -103,7 +104,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
       const container = context.containerOf(session.microservice);
       if (container?.state !== 'running') throw new Error('the microservice does not run');
       const options = { ...optionsOf(session), made: (made: StartedProgram) => record.made(made) };
-      process = await engine.exec(container.id, options, connection.over);
+      process = await withCapability(engine, 'exec').exec(container.id, options, connection.over);
     } catch (error) {
       record.failed();
       return connection.finish([frame(FRAME_TYPES.CLOSE, `the program could not be started: ${errorText(error)}`)]);

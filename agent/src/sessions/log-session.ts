@@ -1,11 +1,12 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
-import type { LogOptions } from '../domain/engine.ts';
 import { ofFormerRun } from '../domain/runs.ts';
+import type { LogOptions } from '../engines/port/logs.ts';
 import { errorText } from '../system/log.ts';
 import { SessionConnection } from './connection.ts';
 import { containerLog } from './container-log.ts';
 import type { Listed } from './decide.ts';
+import { withCapability } from './engine-port.ts';
 import { noLog } from './no-log.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 
@@ -73,9 +74,12 @@ export function runLog(session: LogSession, refusal: string | undefined, context
     if (microservice !== undefined) {
       const container = () => context.containerOf(microservice);
       const asked = session.tail.previous ? ofFormerRun(options, container(), context.runsOf(microservice)) : options;
-      return containerLog({ ...context, container }, asked, connection.over);
+      return containerLog(
+        { ...context, engine: withCapability(context.engine, 'logs'), container },
+        asked,
+        connection.over,
+      );
     }
-    if (!context.ownLog) throw new Error('the agent of this node keeps no log');
     return context.ownLog(options, connection.over);
   }
 

@@ -1,5 +1,6 @@
-import type { StartedProgram } from '../domain/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
 import { errorText } from '../system/log.ts';
+import { withCapability } from './engine-port.ts';
 import type { SessionContext } from './session.ts';
 
 /** The program of one session, noted from before it starts until it is known to have ended. */
@@ -18,18 +19,18 @@ export class ProgramRecord {
   /** It is about to start. */
   made(program: StartedProgram): void {
     this.#program = program;
-    this.#note(() => this.#context.programs?.add(program));
+    this.#note(() => this.#context.programs.add(program));
   }
 
   /** It has ended. */
   over(): void {
     const program = this.#program;
-    if (program) this.#note(() => this.#context.programs?.remove(program));
+    if (program) this.#note(() => this.#context.programs.remove(program));
   }
 
   /** Its start failed, but it may have started nevertheless. */
   failed(): void {
-    if (this.#program) this.end(this.#context.engine.endProgram(this.#program));
+    if (this.#program) this.end(withCapability(this.#context.engine, 'exec').endProgram(this.#program));
   }
 
   /** It is being ended. */

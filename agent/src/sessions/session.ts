@@ -1,15 +1,19 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
-import type { Clock, Random } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
-import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Runs } from '../domain/runs.ts';
+import type { Container } from '../engines/port/container.ts';
+import type { Capable } from '../engines/port/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
+import type { LogLine, LogOptions } from '../engines/port/logs.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 import type { ReportedState } from './no-log.ts';
 
 /** What sessions need of the agent. */
 export interface SessionContext {
-  engine: Engine;
+  /** a session that needs a capability which the engine lacks is refused */
+  engine: Capable;
   clock: Clock;
   random: Random;
   log: Log;
@@ -21,10 +25,9 @@ export interface SessionContext {
   stateOf(uuid: string): ReportedState | undefined;
   /** the runs of its container; undefined while they are not known */
   runsOf(uuid: string): Runs | undefined;
-  /** absent: a program that outlives this process is not ended by the next one */
-  programs?: StartedPrograms;
-  /** the agent's own log; absent: it keeps none */
-  ownLog?: OwnLog;
+  programs: StartedPrograms;
+  /** the agent's own log */
+  ownLog: OwnLog;
 }
 
 /** The programs that were started in containers, for the next process of the agent, should this one be killed. */

@@ -6,8 +6,8 @@ import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { until } from '../engines/_contract.ts';
-import type { MemoryEngine } from '../engines/memory/engine.ts';
-import type { MemoryProgram } from '../engines/memory/program.ts';
+import type { MemoryEngine } from '../engines/memory/_engine.ts';
+import type { MemoryProgram } from '../engines/memory/_program.ts';
 import { systemClock } from '../system/clock.ts';
 import { programsOnDisk } from '../system/started-programs.ts';
 import { runContainer, startSessions } from './_agent.ts';
@@ -154,10 +154,20 @@ describe('an exec session', () => {
     await user.until('CLOSE the program could not be started: the microservice does not run');
   });
 
+  test('on an engine without the capability is refused in words', async () => {
+    await using _agent = await startSessions(stack, { ...options(), engine: { capabilities: new Set() } });
+    const user = await exec();
+    await user.until(
+      'CLOSE the program could not be started: the container engine of this machine starts no programs in containers',
+    );
+    const log = await logs('?follow=false');
+    await log.until('LOG_ERROR the container engine of this machine keeps no logs of containers');
+  });
+
   test('of a user that does not read does not keep the agent from its end', async () => {
     const clock = {
       ...systemClock(),
-      sleep: (ms: number, signal?: AbortSignal) => systemClock().sleep(ms / 20, signal),
+      after: (ms: number, callback: () => void) => systemClock().after(ms / 20, callback),
     };
     const agent = await startSessions(stack, { ...options(), clock });
     const user = await exec();

@@ -1,15 +1,18 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { AgentError } from '../domain/agent-error.ts';
-import { type Clock, pause } from '../domain/clock.ts';
-import type { LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
 import type { Policy } from '../domain/policy.ts';
 import { ofFormerRun } from '../domain/runs.ts';
+import { can } from '../engines/port/engine.ts';
+import type { StartedProgram } from '../engines/port/exec.ts';
+import type { LogLine, LogOptions } from '../engines/port/logs.ts';
 import { errorText } from '../system/log.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
+import { withCapability } from './engine-port.ts';
 import type { LocalExec } from './local-socket.ts';
 import { noLog } from './no-log.ts';
 import type { SessionContext, SessionRun } from './session.ts';
@@ -113,10 +116,11 @@ export class Sessions {
     signal: AbortSignal,
   ): AsyncIterable<LogLine> {
     const { containerOf, stateOf, runsOf } = this.#deps;
+    const engine = withCapability(this.#deps.engine, 'logs');
     const present = containerOf(uuid);
     if (!options.follow && !present) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
     const asked = previous ? ofFormerRun(options, present, runsOf(uuid)) : options;
-    return containerLog({ ...this.#deps, container: () => containerOf(uuid) }, asked, signal);
+    return containerLog({ ...this.#deps, engine, container: () => containerOf(uuid) }, asked, signal);
   }
 
   /** Serves sessions until the signal fires, and ends them all then. */
@@ -131,13 +135,13 @@ export class Sessions {
       try {
         const isServed = await this.#look(signal);
         failures = 0;
-        if (!isServed) await pause(clock, UNSERVED, signal);
+        if (!isServed) await sleep(UNSERVED, signal, clock);
       } catch (error) {
         if (signal.aborted) break;
         failures += 1;
         this.#isDue = true;
         if (failures === 1) log.warn({ error: errorText(error) }, 'The sessions of this node cannot be read');
-        await pause(clock, delayAfterLoss(failures, random), signal);
+        await sleep(delayAfterLoss(failures, random), signal, clock);
       }
     }
     this.#hasStopped = true;
@@ -157,7 +161,7 @@ export class Sessions {
     const { engine, programs, clock, random, log } = this.#deps;
     let left: StartedProgram[];
     try {
-      left = programs?.left() ?? [];
+      left = programs.left();
     } catch (error) {
       // Read later, they would be among those that run now: the next process of the agent looks again.
       return log.warn({ error: errorText(error) }, 'The programs of former sessions cannot be read');
@@ -166,8 +170,8 @@ export class Sessions {
       try {
         const [program] = left;
         if (!program) return;
-        await engine.endProgram(program);
-        programs?.remove(program);
+        if (can(engine, 'exec')) await engine.endProgram(program);
+        programs.remove(program);
         left.shift();
         failures = 0;
         log.info({ ...program }, 'A program of a former session is over');
@@ -175,7 +179,7 @@ export class Sessions {
         failures += 1;
         if (failures === 1) log.warn({ error: errorText(error) }, 'A program of a former session cannot be ended');
         left.push(...left.splice(0, 1));
-        await pause(clock, delayAfterLoss(failures, random), signal);
+        await sleep(delayAfterLoss(failures, random), signal, clock);
       }
     }
   }
@@ -186,7 +190,7 @@ export class Sessions {
     const woken = new AbortController();
     this.#wake = () => woken.abort();
     const stop = AbortSignal.any([signal, woken.signal]);
-    if (this.#entries.size > 0) return pause(this.#deps.clock, LOOK_EVERY, stop);
+    if (this.#entries.size > 0) return sleep(LOOK_EVERY, stop, this.#deps.clock);
     await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
   }
 
@@ -274,7 +278,7 @@ export class Sessions {
 
 async function atMost(clock: Clock, milliseconds: number, what: Promise<unknown>): Promise<void> {
   const waited = new AbortController();
-  await Promise.race([what, pause(clock, milliseconds, waited.signal)]);
+  await Promise.race([what, sleep(milliseconds, waited.signal, clock)]);
   waited.abort();
 }
 

@@ -55,7 +55,7 @@ function parseRecord(text: string): MicroserviceRecord | undefined {
   }
 }
 
-/** A database in memory, for simulations and tests. */
+/** A database in memory: the content of a file that cannot be opened where it is. */
 export function memoryDatabase(): Database {
   const responses = new Map<SavedName, SavedResponse>();
   const rows = new Map<string, string>();

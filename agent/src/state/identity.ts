@@ -72,16 +72,6 @@ export function identityFile(path: string, wall: () => number, onDamage: (path: 
   };
 }
 
-export function memoryIdentity(identity?: Identity): IdentityStore {
-  let kept = identity;
-  return {
-    load: () => kept,
-    save: (next) => {
-      kept = next;
-    },
-  };
-}
-
 /** A new agent: an instance id and a local key, no node yet. A known instance id finds its containers again. */
 export function newIdentity(instance?: string): Identity {
   const known = instance !== undefined && /^[0-9a-f]{32}$/.test(instance);

@@ -1,4 +1,5 @@
-import { OPEN_POLICY, PLAIN_PLACES } from '../domain/policy.ts';
+import { PLAIN_PLACES } from '../domain/_places.ts';
+import { OPEN_POLICY } from '../domain/policy.ts';
 import type { Step } from '../domain/step.ts';
 import { type Ended, type ExecutorDependencies, execute } from './executors.ts';
 import { createMachineAccess } from './machine-access.ts';
@@ -10,7 +11,10 @@ export function executeAlone(
   deps: Pick<ExecutorDependencies, 'engine'> & Partial<ExecutorDependencies>,
 ): Promise<Ended> {
   const all: ExecutorDependencies = {
-    machine: createMachineAccess({ policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES }, {}),
+    machine: createMachineAccess(
+      { policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES },
+      { prepareMounts: ({ mounts }) => mounts, cdiDevices: () => [], ownAddresses: () => [] },
+    ),
     slots: createPullSlots(),
     pullBegins: () => () => {},
     pulled: () => {},

@@ -1,12 +1,13 @@
 import type { Log } from '../../../src/lib/log.ts';
-import type { Engine, OtherAgentContainer } from '../domain/engine.ts';
 import { findOrphans, instanceOf } from '../domain/orphans.ts';
+import type { ContainerPort } from '../engines/port/containers.ts';
+import type { OtherAgentContainer, OwnershipPort } from '../engines/port/ownership.ts';
 import type { Database } from '../state/database.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { errorText } from '../system/log.ts';
 
 export interface AdoptionDependencies {
-  engine: Pick<Engine, 'containers' | 'containersOfOtherAgents' | 'become' | 'stop' | 'remove'>;
+  engine: ContainerPort & OwnershipPort;
   identity: OwnIdentity;
   database: Pick<Database, 'saveValue'>;
   log: Log;

@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { PLAIN_PLACES } from '../domain/_places.ts';
 import { NOTHING_SENT } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Part } from '../domain/part.ts';
-import { OPEN_POLICY, PLAIN_PLACES } from '../domain/policy.ts';
+import { OPEN_POLICY } from '../domain/policy.ts';
 import { desiredEntries, readMicroservices } from '../domain/sent-microservices.ts';
 import { makeView } from '../plan/_util.ts';
 import { type ApplyDependencies, applyDesired } from './apply.ts';

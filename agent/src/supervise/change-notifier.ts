@@ -1,4 +1,4 @@
-import { type Clock, pause } from '../domain/clock.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 
 /** Calls listeners after each change, and waits for conditions that changes bring about. */
 export class ChangeNotifier {
@@ -25,7 +25,7 @@ export class ChangeNotifier {
     const over = new AbortController();
     const stop = this.onChange(() => condition() && over.abort());
     try {
-      await pause(this.#clock, milliseconds, signal ? AbortSignal.any([over.signal, signal]) : over.signal);
+      await sleep(milliseconds, signal ? AbortSignal.any([over.signal, signal]) : over.signal, this.#clock);
     } finally {
       stop();
     }

@@ -13,8 +13,8 @@ import type { Agent } from '../app.ts';
 import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
+import { memoryIdentity } from '../state/_identity.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { memoryIdentity } from '../state/identity.ts';
 import { bufferedSink, createLog } from '../system/log.ts';
 import { localMachine } from '../system/machine.ts';
 

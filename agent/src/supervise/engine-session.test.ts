@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
-import { EngineError, type EngineEvent } from '../domain/engine.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
+import type { EngineEvent } from '../engines/port/connection.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 
@@ -19,6 +20,8 @@ function createFixture() {
       return memory.connect();
     },
     network: () => memory.network(),
+    ensureNetwork: () => memory.ensureNetwork(),
+    removeNetwork: () => memory.removeNetwork(),
     async *events(signal: AbortSignal): AsyncGenerator<EngineEvent> {
       while (!signal.aborted) {
         const event = await new Promise<EngineEvent | Error | undefined>((resolve) => {

@@ -1,6 +1,10 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
-import { type Engine, EngineError, type EngineFacts, type EngineNetwork } from '../domain/engine.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
+import type { ConnectionPort } from '../engines/port/connection.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
+import type { EngineNetwork, NetworkPort } from '../engines/port/networks.ts';
 import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;
@@ -17,7 +21,7 @@ export interface Outage {
 }
 
 export interface EngineSessionDependencies {
-  engine: Pick<Engine, 'url' | 'connect' | 'network' | 'events'>;
+  engine: ConnectionPort & NetworkPort;
   clock: Clock;
   random: Random;
   log: Log;
@@ -120,7 +124,7 @@ export class EngineSession {
       }
       if (isRenewed) continue;
       const delay = Math.min(500 * 2 ** Math.min(attempt, 6), 15 * SECOND);
-      await pause(clock, jitter(delay, random), signal);
+      await sleep(jitter(delay, random), signal, clock);
     }
   }
 

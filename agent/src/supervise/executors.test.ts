@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { EngineError } from '../domain/engine.ts';
 import type { ImagePolicy, Step, StepOf } from '../domain/step.ts';
-import { imageIdOf, MemoryEngine } from '../engines/memory/engine.ts';
+import { imageIdOf, MemoryEngine } from '../engines/memory/_engine.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { mayUseImage, noteImagePull } from '../state/image-access.ts';
 import { executeAlone } from './_executors.ts';

@@ -1,10 +1,15 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { PathCheck } from '../domain/binds.ts';
 import { missingDevices } from '../domain/cdi.ts';
-import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../domain/engine.ts';
 import type { ReachLimits } from '../domain/reach.ts';
 import { isPinned } from '../domain/reference.ts';
 import type { Step, StepOf } from '../domain/step.ts';
+import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import type { ContainerPort } from '../engines/port/containers.ts';
+import { EngineError, type EngineErrorCode } from '../engines/port/error.ts';
+import type { ImagePort } from '../engines/port/images.ts';
+import type { NetworkPort } from '../engines/port/networks.ts';
+import type { OtherAgentsPort } from '../engines/port/ownership.ts';
 import { portName } from '../plan/ports.ts';
 import type { StepResult } from '../plan/step-result.ts';
 import { pullImage } from '../registries/pull.ts';
@@ -14,9 +19,11 @@ import type { PullSlots } from './pull-slots.ts';
 /** A container gets so long, s, to end by itself. */
 export const STOP_GRACE_SECONDS = 10;
 
+type StepEngine = ContainerPort & ImagePort & NetworkPort & OtherAgentsPort & { readonly url: string };
+
 /** What executors work with. What is to be done stands in the step. */
 export interface ExecutorDependencies {
-  engine: Engine;
+  engine: StepEngine;
   machine: MachineAccess;
   /** turns to pull; looking up what is there needs none */
   slots: PullSlots;
@@ -43,8 +50,8 @@ export interface MachineAccess {
   prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
-  /** the CDI devices that specifications in these directories name now; absent where that is not known */
-  cdiDevices?: (directories?: readonly string[]) => readonly string[];
+  /** the CDI devices that specifications in these directories name now */
+  cdiDevices(directories?: readonly string[]): readonly string[];
   /** the address of another machine */
   lookup(name: string): Promise<string>;
   /** what bounds where images come from */
@@ -73,7 +80,7 @@ const EXECUTORS: Executors = {
   create: async (step, { engine, machine, cdiDirectories }, _onProgress, signal) => {
     permit(step, machine);
     if ('invalid' in step.spec) throw new EngineError('Invalid', step.spec.invalid);
-    const missing = machine.cdiDevices && missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
+    const missing = missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
     if (missing) throw new EngineError('Invalid', missing);
     const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
     const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);
@@ -100,7 +107,7 @@ const EXECUTORS: Executors = {
 async function withHolder(
   error: unknown,
   { ports = [] }: StepOf<'start'>,
-  engine: Engine,
+  engine: StepEngine,
   signal: AbortSignal,
 ): Promise<never> {
   if (!(error instanceof EngineError && error.code === 'PortTaken')) throw error;
@@ -131,7 +138,7 @@ function permit({ refusal, paths }: StepOf<'create' | 'start'>, machine: Machine
 /** What was checked is what is mounted, or the container ends at once. */
 async function confirm(
   { containerId, paths }: StepOf<'start'>,
-  engine: Engine,
+  engine: StepEngine,
   machine: MachineAccess,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,6 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ContainerSpec, EngineError } from '../domain/engine.ts';
+import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import { EngineError } from '../engines/port/error.ts';
 
 type Hosts = ContainerSpec['extraHosts'];
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
-import type { Clock } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
+import type { Container } from '../engines/port/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { HealthChecks } from './health-checks.ts';
 
@@ -12,11 +12,13 @@ function createFixture({ takes = 0, fails = false } = {}) {
   const clock: Clock = {
     now: () => now,
     wall: () => now,
-    sleep: (milliseconds, signal) =>
-      new Promise((resolve, reject) => {
-        waiting.push({ at: now + milliseconds, go: resolve });
-        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-      }),
+    after: (milliseconds, go) => {
+      const timer = { at: now + milliseconds, go };
+      waiting.push(timer);
+      return () => {
+        waiting = waiting.filter((one) => one !== timer);
+      };
+    },
   };
   const calls: { id: string; since: number; at: number }[] = [];
   let changes = 0;
@@ -27,7 +29,7 @@ function createFixture({ takes = 0, fails = false } = {}) {
       checkHealth: async (id, since) => {
         calls.push({ id, since: now - since, at: now - 1_000_000 });
         most = Math.max(most, ++atOnce);
-        if (takes > 0) await clock.sleep(takes);
+        if (takes > 0) await sleep(takes, new AbortController().signal, clock);
         atOnce--;
         if (fails) throw new Error('the probe hangs');
       },

@@ -1,14 +1,14 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import { type Clock, pause } from '../domain/clock.ts';
-import { type Container, runKey } from '../domain/container.ts';
-import type { Engine } from '../domain/engine.ts';
+import { type Container, runKey } from '../engines/port/container.ts';
+import type { HealthPort } from '../engines/port/health.ts';
 import { errorText } from '../system/log.ts';
 
 /** A check is not carried out more often, ms, whatever the interval of a container says: each starts a process. */
 const LEAST_INTERVAL = 1000;
 
 export interface HealthCheckPorts {
-  engine: Pick<Engine, 'checkHealth'>;
+  engine: HealthPort;
   clock: Clock;
   log: Log;
   /** the health of a container may be another one now */
@@ -56,7 +56,7 @@ export class HealthChecks {
   async #check(id: string, every: number, signal: AbortSignal): Promise<void> {
     const { engine, clock, log, changed } = this.#ports;
     for (;;) {
-      await pause(clock, every, signal);
+      await sleep(every, signal, clock);
       if (signal.aborted) return;
       try {
         await engine.checkHealth(id, clock.wall() - 0.75 * every, signal);

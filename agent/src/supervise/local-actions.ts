@@ -1,7 +1,8 @@
-import { type Container, runKey } from '../domain/container.ts';
-import { type Engine, EngineError } from '../domain/engine.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import { type Container, runKey } from '../engines/port/container.ts';
+import type { EndPort } from '../engines/port/containers.ts';
+import { EngineError } from '../engines/port/error.ts';
 import { unneededContainers } from '../plan/unneeded.ts';
 import { errorText } from '../system/log.ts';
 import { STOP_GRACE_SECONDS } from './executors.ts';
@@ -12,7 +13,7 @@ import type { StepScheduler } from './step-scheduler.ts';
 const BUSY_PATIENCE = 60_000;
 
 export interface LocalActionsDependencies {
-  engine: Pick<Engine, 'stop' | 'remove' | 'kill'>;
+  engine: EndPort;
   records: Pick<RecordKeeper, 'all' | 'get' | 'isStopSaved' | 'problem'>;
   scheduler: Pick<StepScheduler, 'find' | 'exclusively'>;
   containers(): readonly Container[];

@@ -11,13 +11,13 @@ export function createMachineAccess(
     prepareMounts,
     portTaken,
     cdiDevices,
-    ownAddresses = () => [],
-  }: Partial<Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'> & Pick<ReachLimits, 'ownAddresses'>>,
+    ownAddresses,
+  }: Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'> & Pick<ReachLimits, 'ownAddresses'>,
 ): MachineAccess {
   return {
     pathRefusal: (check) => pathRefusal(check, context),
     exchangedPath: (sources, pid) => exchangedPath(sources, pid, context),
-    prepareMounts: prepareMounts ?? (({ mounts }) => mounts),
+    prepareMounts,
     portTaken,
     cdiDevices,
     lookup: lookupName,

@@ -1,4 +1,5 @@
-import { type Clock, jitter, type Random } from '../domain/clock.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import type { StepResult } from '../plan/step-result.ts';
 
 const SECOND = 1000;

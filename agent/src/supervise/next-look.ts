@@ -1,4 +1,4 @@
-import { jitter, type Random } from '../domain/clock.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
 import type { Records } from '../domain/record.ts';
 import type { Wait } from '../domain/step.ts';
 import { TIMES } from '../plan/backoff.ts';

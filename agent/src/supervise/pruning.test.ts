@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { runPruning } from './pruning.ts';
@@ -23,7 +24,7 @@ async function prunings(settings: AgentConfig, measured: StatusReport, time: num
   const machine = { measure: async () => measured };
   const pruneArtifacts = async () => {};
   const deps = {
-    engine: { removeImage, imageBytes: async () => 0 },
+    engine: Object.assign(new MemoryEngine(), { removeImage, imageBytes: async () => 0 }),
     database,
     log: silentLog,
     clock,

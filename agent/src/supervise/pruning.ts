@@ -1,8 +1,10 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig } from '../../../src/wire/agent.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
-import { type Engine, EngineError } from '../domain/engine.ts';
+import { jitter, type Random } from '../domain/jitter.ts';
+import type { Container } from '../engines/port/container.ts';
+import { EngineError } from '../engines/port/error.ts';
+import type { ImagePort } from '../engines/port/images.ts';
 import type { Database } from '../state/database.ts';
 import { errorText } from '../system/log.ts';
 import type { Machine } from '../system/machine.ts';
@@ -11,7 +13,7 @@ const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;
 
 export interface PruneDependencies {
-  engine: Pick<Engine, 'removeImage' | 'imageBytes'>;
+  engine: ImagePort;
   database: Pick<Database, 'records' | 'images' | 'forgetImage'>;
   /** those of this agent */
   containers(): readonly Container[];
@@ -86,7 +88,7 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
   const { clock, random, machine, settings } = deps;
   let lastPrune = clock.now();
   while (!signal.aborted) {
-    await pause(clock, jitter(HOUSEKEEPING, random), signal);
+    await sleep(jitter(HOUSEKEEPING, random), signal, clock);
     if (signal.aborted) return;
     const { pruningFrequency = 0, availableDiskThreshold = 0, diskLimit = Number.POSITIVE_INFINITY } = settings();
     const { systemAvailableDisk: free, systemTotalDisk: total, diskUsage = 0 } = await machine.measure();

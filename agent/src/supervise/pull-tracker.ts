@@ -1,14 +1,14 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import type { Clock } from '../domain/clock.ts';
-import type { Engine } from '../domain/engine.ts';
 import type { StepOf } from '../domain/step.ts';
+import type { ImagePort } from '../engines/port/images.ts';
 import { isRelayName } from '../registries/pull.ts';
 import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;
 
 export interface PullTrackerDependencies {
-  engine: Pick<Engine, 'imageNames' | 'removeImage'>;
+  engine: ImagePort;
   clock: Clock;
   log: Log;
   metrics: {

@@ -1,5 +1,5 @@
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import type { Clock } from '../domain/clock.ts';
 import { type Step, type StepOf, serialKey } from '../domain/step.ts';
 import type { StepResult } from '../plan/step-result.ts';
 import type { Ended } from './executors.ts';

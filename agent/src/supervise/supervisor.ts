@@ -1,14 +1,17 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
-import { type Clock, pause, type Random } from '../domain/clock.ts';
-import type { Container } from '../domain/container.ts';
 import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
-import type { Engine, EngineFacts, EngineNetwork } from '../domain/engine.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Observed } from '../domain/part.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { viewsAsMade } from '../domain/sent-microservices.ts';
 import { type Plan, type Step, type StepOf, serialKey } from '../domain/step.ts';
+import type { Container } from '../engines/port/container.ts';
+import { can, type Engine } from '../engines/port/engine.ts';
+import type { EngineFacts } from '../engines/port/facts.ts';
+import type { EngineNetwork } from '../engines/port/networks.ts';
 import type { PlanInput } from '../plan/context.ts';
 import { plan } from '../plan/plan.ts';
 import { nodeStatuses } from '../plan/statuses.ts';
@@ -59,7 +62,7 @@ export interface SupervisorDependencies {
    * Looks, right after the engine answers and before anything is read for a plan, whether containers of an earlier
    * installation are this agent's to look after.
    */
-  adopt?(signal: AbortSignal): Promise<unknown>;
+  adopt(signal: AbortSignal): Promise<unknown>;
 }
 
 /**
@@ -78,7 +81,7 @@ export class Supervisor implements Observed {
   readonly #scheduler: StepScheduler;
   readonly #pulls: PullTracker;
   readonly #slots = createPullSlots();
-  readonly #health: HealthChecks;
+  readonly #health: HealthChecks | undefined;
   readonly #networkRetry: NetworkRetry;
   readonly #isRebooted: boolean;
   readonly #changes: ChangeNotifier;
@@ -105,7 +108,9 @@ export class Supervisor implements Observed {
     this.#records = new RecordKeeper(deps);
     this.#pulls = new PullTracker(deps);
     this.#networkRetry = new NetworkRetry(deps);
-    this.#health = new HealthChecks({ ...deps, changed: () => this.wake() });
+    this.#health = can(engine, 'health')
+      ? new HealthChecks({ ...deps, engine, changed: () => this.wake() })
+      : undefined;
     this.#scheduler = new StepScheduler({
       ...deps,
       execute: (...parameters) => this.#execute(...parameters),
@@ -118,14 +123,14 @@ export class Supervisor implements Observed {
     });
     this.#session = new EngineSession(deps, {
       prepare: async (signal) => {
-        await deps.adopt?.(signal);
+        await deps.adopt(signal);
         await this.#pulls.removeRelayNames(deps.sources().machine.instance, signal);
       },
       connected: (facts, network, outage) => this.#connected(facts, network, outage),
       turn: (signal) => this.#turn(signal),
       wake: () => this.wake(),
       ended: () => {
-        this.#health.stop();
+        this.#health?.stop();
         this.#scheduler.abort(() => true);
       },
       changed: () => this.#changes.notify(),
@@ -315,7 +320,7 @@ export class Supervisor implements Observed {
     const { clock, metrics } = this.#deps;
     const began = clock.now();
     await this.#read(signal);
-    this.#health.follow(this.#containers);
+    this.#health?.follow(this.#containers);
     this.#updateRecords();
     this.#hasLooked = true;
     this.#session.reached();
@@ -392,7 +397,7 @@ export class Supervisor implements Observed {
     const milliseconds = untilNextLook(input, clock.now(), random);
     const woken = new AbortController();
     this.#wake = () => woken.abort();
-    await pause(clock, milliseconds, AbortSignal.any([woken.signal, signal]));
+    await sleep(milliseconds, AbortSignal.any([woken.signal, signal]), clock);
     this.#wake = () => {};
   }
 

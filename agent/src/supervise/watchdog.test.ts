@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
-import type { OtherAgentContainer } from '../domain/engine.ts';
+import type { OtherAgentContainer } from '../engines/port/ownership.ts';
 import { watch } from './watchdog.ts';
 
 /** An engine with foreign containers; `stuck` ones cannot be removed. */
@@ -10,7 +10,9 @@ function makeEngine(names: string[], { others = [] as string[], stuck = [] as st
     present,
     foreignContainers: async () => [...present],
     containersOfOtherAgents: async () => others.map((name) => ({ name }) as OtherAgentContainer),
+    become: () => {},
     stop: async () => {},
+    kill: async () => {},
     remove: async (name: string) => {
       if (stuck.includes(name)) throw new Error('device is busy');
       present.delete(name);

@@ -1,9 +1,10 @@
 import type { Log } from '../../../src/lib/log.ts';
-import type { Engine } from '../domain/engine.ts';
+import type { EndPort } from '../engines/port/containers.ts';
+import type { OwnershipPort } from '../engines/port/ownership.ts';
 import { errorText } from '../system/log.ts';
 
 export interface WatchdogDependencies {
-  engine: Pick<Engine, 'foreignContainers' | 'containersOfOtherAgents' | 'stop' | 'remove'>;
+  engine: EndPort & OwnershipPort;
   log: Log;
 }
 

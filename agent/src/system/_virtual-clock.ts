@@ -1,5 +1,5 @@
 import { createVirtualTime, type VirtualTime } from '../../../hack/testing/virtual-time.ts';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 
 /** A clock that moves only by `advance`. Sleepers are woken in order, each at its own time. */
 export class VirtualClock implements Clock {
@@ -20,18 +20,14 @@ export class VirtualClock implements Clock {
     return this.#wall();
   }
 
-  sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      const abort = () => end(() => reject(signal?.reason));
-      const end = (outcome: () => void) => {
-        cancel();
-        signal?.removeEventListener('abort', abort);
-        outcome();
-      };
-      const cancel = this.#time.after(milliseconds, () => end(resolve));
-      signal?.addEventListener('abort', abort);
-    });
+  /** A peer that takes so long: rejects when its caller gives up. */
+  async sleep(milliseconds: number, signal = new AbortController().signal): Promise<void> {
+    await sleep(milliseconds, signal, this);
+    signal.throwIfAborted();
+  }
+
+  after(milliseconds: number, callback: () => void): () => void {
+    return this.#time.after(milliseconds, callback);
   }
 
   /** Lets time pass; beside sockets it waits for the timers that are to ring (`VirtualTime`). */

@@ -1,12 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, systemClock as monotonic } from '../../../src/lib/clock.ts';
 
-/** The machine's clock. */
+/** The machine's clock. `now` starts at the wall clock and ignores its later steps: schedules survive them. */
 export function systemClock(): Clock {
   const offset = Date.now() - performance.now();
-  return {
-    now: () => Math.round(offset + performance.now()),
-    wall: () => Date.now(),
-    sleep: (milliseconds, signal) => sleep(Math.max(0, milliseconds), undefined, { signal, ref: true }),
-  };
+  return { ...monotonic, now: () => Math.round(offset + performance.now()) };
 }

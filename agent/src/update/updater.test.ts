@@ -10,10 +10,10 @@ import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { makeReleaseKey, type ReleaseOptions, writeRelease } from '../../../hack/agent-release.ts';
 import { makeCertificate } from '../../../hack/certificate.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
-import type { Clock } from '../domain/clock.ts';
 import { systemClock } from '../system/clock.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
@@ -69,7 +69,7 @@ function begun(requested: Partial<VersionReply> | undefined = {}, change: Partia
     keys: releaseKeys(key.publicKey),
     version: program.current ?? '',
     architecture: 'amd64',
-    clock: { ...clock, sleep: (ms, signal) => clock.sleep(ms / 1000, signal) },
+    clock: { ...clock, after: (ms, callback) => clock.after(ms / 1000, callback) },
     random: Math.random,
     accessTo: () => ({}),
     log: silentLog,
@@ -213,9 +213,7 @@ test('an action of a controller that is no longer the own one is not continued',
   let requests = 0;
   server.fault = (_path, response) => Boolean(++requests && response.writeHead(502).end());
   // Between two attempts it waits until it is ended, so that each action makes one.
-  const sleep: Clock['sleep'] = (_, signal) =>
-    new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }));
-  const clock: Clock = { ...systemClock(), sleep };
+  const clock: Clock = { ...systemClock(), after: () => () => {} };
   const { updater } = begun({}, { clock });
   await expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
   updater.forget();
@@ -273,8 +271,11 @@ test('a server that asks for patience is asked again after at least that time, h
   };
   const pauses: number[] = [];
   const clock = systemClock();
-  const sleep: typeof clock.sleep = async (ms) => void pauses.push(ms);
-  expect(await begun({}, { clock: { ...clock, sleep } }).over).toBe('restarts');
+  const after: Clock['after'] = (ms, callback) => {
+    pauses.push(ms);
+    return clock.after(0, callback);
+  };
+  expect(await begun({}, { clock: { ...clock, after } }).over).toBe('restarts');
   expect(pauses).toHaveLength(9);
   expect(Math.min(...pauses)).toBeGreaterThanOrEqual(10_000);
   expect(Math.max(...pauses)).toBeLessThanOrEqual(20_000);
@@ -511,13 +512,12 @@ test('an action that is replaced, or withdrawn, while it is tried again leaves n
   publish('1.1.0');
   let wanted: VersionReply | undefined = wish();
   let tryAgain = () => {};
-  const sleep = (_ms: number, signal?: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      tryAgain = resolve;
-      signal?.addEventListener('abort', () => resolve());
-    });
+  const after: Clock['after'] = (_ms, callback) => {
+    tryAgain = callback;
+    return () => {};
+  };
   server.fault = (_path, response) => Boolean(response.writeHead(502).end());
-  const { updater } = begun({}, { clock: { ...systemClock(), sleep }, requested: async () => wanted });
+  const { updater } = begun({}, { clock: { ...systemClock(), after }, requested: async () => wanted });
   const retries = () => expect.poll(() => updater.progress.state, { timeout: 20_000 }).toBe('Retrying');
   await retries();
   updater.begin('a2');

@@ -2,9 +2,11 @@ import type { KeyObject } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
 import { versionOf } from '../../../src/api/version.ts';
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { StatusReport, UpdateReport, VersionReply } from '../../../src/wire/agent.ts';
-import { type Clock, jitter, pause, type Random } from '../domain/clock.ts';
+import type { Random } from '../domain/jitter.ts';
 import type { Part } from '../domain/part.ts';
 import {
   exists,
@@ -23,11 +25,11 @@ import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
 import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
 
-const SECOND = 1000;
 /** Attempts in a row that bring nothing, after which an action has failed. */
 const ATTEMPTS = 6;
 /** Attempts in all, without those that a busy server put off. */
 const MOST_ATTEMPTS = 100;
+const RETRY: Backoff = { baseMs: 5000, factor: 2, maxMs: 300_000, spread: 0.1 };
 /** Bytes that stay free on the disk of the program directory. */
 const WATERMARK = 256 * 1024 * 1024;
 
@@ -216,7 +218,7 @@ export class Updater implements Part {
         if (isFinal && this.#fail(action, version, errorText(error))) return;
         this.#trouble = `${version || 'a version action'}: ${errorText(error)}; it is tried again`;
         this.#deps.changed();
-        await pause(clock, Math.max(asked, jitter(Math.min(5 * 2 ** futile, 300) * SECOND, random)), signal);
+        await sleep(Math.max(asked, Math.round(backoffDelay(RETRY, futile + 1, random))), signal, clock);
       }
     }
   }

@@ -6,9 +6,9 @@ import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
-import { MemoryEngine } from '../engines/memory/engine.ts';
+import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { memoryIdentity } from '../state/_identity.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { memoryIdentity } from '../state/identity.ts';
 import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens from the controller's response to the containers, with an engine in memory. */

@@ -1,6 +1,6 @@
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
-import { type Clock, pause } from '../domain/clock.ts';
 import type { Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import type { Observed, Part } from '../domain/part.ts';
@@ -71,7 +71,7 @@ export class MountedContent implements Part<'volumeMounts'> {
   /** Replaces tokens before they expire, tries again what failed, and removes what nothing uses, until the signal fires. */
   async run(signal: AbortSignal, applyAgain: () => void): Promise<void> {
     while (!signal.aborted) {
-      await pause(this.#deps.clock, LOOK_EVERY, signal);
+      await sleep(LOOK_EVERY, signal, this.#deps.clock);
       if (signal.aborted) return;
       if (this.#mounts.hasFailed) applyAgain();
       else this.prepare(this.#deps.observed.desired);

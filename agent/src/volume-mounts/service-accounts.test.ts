@@ -4,7 +4,7 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { makeView } from '../plan/_util.ts';
 import { newIdentity, publicKeyObject } from '../state/identity.ts';
 import { verifyToken } from '../state/token.ts';
-import { filesInMemory } from './files.ts';
+import { filesInMemory } from './_files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 
 const MINUTE = 60_000;
@@ -32,7 +32,7 @@ beforeEach(() => {
       memory.write(path, tree);
     },
   };
-  const clock = { now: () => now, wall: () => now, sleep: async () => {} };
+  const clock = { now: () => now, wall: () => now, after: () => () => {} };
   accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity });
 });
 

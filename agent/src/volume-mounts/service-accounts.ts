@@ -1,7 +1,7 @@
 import { AGENT_GROUP, AGENT_KEY_FILE, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceView, Rule, ServiceAccountView } from '../../../src/wire/agent.ts';
-import type { Clock } from '../domain/clock.ts';
 import { WORKLOAD_TOKEN } from '../domain/names.ts';
 import { TOKEN_FOLDER, tokenPath, tokenTarget } from '../domain/volume-mounts.ts';
 import { type Identity, publicPart } from '../state/identity.ts';

@@ -7,7 +7,7 @@ import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
-import { filesInMemory } from '../../../agent/src/volume-mounts/files.ts';
+import { filesInMemory } from '../../../agent/src/volume-mounts/_files.ts';
 import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
@@ -45,7 +45,7 @@ function adminToken({ identity, now }: Subject): string {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-token-'));
   try {
     const path = join(folder, 'token');
-    writeAdminToken(path, identity, { now: () => now, wall: () => now, sleep: async () => {} });
+    writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
     return readFileSync(path, 'utf8').trim();
   } finally {
     rmSync(folder, { recursive: true });
@@ -54,7 +54,7 @@ function adminToken({ identity, now }: Subject): string {
 
 function workloadToken({ identity, now }: Subject): string {
   const files = filesInMemory();
-  const clock = { now: () => now, wall: () => now, sleep: async () => {} };
+  const clock = { now: () => now, wall: () => now, after: () => () => {} };
   const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
   new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity }).apply([view]);
   return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';

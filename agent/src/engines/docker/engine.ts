@@ -1,24 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import type { Container } from '../../domain/container.ts';
-import {
-  type ContainerSpec,
-  type Engine,
-  EngineError,
-  type EngineEvent,
-  type EngineFacts,
-  type EngineNetwork,
-  type ExecOptions,
-  type ExecProcess,
-  type LogLine,
-  type LogOptions,
-  type OtherAgentContainer,
-  type PullRequest,
-  type StartedProgram,
-} from '../../domain/engine.ts';
 import { NETWORK_NAME } from '../../domain/names.ts';
 import { isPinned, parseReference, standIn } from '../../domain/reference.ts';
 import { lines } from '../../system/http.ts';
+import type { EngineEvent } from '../port/connection.ts';
+import type { Container } from '../port/container.ts';
+import type { ContainerSpec } from '../port/container-spec.ts';
+import { ALL_CAPABILITIES, type CompleteEngine } from '../port/engine.ts';
+import { EngineError } from '../port/error.ts';
+import type { ExecOptions, ExecProcess, StartedProgram } from '../port/exec.ts';
+import type { EngineFacts } from '../port/facts.ts';
+import type { PullRequest } from '../port/images.ts';
+import type { LogLine, LogOptions } from '../port/logs.ts';
+import type { EngineNetwork } from '../port/networks.ts';
+import type { OtherAgentContainer } from '../port/ownership.ts';
 import {
   type ImageAnswer,
   type ImageItem,
@@ -56,8 +51,9 @@ export interface DockerEngineOptions {
  * The engine over the Docker API: the calls of the engine interface, each a few lines. Longer than other files because the
  * interface has two dozen calls; what they share stands in files of its own.
  */
-export class DockerEngine implements Engine {
+export class DockerEngine implements CompleteEngine {
   readonly url: string;
+  readonly capabilities = ALL_CAPABILITIES;
   readonly #self: string | undefined;
   #instance: string;
   readonly #api: DockerApi;

@@ -1,4 +1,4 @@
-import type { LogLine } from '../../domain/engine.ts';
+import type { LogLine } from '../port/logs.ts';
 
 /** What a program has written: data of one of its streams. */
 export interface Written {

@@ -1,4 +1,4 @@
-import type { LogLine } from '../../domain/engine.ts';
+import type { LogLine } from '../port/logs.ts';
 
 const HEADER = 8;
 const LINE_LIMIT = 64 * 1024;

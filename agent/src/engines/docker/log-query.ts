@@ -1,5 +1,5 @@
-import type { LogLine, LogOptions } from '../../domain/engine.ts';
 import { lastLines } from '../../domain/last-lines.ts';
+import type { LogLine, LogOptions } from '../port/logs.ts';
 
 /**
  * What an engine is asked for, and how the lines are chosen from its answer. Times count to the millisecond here; some

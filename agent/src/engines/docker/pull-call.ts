@@ -1,5 +1,6 @@
-import type { EngineFacts, PullRequest } from '../../domain/engine.ts';
 import { formatReference, isLoopback, parseReference } from '../../domain/reference.ts';
+import type { EngineFacts } from '../port/facts.ts';
+import type { PullRequest } from '../port/images.ts';
 
 /** How an engine is asked to pull. */
 export interface PullCall {

@@ -1,5 +1,7 @@
-import { EngineError, type EngineFacts, type PullRequest } from '../../domain/engine.ts';
 import { lines } from '../../system/http.ts';
+import { EngineError } from '../port/error.ts';
+import type { EngineFacts } from '../port/facts.ts';
+import type { PullRequest } from '../port/images.ts';
 import { parseAnswer } from './answers.ts';
 import { type DockerApi, readText } from './api.ts';
 import { messageOf, pullError } from './errors.ts';

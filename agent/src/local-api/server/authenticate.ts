@@ -1,6 +1,6 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
+import type { Clock } from '../../../../src/lib/clock.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
-import type { Clock } from '../../domain/clock.ts';
 import type { Identity } from '../../state/identity.ts';
 import { ApiError } from './errors.ts';
 import { allows, type Grant, REACHES_ALL, reachOf } from './grants.ts';

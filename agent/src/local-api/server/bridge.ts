@@ -1,5 +1,5 @@
 import type { Server } from 'node:https';
-import { pause } from '../../domain/clock.ts';
+import { sleep } from '../../../../src/lib/clock.ts';
 import { errorText } from '../../system/log.ts';
 import { listenOnBridge, type ServerDependencies } from './server.ts';
 
@@ -21,7 +21,7 @@ export async function serveBridge(
 ): Promise<void> {
   let open: { address: string; server: Server } | undefined;
   let told = '';
-  for (; !signal.aborted; await pause(deps.clock, LOOK_EVERY, signal)) {
+  for (; !signal.aborted; await sleep(LOOK_EVERY, signal, deps.clock)) {
     const wanted = address();
     if (wanted === undefined || wanted === open?.address) continue;
     try {

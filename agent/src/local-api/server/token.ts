@@ -1,5 +1,5 @@
 import { AGENT_GROUP, NODE_TOKEN_ISSUER } from '../../../../src/api/names.ts';
-import type { Clock } from '../../domain/clock.ts';
+import type { Clock } from '../../../../src/lib/clock.ts';
 import { LOCAL_API, WORKLOAD_TOKEN } from '../../domain/names.ts';
 import { type Identity, publicKeyObject } from '../../state/identity.ts';
 import { type Claims, signingKey, signToken, verifyToken } from '../../state/token.ts';

@@ -5,9 +5,9 @@ import {
   microserviceStatusSchema,
   microserviceViewSchema,
 } from '../../../../../src/wire/agent.ts';
-import type { Container } from '../../../domain/container.ts';
 import { stringMap } from '../../../domain/digest.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
+import type { Container } from '../../../engines/port/container.ts';
 import { ApiError } from '../../server/errors.ts';
 import type { Reach } from '../../server/grants.ts';
 

@@ -7,8 +7,8 @@ import {
   statusReportSchema,
 } from '../../../../../src/wire/agent.ts';
 import type { Config } from '../../../domain/config.ts';
-import type { EngineFacts } from '../../../domain/engine.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
+import type { EngineFacts } from '../../../engines/port/facts.ts';
 import type { Identity } from '../../../state/identity.ts';
 
 const MIB = 1024 * 1024;

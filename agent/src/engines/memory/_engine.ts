@@ -1,23 +1,19 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import type { Container } from '../../domain/container.ts';
-import {
-  type ContainerSpec,
-  type Engine,
-  EngineError,
-  type EngineEvent,
-  type EngineFacts,
-  type EngineNetwork,
-  type ExecOptions,
-  type LogLine,
-  type LogOptions,
-  type OtherAgentContainer,
-  type PullRequest,
-  type StartedProgram,
-} from '../../domain/engine.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
-import { MemoryLog } from './log.ts';
-import { MemoryProgram } from './program.ts';
+import type { EngineEvent } from '../port/connection.ts';
+import type { Container } from '../port/container.ts';
+import type { ContainerSpec } from '../port/container-spec.ts';
+import type { Capability, Engine } from '../port/engine.ts';
+import { EngineError } from '../port/error.ts';
+import type { ExecOptions, ExecPort, StartedProgram } from '../port/exec.ts';
+import type { EngineFacts } from '../port/facts.ts';
+import type { PullRequest } from '../port/images.ts';
+import type { LogLine, LogOptions, LogPort } from '../port/logs.ts';
+import type { EngineNetwork } from '../port/networks.ts';
+import type { OtherAgentContainer } from '../port/ownership.ts';
+import { MemoryLog } from './_log.ts';
+import { MemoryProgram } from './_program.ts';
 
 /** Bytes that each image counts for. */
 export const MEMORY_IMAGE_BYTES = 1000;
@@ -38,8 +34,9 @@ interface Item extends Container {
  * An engine that runs nothing: it keeps containers in memory and behaves like a real one as far as the port promises.
  * For simulations of many agents in one process and for tests of everything above the port.
  */
-export class MemoryEngine implements Engine {
+export class MemoryEngine implements Engine, ExecPort, LogPort {
   readonly url = 'memory:';
+  readonly capabilities: ReadonlySet<Capability> = new Set(['exec', 'logs']);
   readonly faults: Faults;
   /** images that a pull finds, by reference */
   readonly registry = new Map<string, string>();
@@ -240,8 +237,6 @@ export class MemoryEngine implements Engine {
       this.#tell(id, 'destroy');
     });
   }
-
-  async checkHealth(): Promise<void> {}
 
   logs(id: string, options: LogOptions, signal?: AbortSignal): AsyncIterable<LogLine> {
     return this.logOf(id).read(options, signal);

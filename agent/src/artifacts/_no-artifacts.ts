@@ -1,8 +1,9 @@
 import { type ArtifactItem, type ArtifactWait, allCatalogs, type PrunedArtifacts } from '../domain/artifact.ts';
-import type { Observed, Part } from '../domain/part.ts';
+import type { Observed } from '../domain/part.ts';
+import type { ArtifactsPart } from './artifacts.ts';
 
-/** Takes the place of Artifacts on a machine that keeps no models and no knowledge: what binds some waits. */
-export class NoArtifacts implements Part {
+/** Takes the place of Artifacts on a machine that keeps no models and no knowledge: a microservice that binds some waits. */
+export class NoArtifacts implements ArtifactsPart {
   readonly #observed: Observed;
 
   constructor(observed: Observed) {

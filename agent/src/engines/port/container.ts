@@ -1,5 +1,4 @@
-import type { PortMapping } from '../../../src/api/container/index.ts';
-import type { Bind } from './binds.ts';
+import type { PortMapping } from '../../../../src/api/container/index.ts';
 
 /** One container of this agent, as the engine shows it. Times are Unix ms; 0 means never. */
 export interface Container {
@@ -38,6 +37,13 @@ export interface Container {
   pid: number;
   /** what of the machine it binds */
   binds?: readonly Bind[];
+}
+
+/** A directory or file of the machine that a container binds. */
+export interface Bind {
+  /** without links */
+  source: string;
+  writable: boolean;
 }
 
 /** What the engine shows. */

@@ -1,0 +1,10 @@
+import type { Places } from './policy.ts';
+
+/** Paths that are just texts. */
+export const PLAIN_PLACES: Places = {
+  follow: (path) => path,
+  identity: () => undefined,
+  mountsBelow: () => [],
+  locate: (paths) => paths.map((path) => (path === '/' ? '' : path)),
+  mountedPlaces: () => [],
+};
