@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { silentLog } from '../../src/lib/log.ts';
-import { type Agent, type AgentDependencies, createAgent } from './app.ts';
+import { type Agent, createAgent } from './app.ts';
 import { NoArtifacts } from './artifacts/_no-artifacts.ts';
 import { fetchAuthority } from './controller/trust.ts';
+import type { AgentDependencies } from './dependencies.ts';
 import { PLAIN_PLACES } from './domain/_places.ts';
 import { parseConfig } from './domain/config.ts';
 import { OPEN_POLICY } from './domain/policy.ts';

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createTestAgent } from './_agent.ts';
-import type { Agent, AgentDependencies } from './app.ts';
+import type { Agent } from './app.ts';
 import { FakeController, failure, type View } from './controller/_fake-controller.ts';
 import { fetchAuthority } from './controller/trust.ts';
+import type { AgentDependencies } from './dependencies.ts';
 import { PLAIN_PLACES } from './domain/_places.ts';
 import { policySchema } from './domain/policy.ts';
 import { until } from './engines/_contract.ts';

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
-import type { AgentDependencies } from './app.ts';
 import { Actions } from './controller/actions.ts';
 import { Link } from './controller/link.ts';
 import { Membership } from './controller/membership.ts';
 import { Provisioning } from './controller/provisioning.ts';
 import { Reporter } from './controller/reporter.ts';
 import { SavedResponses } from './controller/saved-responses.ts';
+import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';

@@ -1,0 +1,71 @@
+import type { KeyObject } from 'node:crypto';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { Log } from '../../src/lib/log.ts';
+import type { AgentConfig } from '../../src/wire/agent.ts';
+import type { ArtifactsDependencies, ArtifactsPart } from './artifacts/artifacts.ts';
+import type { Transport } from './controller/client.ts';
+import type { LogLevel } from './domain/config.ts';
+import type { Random } from './domain/jitter.ts';
+import type { Places, Policy } from './domain/policy.ts';
+import type { Engine } from './engines/port/engine.ts';
+import type { OwnLog, StartedPrograms } from './sessions/session.ts';
+import type { Database } from './state/database.ts';
+import type { IdentityStore } from './state/identity.ts';
+import type { MachineAccess } from './supervise/executors.ts';
+import type { CdiDevices } from './system/cdi.ts';
+import type { Machine } from './system/machine.ts';
+import type { Program } from './update/program.ts';
+import type { MountedFiles } from './volume-mounts/files.ts';
+
+/** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
+export interface AgentDependencies {
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** the engine that this agent's containers run on, for the instance id that they carry */
+  engine(instance: string): Engine;
+  database: Database;
+  identity: IdentityStore;
+  machine: Machine;
+  /** how requests to the controller are sent; absent: by HTTP */
+  transport?: Transport;
+  policy: Policy;
+  /** never bound into a container */
+  protectedPaths: readonly string[];
+  /** the paths of this machine */
+  places: Places;
+  /** makes the directories that a container binds */
+  prepareMounts: MachineAccess['prepareMounts'];
+  /** where what the agent writes for containers lies */
+  mountedFiles: MountedFiles;
+  /** what keeps the models and knowledge of this machine */
+  artifacts(deps: Omit<ArtifactsDependencies, 'store' | 'projections'>): ArtifactsPart;
+  /** PEM by which containers know the local API; absent: it has no port */
+  apiAuthority?: string;
+  /** whether a program of this machine listens on a port; absent: the engine is on another machine */
+  portTaken?: MachineAccess['portTaken'];
+  /** the CDI devices that specifications in these directories name */
+  cdiDevices: CdiDevices;
+  /** the addresses of this machine's interfaces */
+  ownAddresses: () => readonly string[];
+  /** applies what the controller or the machine chose for the log */
+  setLogging(level: LogLevel, settings: AgentConfig): void;
+  /** problems with the machine's own files, for people */
+  fileProblems(): string[];
+  /** whether the agent of an instance runs on this machine */
+  isAlive(instance: string): Promise<boolean>;
+  /** Starts the agent again. */
+  restart(): void;
+  /** what this agent logs, for log sessions of the node */
+  ownLog: OwnLog;
+  /** where the programs that sessions started are noted for the next process */
+  programs: StartedPrograms;
+  /** where releases of the agent are kept on this machine, and whose signatures count; absent: it is no installed agent */
+  updates?: { program: Program; keys: readonly KeyObject[] };
+  /** The agent has another instance id now. */
+  instanceChanged(instance: string): void;
+  /** PEM of a further authority for the controller's certificate */
+  controllerCa?: string;
+  /** fetches the authority that a join string names */
+  fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
+}
