@@ -9,7 +9,6 @@ import { listens } from '../agent/src/_listens.ts';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
 import { type Kube, KubeError, kubeFromFile, withToken } from '../hack/kube.ts';
-import { controllerRoles, namespaceManifests, peopleRoles } from '../hack/manifests.ts';
 import { freePort } from '../hack/ports.ts';
 import { type Daemon, startDaemon } from '../hack/process.ts';
 import { sampleImage } from '../hack/sample.ts';
@@ -17,6 +16,7 @@ import { type WaitOptions, waitFor } from '../hack/wait.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
 import { routes } from '../src/assembly/routes.ts';
+import { controllerRoles, namespaceManifests, peopleRoles } from '../src/manifests/roles.ts';
 import { type Answer, createTestClient } from '../src/rest/_client.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
 

@@ -12,20 +12,20 @@ import { CONDITIONS, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditio
 import { toCrd } from '../src/api/crd.ts';
 import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { routes } from '../src/assembly/routes.ts';
-import { openApiDocument } from '../src/rest/server/openapi.ts';
-import { KINDS } from '../src/subjects/kinds.ts';
-import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
-import { dashboard } from './dashboard.ts';
-import { doctorPage } from './doctor-page.ts';
+import { admissionPolicies } from '../src/manifests/policies.ts';
 import {
-  admissionPolicies,
   controllerRoles,
   crdRoles,
   type Manifest,
   namespaceManifests,
   peopleRoles,
   uninstallRoles,
-} from './manifests.ts';
+} from '../src/manifests/roles.ts';
+import { openApiDocument } from '../src/rest/server/openapi.ts';
+import { KINDS } from '../src/subjects/kinds.ts';
+import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
+import { dashboard } from './dashboard.ts';
+import { doctorPage } from './doctor-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import { nodeKeyPage } from './node-key-page.ts';
 import { V3_OPERATIONS } from './v3-operations.ts';

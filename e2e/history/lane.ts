@@ -1,11 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Kube, kubeFromFile, withToken } from '../../hack/kube.ts';
-import { controllerRoles, namespaceManifests, peopleRoles } from '../../hack/manifests.ts';
 import { freePort } from '../../hack/ports.ts';
 import { type Daemon, startDaemon } from '../../hack/process.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { type FaultProxy, startFaultProxy } from '../../src/kube/_fault-proxy.ts';
+import { controllerRoles, namespaceManifests, peopleRoles } from '../../src/manifests/roles.ts';
 
 /** What all lanes share. */
 export interface Foundations {

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DEFAULT_NAMESPACE, TOKEN_AUDIENCE } from '../../src/api/names.ts';
+import { CONTROLLER_ACCOUNT } from '../../src/manifests/roles.ts';
 import { type Kube, type KubeObject, withToken } from '../kube.ts';
-import { CONTROLLER_ACCOUNT } from '../manifests.ts';
 import { ROOT } from '../paths.ts';
 import { type Again, type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { kubeFromFile } from '../../hack/kube.ts';
-import { admissionPolicies } from '../../hack/manifests.ts';
 import { waitFor } from '../../hack/wait.ts';
 import type { CoreCase } from '../api/_core-agreement.ts';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { createRest } from '../assembly/rest.ts';
 import { createRoutes } from '../assembly/routes.ts';
+import { admissionPolicies } from '../manifests/policies.ts';
 import { isObject } from '../rules/document.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';

@@ -6,14 +6,15 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED } from '../src/api/names.ts';
-import { ROLE_NAMES, type RoleName } from '../src/rest/access/roles.ts';
-import { budgetsOf, DEFAULT_BUDGETS, policyData, type Usage } from '../src/rules/budget.ts';
-import { findTools } from './binaries.ts';
-import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
-import { createKube, type Kube } from './kube.ts';
-import { admissionPolicies, CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } from './manifests.ts';
-import { waitFor } from './wait.ts';
+import { findTools } from '../../hack/binaries.ts';
+import { type ControlPlane, installCrds, startControlPlane } from '../../hack/control-plane.ts';
+import { createKube, type Kube } from '../../hack/kube.ts';
+import { waitFor } from '../../hack/wait.ts';
+import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED } from '../api/names.ts';
+import { ROLE_NAMES, type RoleName } from '../rest/access/roles.ts';
+import { budgetsOf, DEFAULT_BUDGETS, policyData, type Usage } from '../rules/budget.ts';
+import { admissionPolicies } from './policies.ts';
+import { CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } from './roles.ts';
 
 /**
  * A cluster of its own with two installations, whose groups are named as their namespaces. A shared cluster does not

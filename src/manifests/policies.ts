@@ -1,172 +1,37 @@
 /**
- * The roles and admission policies that an installation needs besides the CRDs and the program, as objects. hack/gen.ts
- * writes them twice, as templates of the chart and as manifests/install.yaml for an installation without Helm.
+ * The admission policies that an installation needs, as objects. hack/gen.ts writes them twice, as templates of the chart and as
+ * manifests/install.yaml for an installation without Helm.
  */
-import { VARIABLE_NAME } from '../src/api/container/parts.ts';
+import { VARIABLE_NAME } from '../api/container/parts.ts';
 import {
   ANNOTATIONS,
   BUDGET_POLICY_NAME,
-  FIELD_MANAGERS,
   GROUP,
   LABELS,
   PROTECTED,
   SYSTEM_APPLICATION_PREFIX,
   SYSTEM_NAMES_NAME,
   VERSION,
-} from '../src/api/names.ts';
-import { CORE_RESOURCES } from '../src/api/resources.ts';
-import { toStructural } from '../src/api/structural.ts';
-import { roles } from '../src/rest/access/roles.ts';
-import type { Quantity } from '../src/rules/budget.ts';
-import { EVERY_NAME } from '../src/rules/system-names.ts';
-import { BOUND_ROLES } from '../src/subjects/accounts/rules/service-account.ts';
-import { CORE_POLICIES } from '../src/subjects/content/rules/core-objects/rules.ts';
-import { KINDS, type Kinds } from '../src/subjects/kinds.ts';
+} from '../api/names.ts';
+import { CORE_RESOURCES } from '../api/resources.ts';
+import { toStructural } from '../api/structural.ts';
+import type { Quantity } from '../rules/budget.ts';
+import { EVERY_NAME } from '../rules/system-names.ts';
+import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
+import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
+import { KINDS, type Kinds } from '../subjects/kinds.ts';
 
-export type Manifest = Record<string, unknown> & { kind: string };
+import { CONTROLLER_ACCOUNT, type Manifest, PLURALS } from './roles.ts';
 
-export const CONTROLLER_ACCOUNT = FIELD_MANAGERS.controller;
-const DEFINITIONS = Object.values(KINDS).map(({ definition }) => definition);
-const PLURALS = DEFINITIONS.map(({ plural }) => plural);
 /** Kinds of which some objects belong to the system. */
-const WITH_SYSTEM = DEFINITIONS.filter(({ spec }) => toStructural(spec).properties?.isSystem).map(
-  ({ plural }) => plural,
-);
+const WITH_SYSTEM = Object.values(KINDS)
+  .map(({ definition }) => definition)
+  .filter(({ spec }) => toStructural(spec).properties?.isSystem)
+  .map(({ plural }) => plural);
 /** Kinds of which some objects exist from the start, with the names of those. */
 const WITH_BUILT_INS = Object.values(KINDS as Kinds).flatMap(({ definition: { plural }, builtIns = [] }) =>
   builtIns.length > 0 ? [{ plural, names: builtIns.map(({ name }) => name) }] : [],
 );
-const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
-
-/** Namespace and service account of the controller; the chart has its own. */
-export const namespaceManifests = (namespace: string): Manifest[] => [
-  { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
-  { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: CONTROLLER_ACCOUNT, namespace } },
-];
-
-/** The minimal permissions of the controller: its own kinds, Secrets and ConfigMaps of its namespace, and two reviews. */
-export function controllerRoles(namespace: string): Manifest[] {
-  const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
-  return [
-    {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'Role',
-      metadata: { name: CONTROLLER_ACCOUNT, namespace },
-      rules: [
-        { apiGroups: [GROUP], resources: PLURALS, verbs: ALL },
-        {
-          apiGroups: [GROUP],
-          resources: PLURALS.map((plural) => `${plural}/status`),
-          verbs: ['get', 'update', 'patch'],
-        },
-        { apiGroups: [GROUP], resources: PLURALS.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
-        { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
-        // replicas authenticate each other with short-lived tokens of their common account
-        {
-          apiGroups: [''],
-          resources: ['serviceaccounts/token'],
-          resourceNames: [CONTROLLER_ACCOUNT],
-          verbs: ['create'],
-        },
-        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
-        { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ALL },
-      ],
-    },
-    {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'RoleBinding',
-      metadata: { name: CONTROLLER_ACCOUNT, namespace },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ACCOUNT },
-      subjects,
-    },
-    {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRole',
-      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
-      rules: [
-        { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
-        { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
-      ],
-    },
-    {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRoleBinding',
-      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
-      roleRef: {
-        apiGroup: 'rbac.authorization.k8s.io',
-        kind: 'ClusterRole',
-        name: `${CONTROLLER_ACCOUNT}-${namespace}`,
-      },
-      subjects,
-    },
-  ];
-}
-
-/** What the job of the chart that applies CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
-export function crdRoles(namespace: string): Manifest[] {
-  const account = 'skerry-crds';
-  const hook = {
-    'helm.sh/hook': 'pre-install,pre-upgrade',
-    'helm.sh/hook-weight': '-5',
-    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
-  };
-  const name = `${account}-${namespace}`;
-  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
-  const group = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
-  return [
-    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace, annotations: hook } },
-    {
-      ...api,
-      kind: 'ClusterRole',
-      metadata: { name, annotations: hook },
-      rules: [
-        // The name of an object that is to be created is not known to the authorizer.
-        { ...group, verbs: ['create'] },
-        { ...group, resourceNames: PLURALS.map((plural) => `${plural}.${GROUP}`), verbs: ['get', 'update'] },
-      ],
-    },
-    {
-      ...api,
-      kind: 'ClusterRoleBinding',
-      metadata: { name, annotations: hook },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-      subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
-    },
-  ];
-}
-
-/** What the job of the chart that frees objects from finalizers may do, once the rest of the release is deleted. They exist while it runs. */
-export function uninstallRoles(namespace: string): Manifest[] {
-  const name = 'skerry-uninstall';
-  const hook = {
-    'helm.sh/hook': 'post-delete',
-    'helm.sh/hook-weight': '-5',
-    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
-  };
-  const metadata = { name, namespace, annotations: hook };
-  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
-  return [
-    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
-    {
-      ...api,
-      kind: 'Role',
-      metadata,
-      rules: [{ apiGroups: [GROUP], resources: PLURALS, verbs: ['get', 'list', 'patch'] }],
-    },
-    {
-      ...api,
-      kind: 'RoleBinding',
-      metadata,
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
-      subjects: [{ kind: 'ServiceAccount', name, namespace }],
-    },
-  ];
-}
-
-/** The roles of users: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
-export const peopleRoles = (namespace: string, groups?: string): Manifest[] =>
-  roles({ namespace, groups }) as unknown as Manifest[];
-
 interface Policy {
   name: string;
   operations: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];

@@ -1,0 +1,139 @@
+import { FIELD_MANAGERS, GROUP } from '../api/names.ts';
+import { roles } from '../rest/access/roles.ts';
+import { KINDS } from '../subjects/kinds.ts';
+
+export type Manifest = Record<string, unknown> & { kind: string };
+
+export const CONTROLLER_ACCOUNT = FIELD_MANAGERS.controller;
+/** Names of all kinds in paths of the API. */
+export const PLURALS = Object.values(KINDS).map(({ definition }) => definition.plural);
+const ALL = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
+
+/** Namespace and service account of the controller; the chart has its own. */
+export const namespaceManifests = (namespace: string): Manifest[] => [
+  { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
+  { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: CONTROLLER_ACCOUNT, namespace } },
+];
+
+/** The minimal permissions of the controller: its own kinds, Secrets and ConfigMaps of its namespace, and two reviews. */
+export function controllerRoles(namespace: string): Manifest[] {
+  const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
+  return [
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'Role',
+      metadata: { name: CONTROLLER_ACCOUNT, namespace },
+      rules: [
+        { apiGroups: [GROUP], resources: PLURALS, verbs: ALL },
+        {
+          apiGroups: [GROUP],
+          resources: PLURALS.map((plural) => `${plural}/status`),
+          verbs: ['get', 'update', 'patch'],
+        },
+        { apiGroups: [GROUP], resources: PLURALS.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
+        { apiGroups: [''], resources: ['secrets', 'configmaps'], verbs: ALL },
+        // replicas authenticate each other with short-lived tokens of their common account
+        {
+          apiGroups: [''],
+          resources: ['serviceaccounts/token'],
+          resourceNames: [CONTROLLER_ACCOUNT],
+          verbs: ['create'],
+        },
+        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+        { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ALL },
+      ],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name: CONTROLLER_ACCOUNT, namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ACCOUNT },
+      subjects,
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      rules: [
+        { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+        { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+      ],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: `${CONTROLLER_ACCOUNT}-${namespace}` },
+      roleRef: {
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'ClusterRole',
+        name: `${CONTROLLER_ACCOUNT}-${namespace}`,
+      },
+      subjects,
+    },
+  ];
+}
+
+/** What the job of the chart that applies CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
+export function crdRoles(namespace: string): Manifest[] {
+  const account = 'skerry-crds';
+  const hook = {
+    'helm.sh/hook': 'pre-install,pre-upgrade',
+    'helm.sh/hook-weight': '-5',
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+  };
+  const name = `${account}-${namespace}`;
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  const group = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace, annotations: hook } },
+    {
+      ...api,
+      kind: 'ClusterRole',
+      metadata: { name, annotations: hook },
+      rules: [
+        // The name of an object that is to be created is not known to the authorizer.
+        { ...group, verbs: ['create'] },
+        { ...group, resourceNames: PLURALS.map((plural) => `${plural}.${GROUP}`), verbs: ['get', 'update'] },
+      ],
+    },
+    {
+      ...api,
+      kind: 'ClusterRoleBinding',
+      metadata: { name, annotations: hook },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+      subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
+    },
+  ];
+}
+
+/** What the job of the chart that frees objects from finalizers may do, once the rest of the release is deleted. They exist while it runs. */
+export function uninstallRoles(namespace: string): Manifest[] {
+  const name = 'skerry-uninstall';
+  const hook = {
+    'helm.sh/hook': 'post-delete',
+    'helm.sh/hook-weight': '-5',
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+  };
+  const metadata = { name, namespace, annotations: hook };
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    {
+      ...api,
+      kind: 'Role',
+      metadata,
+      rules: [{ apiGroups: [GROUP], resources: PLURALS, verbs: ['get', 'list', 'patch'] }],
+    },
+    {
+      ...api,
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    },
+  ];
+}
+
+/** The roles of users: admin, sre, developer, viewer, each bound to the group `<groups>:<role>`. */
+export const peopleRoles = (namespace: string, groups?: string): Manifest[] =>
+  roles({ namespace, groups }) as unknown as Manifest[];
