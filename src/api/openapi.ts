@@ -42,7 +42,7 @@ export interface Api {
 }
 
 /** The OpenAPI 3.1 document of an API. The same operations give the same document. */
-export function openApiDocument({ info, securitySchemes, operations, error }: Api): Json {
+export function documentOf({ info, securitySchemes, operations, error }: Api): Json {
   const paths: Record<string, Json> = {};
   const named: Record<string, Json> = {};
   const schemaOf = (schema: z.ZodType) => jsonSchema(schema, named);

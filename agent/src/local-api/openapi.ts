@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Operation, openApiDocument } from '../../../src/api/openapi.ts';
+import { documentOf, type Operation } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
 import type { Access, AnyRoute } from './server/route.ts';
@@ -34,7 +34,7 @@ const errorSchema = () =>
 
 /** The OpenAPI document of the local API, docs/local-api.openapi.json. The agent itself does not need it, and does not load this file. */
 export const localApiDocument = () =>
-  openApiDocument({
+  documentOf({
     info: {
       title: 'Local API of the Skerry agent',
       version: '1',
