@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { MessageSocket } from '../lib/web-socket/socket.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES } from '../wire/sessions.ts';
 import { type Address, type Broker, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';
 import { createLink, type Link, typeOf } from './link.ts';
 import { AWAY, isCloseCode, type Relay } from './relay.ts';
 import type { Joining, Sessions } from './sessions.ts';
-import type { Socket } from './socket.ts';
 
 /** Passes agents on to sessions at other replicas over a router or the message bus (docs/spec/sessions.md#relay). */
 export interface BrokerRelayOptions {
@@ -42,7 +42,7 @@ const LEFT_OUT = 'lines are left out, since the replicas of the controller excha
 
 export function createBrokerRelay(options: BrokerRelayOptions): Relay {
   const { broker, sessions, otherwise, failsFast, isAlone, clock, log } = options;
-  const agents = new Set<Socket>();
+  const agents = new Set<MessageSocket>();
   let isDraining = false;
 
   const linkTo = (link: string, send: (said: Envelope) => void): Link =>
@@ -120,7 +120,7 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
   }
 
   /** The end of the agent: one link after the other, until the session or the agent leaves. */
-  function connect(agent: Socket, address: string, asked: Joining) {
+  function connect(agent: MessageSocket, address: string, asked: Joining) {
     const { id, kind } = asked;
     let link: Link | undefined;
     let isOver = false;
@@ -255,7 +255,7 @@ const WRONG = { refused: 'this node has no such session' };
 const IGNORED = { message() {}, full() {}, drained() {} };
 
 /** A socket that also tells the relay when it is over. */
-function endingSocket(socket: Socket, onEnd: () => void): Socket {
+function endingSocket(socket: MessageSocket, onEnd: () => void): MessageSocket {
   return {
     ...socket,
     listen: (listener) =>

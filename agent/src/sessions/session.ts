@@ -1,5 +1,5 @@
 import type { Log } from '../../../src/lib/log.ts';
-import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
+import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import type { Clock, Random } from '../domain/clock.ts';
 import type { Container } from '../domain/container.ts';
 import type { Engine, LogLine, LogOptions, StartedProgram } from '../domain/engine.ts';
@@ -14,7 +14,7 @@ export interface SessionContext {
   random: Random;
   log: Log;
   /** Begins to open a socket; throws while the agent has no controller. */
-  dial(path: string, listener: SocketListener, attempt: Attempt): Socket;
+  dial(path: string, listener: FrameListener, attempt: Attempt): FrameSocket;
   /** the container of a microservice: the one that runs, else the one that ran last */
   containerOf(uuid: string): Container | undefined;
   /** what is reported of a microservice; undefined of one that this node does not know */

@@ -4,7 +4,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Log } from '../../../../src/lib/log.ts';
-import type { UpgradeRequest } from '../../../../src/session-client/socket.ts';
+import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import type { Clock } from '../../domain/clock.ts';
 import { exists, makeDirectory, removePath } from '../../system/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
