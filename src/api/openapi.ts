@@ -4,7 +4,7 @@ import { parameterNames } from '../lib/path-pattern.ts';
 type Json = Record<string, unknown>;
 
 /** One operation of an API, without anything that is particular to that API. */
-export interface Operation {
+export interface ApiOperation {
   method: string;
   /** parameters in braces */
   path: string;
@@ -33,7 +33,7 @@ type Content = Readonly<Record<string, z.ZodType>>;
 export interface Api {
   info: { title: string; version: string; description: string };
   securitySchemes: Json;
-  operations: readonly Operation[];
+  operations: readonly ApiOperation[];
   error: {
     schema: z.ZodType;
     /** by status: the name of the shared response, and what it means */
@@ -70,7 +70,7 @@ export function documentOf({ info, securitySchemes, operations, error }: Api): J
 
 type SchemaOf = (schema: z.ZodType) => Json;
 
-function describe(one: Operation, responses: Api['error']['responses'], schemaOf: SchemaOf): Json {
+function describe(one: ApiOperation, responses: Api['error']['responses'], schemaOf: SchemaOf): Json {
   const contentOf = (content: Content) =>
     Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema: schemaOf(schema) }]));
   const properties = (schema: z.ZodType | undefined) =>

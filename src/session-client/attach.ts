@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
 import { CLOSE_CODES, type Control, readControl, writeControl } from '../wire/sessions.ts';
-import { type FrameSocket, openSocket, type SocketEnd, type SocketRequest } from './socket.ts';
+import { type FrameSocket, type FrameSocketRequest, openSocket, type SocketEnd } from './socket.ts';
 
 /** What a program is given and where its output goes. */
 export interface Streams {
@@ -32,7 +32,7 @@ const T = FRAME_TYPES;
  * The user's end of an exec session: standard input to the program, its output back, until it has ended. A stream that takes
  * nothing stops the reading from the socket, and a socket that takes nothing the reading of the input.
  */
-export async function attach(request: SocketRequest, options: AttachOptions): Promise<Attached> {
+export async function attach(request: FrameSocketRequest, options: AttachOptions): Promise<Attached> {
   const { input, output, errors, isTerminal, notice, signal } = options;
   signal.throwIfAborted();
   const closed = Promise.withResolvers<SocketEnd>();

@@ -38,7 +38,7 @@ export interface SocketEnd {
   retryAfter?: number;
 }
 
-export interface SocketRequest {
+export interface FrameSocketRequest {
   url: string;
   headers: Record<string, string>;
   /** PEM of the authority */
@@ -59,7 +59,7 @@ const TOO_LATE = 'there was no answer to the opening of the session within 15 s'
 const REFUSAL_BYTES = 16 * 1024;
 
 export function openSocket(
-  { url, headers, ca, insecure, through, connections }: SocketRequest,
+  { url, headers, ca, insecure, through, connections }: FrameSocketRequest,
   listener: FrameListener,
   opened?: () => void,
 ): FrameSocket {

@@ -9,7 +9,7 @@ import type { Envelope } from './broker.ts';
  * replicas is: in order and without gaps or over, with a bound of what may be on the way, and over when the other side is
  * silent. So what passes through a broker is neither more nor less than what passes directly.
  */
-export interface Link {
+export interface BrokerLink {
   readonly socket: MessageSocket;
   /** whether the other side has been heard */
   readonly isHeard: boolean;
@@ -43,7 +43,7 @@ const MESSAGE_BYTES = 256;
 
 type Ordered = Extract<Envelope, { op: 'frame' | 'close' }>;
 
-export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
+export function createLink({ link, send, maxBytes, clock }: LinkOptions): BrokerLink {
   let listener: MessageListener | undefined;
   let isOver = false;
   let isClosing = false;

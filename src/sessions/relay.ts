@@ -8,14 +8,14 @@ import type { MessageSocket } from '../lib/web-socket/socket.ts';
 import { SOCKET_BOUNDS } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import { respond, unavailable } from './respond.ts';
-import type { Joining, Sessions } from './sessions.ts';
-import { acceptSocket, sessionSocket } from './socket.ts';
+import type { Joining, ReplicaSessions } from './sessions.ts';
+import { acceptUpgrade, sessionSocket } from './socket.ts';
 
 /**
  * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it:
  * over a WebSocket between their internal listeners, a router, or the message bus, as it was chosen at the start.
  */
-export interface Relay extends Disposable {
+export interface SessionRelay extends Disposable {
   /** A session has begun here: agents at other replicas can be passed on to it, until the function is called. */
   expect(id: string, kind: Joining['kind']): () => void;
   /** Connects the agent to a session at another replica; what comes of it is a close code. */
@@ -25,13 +25,13 @@ export interface Relay extends Disposable {
 }
 
 /** The relay that needs no set-up. It knows nothing of what is in the messages. */
-export interface InternalRelay extends Relay {
+export interface InternalRelay extends SessionRelay {
   /** The listener of the internal HTTP server for upgrades: agents that other replicas pass on to sessions here. */
   handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
-export interface RelayOptions {
-  sessions: Pick<Sessions, 'join'>;
+export interface InternalRelayOptions {
+  sessions: Pick<ReplicaSessions, 'join'>;
   /** the token of this replica */
   token(signal: AbortSignal): Promise<string>;
   /** Rejects unless the request is of another replica. */
@@ -51,7 +51,7 @@ const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CLOSE_CODES));
 
 export const isCloseCode = (code: number): code is CloseCode => KNOWN_CODES.has(code);
 
-export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): InternalRelay {
+export function createRelay({ sessions, token, authenticate, clock, log }: InternalRelayOptions): InternalRelay {
   /** agents that are passed on to other replicas, and the connections to other replicas in both directions */
   const agents = new Set<MessageSocket>();
   const between = new Set<RawSocket>();
@@ -128,7 +128,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
         await authenticate(request);
         if (isDraining) throw unavailable('the controller shuts down');
         if (socket.destroyed) return;
-        const ws = acceptSocket({ incoming: request, socket, head });
+        const ws = acceptUpgrade({ incoming: request, socket, head });
         if (!ws) return;
         const agent = keep(ws);
         const refused = sessions.join(asked, agent);

@@ -14,15 +14,15 @@ import {
   type Session,
   type SessionEvent,
   type SessionTarget,
-  type Step,
   step,
+  type Transition,
 } from './rules/session.ts';
 
 /** The sessions of one replica, in memory: what happens at their sockets goes through the state machine of the domain. */
-export interface Sessions {
+export interface ReplicaSessions {
   readonly count: number;
   /** Begins a session of a user, which has this place; it is given back when the session is over. */
-  open(id: string, target: SessionTarget, user: MessageSocket, onOver: (outcome: Outcome) => void): void;
+  open(id: string, target: SessionTarget, user: MessageSocket, onOver: (outcome: SessionOutcome) => void): void;
   /** An agent connects to a session of its node, or is told why not. */
   join(asked: Joining, agent: MessageSocket): { refused: string } | undefined;
   /** Ends one session, with 1008 when what it is about is gone. */
@@ -33,7 +33,7 @@ export interface Sessions {
   drain(): void;
 }
 
-export interface Outcome {
+export interface SessionOutcome {
   code: number;
   reason: string;
   ms: number;
@@ -57,7 +57,7 @@ interface Entry {
   agent?: MessageSocket;
   startedAt: number;
   cancel: () => void;
-  onOver: (outcome: Outcome) => void;
+  onOver: (outcome: SessionOutcome) => void;
 }
 
 export interface SessionsOptions {
@@ -69,7 +69,7 @@ export interface SessionsOptions {
 
 const NEWLINE = Buffer.from('\n');
 
-export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): Sessions {
+export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): ReplicaSessions {
   const entries = new Map<string, Entry>();
   const moment = () => ({ ms: clock.now(), unixMs: Math.floor(clock.wall()) });
 
@@ -85,7 +85,7 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
   }
 
   /** The session is stored before anything is done, since what is done may be the next event. */
-  function carryOut(entry: Entry, { session, effects }: Step, given?: { frame: Frame; message: Uint8Array }) {
+  function carryOut(entry: Entry, { session, effects }: Transition, given?: { frame: Frame; message: Uint8Array }) {
     entry.session = session;
     for (const effect of effects) perform(entry, effect, given);
   }

@@ -15,7 +15,7 @@ export interface SessionSocketOptions {
 }
 
 /** Accepts the sockets of users, of agents and of other replicas. */
-export const acceptSocket = createAccept(SOCKET_BOUNDS);
+export const acceptUpgrade = createAccept(SOCKET_BOUNDS);
 
 /** The controller's end of a session. Pings find a connection whose peer has disappeared. */
 export const sessionSocket = (

@@ -14,13 +14,13 @@ import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts'
 import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
-import { createRecords, type RecordsOptions, type Requester, type UserPath } from './records.ts';
-import type { Relay } from './relay.ts';
+import { createRecords, type RecordsOptions, type SocketUser, type UserPath } from './records.ts';
+import type { SessionRelay } from './relay.ts';
 import { respond, tooMany, unavailable } from './respond.ts';
 import { readExec, readTail } from './rules/request.ts';
 import type { SessionTarget } from './rules/session.ts';
-import type { Joining, Sessions } from './sessions.ts';
-import { acceptSocket, refuse, sessionSocket } from './socket.ts';
+import type { Joining, ReplicaSessions } from './sessions.ts';
+import { acceptUpgrade, refuse, sessionSocket } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
 const SOCKET_LIMITS = {
@@ -40,10 +40,10 @@ export interface UpgradesOptions extends RecordsOptions {
   /** sockets that are open at once: of all users, and of one */
   mostSockets?: number;
   mostOfUser?: number;
-  sessions: Sessions;
+  sessions: ReplicaSessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
-  relay?: Pick<Relay, 'expect' | 'connect' | 'drain'>;
+  relay?: Pick<SessionRelay, 'expect' | 'connect' | 'drain'>;
   /** The caller of a socket of a user, or rejects with HttpError. */
   admitUser(call: {
     request: IncomingMessage;
@@ -135,7 +135,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, opened: (ws: RawSocket) => void) {
     if (isDraining) throw unavailable('the controller shuts down');
     if (socket.destroyed) return;
-    const ws = acceptSocket({ incoming: request, socket, head });
+    const ws = acceptUpgrade({ incoming: request, socket, head });
     if (!ws) return;
     try {
       opened(ws);
@@ -146,7 +146,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   }
 
   async function ofUser(path: UserPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const requester: Requester = { name: '', address: options.addressOf(request) };
+    const requester: SocketUser = { name: '', address: options.addressOf(request) };
     const query = queryOf(request);
     const token = query.get('token');
     try {
@@ -177,7 +177,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     }
   }
 
-  function begin(path: UserPath, place: Place, ws: RawSocket, requester: Requester) {
+  function begin(path: UserPath, place: Place, ws: RawSocket, requester: SocketUser) {
     const user = sessionSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
     if ('id' in place) {
       const { id, target, called } = place;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { documentOf, type Operation } from '../../../src/api/openapi.ts';
+import { type ApiOperation, documentOf } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
 import type { Access, AnyRoute } from './server/route.ts';
@@ -49,7 +49,7 @@ export const localApiDocument = () =>
     error: { schema: errorSchema(), responses: ERRORS },
   });
 
-function operation(route: AnyRoute): Operation {
+function operation(route: AnyRoute): ApiOperation {
   const { method, path, operation: id, tag, summary, access, query, body, errors = [] } = route;
   return {
     ...{ method, path, id, tag, summary },
@@ -70,7 +70,7 @@ function operation(route: AnyRoute): Operation {
   };
 }
 
-function repliesOf({ reply, socket }: AnyRoute): Operation['replies'] {
+function repliesOf({ reply, socket }: AnyRoute): ApiOperation['replies'] {
   if (!reply) return { 101: { description: `A WebSocket: ${socket}` } };
   const { form, schema, line, status } = reply;
   const data = schema();

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { documentOf, type Operation } from '../../api/openapi.ts';
+import { type ApiOperation, documentOf } from '../../api/openapi.ts';
 import { parameterNames } from '../../lib/path-pattern.ts';
 import { BASE } from '../contract/base.ts';
 import type { AnyRoute } from '../contract/route.ts';
@@ -43,7 +43,7 @@ export const openApiDocument = (routes: readonly AnyRoute[]) =>
     error: { schema: errorShape, responses: ERRORS },
   });
 
-function operation(route: AnyRoute): Operation {
+function operation(route: AnyRoute): ApiOperation {
   const { method, path, operation: id, tag, summary, access, params, query, body, reply } = route;
   const permission = typeof access === 'object' ? { resource: access.resource, verb: access.verb } : undefined;
   const needs = permission && `Needs \`${permission.verb}\` on \`${permission.resource}\`.`;
@@ -81,7 +81,7 @@ function statusesOf({ access, guessable, path, query, body, errors = [] }: AnyRo
   ];
 }
 
-function bodyOf(body: NonNullable<AnyRoute['body']>): NonNullable<Operation['body']> {
+function bodyOf(body: NonNullable<AnyRoute['body']>): NonNullable<ApiOperation['body']> {
   if (body.kind === 'json')
     return { required: !body.optional, content: { 'application/json': body.documents ?? body.schema } };
   const file = { type: 'string', contentMediaType: 'application/yaml' } as const;

@@ -20,7 +20,7 @@ import { createTurns } from '../objects/list-reply.ts';
 import { refusedBody } from './body.ts';
 import { answerErrors, type Mounting, preamble, serveRoutes, unknownPath, userConnection } from './mount.ts';
 import { createRates } from './rates.ts';
-import { SOCKET_ACCESS, type UserSocket } from './sockets.ts';
+import { SOCKET_ACCESS } from './sockets.ts';
 
 export interface RestServerOptions {
   deps: RestDependencies;
@@ -49,7 +49,7 @@ type FirstHandler = (request: IncomingMessage, response: ServerResponse) => bool
 interface SocketCall {
   request: IncomingMessage;
   authorization: string | undefined;
-  socket: UserSocket;
+  socket: keyof typeof SOCKET_ACCESS;
   /** of the microservice or the node */
   uuid: string;
   signal: AbortSignal;
