@@ -10,7 +10,7 @@ import { pushImage } from '../hack/image.ts';
 import { shellImage } from '../hack/shell-image.ts';
 import { type FaultyProxy, startToxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import { openSocket, type Socket, type SocketEnd } from '../src/session-client/socket.ts';
+import { type FrameSocket, openSocket, type SocketEnd } from '../src/session-client/socket.ts';
 import { openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES as T } from '../src/wire/frames.ts';
 import { readControl, SESSION_TIMES } from '../src/wire/sessions.ts';
@@ -75,7 +75,7 @@ afterAll(() => started.disposeAsync(), 60_000);
 
 /** A user of a program, who keeps nothing of its output but its number of bytes, its digest and the last of its text. */
 interface User {
-  socket: Socket;
+  socket: FrameSocket;
   readonly bytes: number;
   readonly digest: string;
   readonly text: string;

@@ -1,4 +1,4 @@
-import { type AnyRoute, bySpecificity, spellings } from '../src/rest/contract/route.ts';
+import { type AnyRoute, spellings, tableOf } from '../src/rest/contract/route.ts';
 import { SOCKET_ACCESS } from '../src/rest/server/sockets.ts';
 import { SOCKET_PATHS } from '../src/sessions/paths.ts';
 import { shapeOf, type V3Operation } from './v3-operations.ts';
@@ -51,24 +51,24 @@ const WORD = /'([\w-]+)'/g;
  * in quotes, as tests have that run for several kinds.
  */
 function createMatcher(routes: readonly AnyRoute[]) {
-  const shapes = [...routes]
-    .sort(bySpecificity)
-    .flatMap((route) => spellings(route.path).map((path) => ({ route, parts: path.split('/') })));
+  const table = tableOf(routes);
+  const shapes = routes.flatMap((route) => spellings(route.path).map((path) => ({ route, parts: path.split('/') })));
   return (method: string, path: string, words: ReadonlySet<string>): AnyRoute[] => {
-    const given = path.replace(/\/$/, '').split('/');
-    const matching = (isWord: (part: string) => boolean) =>
-      shapes
-        .filter(
-          ({ route, parts }) =>
-            route.method === method &&
-            parts.length === given.length &&
-            parts.every(
-              (part, i) => part.startsWith('{') || part === given[i] || (given[i] === EXPRESSION && isWord(part)),
-            ),
-        )
-        .map(({ route }) => route);
-    const [exact] = matching(() => false);
-    return exact ? [exact] : matching((part) => words.has(part));
+    const plain = path.replace(/\/$/, '');
+    // A test may request a path that is not valid percent-encoding.
+    const exact = table.find(method, plain.replaceAll('%', '%25'));
+    if (exact) return [exact.value];
+    const given = plain.split('/');
+    return shapes
+      .filter(
+        ({ route, parts }) =>
+          route.method === method &&
+          parts.length === given.length &&
+          parts.every(
+            (part, i) => part.startsWith('{') || part === given[i] || (given[i] === EXPRESSION && words.has(part)),
+          ),
+      )
+      .map(({ route }) => route);
   };
 }
 

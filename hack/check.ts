@@ -30,11 +30,16 @@ const CHECKS: readonly Check[] = [
   { name: 'types', run: () => command('tsc', ['--project', '.']) },
   { name: 'import layers', run: async () => checkLayers() },
   { name: 'generated files', run: checkGenerated },
-  { name: 'unused code', run: () => command('knip', ['--no-progress', '--no-config-hints']) },
+  {
+    name: 'unused code',
+    run: async () => (await unused()) ?? unused('--production', '--config', 'knip.production.json'),
+  },
   { name: 'references', run: async () => checkReferences() },
   { name: 'language', run: async () => checkLanguage().join('\n') || undefined },
   { name: 'chart', run: async () => scoreBuiltChart() },
 ];
+
+const unused = (...more: string[]) => command('knip', ['--no-progress', '--no-config-hints', ...more]);
 
 /**
  * All checks that need neither an engine nor a cluster: prints one line per check, then runs the unit tests. Each check

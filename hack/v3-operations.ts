@@ -1,4 +1,5 @@
-import { type Method, paramNames } from '../src/rest/contract/route.ts';
+import { parameterNames } from '../src/lib/path-pattern.ts';
+import type { Method } from '../src/rest/contract/route.ts';
 
 /** One operation of the v3 API, as its clients know it. */
 export interface V3Operation {
@@ -181,4 +182,4 @@ export const V3_OPERATIONS: readonly V3Operation[] = Object.entries(TABLE).flatM
 
 /** Two spellings of one route: `GET /node/{uuid}` and `GET /node/{id}`. */
 export const shapeOf = ({ method, path }: { method: string; path: string }): string =>
-  `${method} ${paramNames(path).reduce((text, name) => text.replace(`{${name}}`, '{}'), path)}`;
+  `${method} ${parameterNames(path).reduce((text, name) => text.replace(`{${name}}`, '{}'), path)}`;

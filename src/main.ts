@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import './wire/masks.ts';
+import './lib/web-socket/masks.ts';
 import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';

@@ -1,6 +1,13 @@
 import { once } from 'node:events';
-import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame, type FrameType } from '../../src/wire/frames.ts';
-import { WebSocket } from '../../src/wire/web-socket.ts';
+import { dial } from '../../src/lib/web-socket/handshake.ts';
+import {
+  decodeFrame,
+  encodeFrame,
+  FRAME_TYPES,
+  type Frame,
+  type FrameType,
+  SOCKET_BOUNDS,
+} from '../../src/wire/frames.ts';
 
 /** One end of a session: the socket of a user or of an agent. */
 export interface End {
@@ -25,7 +32,7 @@ const MOST_EARLY = 16;
 
 /** Opens a socket; `url` leads to the controller. Rejects with the status when it is refused. */
 export async function openEnd(url: string, path: string, headers: Record<string, string>): Promise<End> {
-  const ws = new WebSocket(`${url.replace(/^http/, 'ws')}/api/v3${path}`, { headers, perMessageDeflate: false });
+  const ws = dial(`${url.replace(/^http/, 'ws')}/api/v3${path}`, { ...SOCKET_BOUNDS, headers });
   let waiting: Waiting[] = [];
   const early: Frame[] = [];
   const end: End = {
@@ -41,7 +48,7 @@ export async function openEnd(url: string, path: string, headers: Record<string,
     },
     onFrame: undefined,
     async close() {
-      if (ws.readyState === WebSocket.CLOSED) return;
+      if (ws.readyState === ws.CLOSED) return;
       const closed = once(ws, 'close');
       ws.close(1000);
       await closed;

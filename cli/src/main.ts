@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import '../../src/wire/masks.ts';
+import '../../src/lib/web-socket/masks.ts';
 import { rawInput } from '../../src/terminal/raw-input.ts';
 import { endAtUnhandled } from '../../src/terminal/unhandled.ts';
 import { loadCluster } from './context/cluster.ts';

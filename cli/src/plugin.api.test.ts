@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { agreementTables } from '../../src/api/_agreement.ts';
-import { readSpec } from '../../src/api/normal-form.ts';
+import { readSpec } from '../../src/api/_read-spec.ts';
 import type { Secret } from '../../src/api/resources.ts';
 import { fullEntry } from '../../src/api/v3/_application.cases.ts';
 import { type Application, applicationResource } from '../../src/api/v3/index.ts';

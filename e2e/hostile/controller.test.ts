@@ -3,9 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeToken, type TestKey } from '../../src/agents/_util.ts';
 import { HEADERS as NAMES } from '../../src/api/names.ts';
 import { routes } from '../../src/assembly/routes.ts';
+import { parameterNames } from '../../src/lib/path-pattern.ts';
 import { type Checker, createChecker } from '../../src/rest/_client.ts';
 import { BASE } from '../../src/rest/contract/base.ts';
-import { type AnyRoute, paramNames } from '../../src/rest/contract/route.ts';
+import type { AnyRoute } from '../../src/rest/contract/route.ts';
 import { type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
 import {
   CREDENTIALS,
@@ -136,7 +137,7 @@ function expectNoComplaints(): void {
   expect(found.slice(0, 20), `${found.length} complaints`).toEqual([]);
 }
 
-const withParameters = routes.filter((route) => paramNames(route.path).length > 0);
+const withParameters = routes.filter((route) => parameterNames(route.path).length > 0);
 const withJson = routes.filter((route) => route.body?.kind === 'json');
 const withFile = routes.filter((route) => route.body?.kind === 'file');
 

@@ -22,7 +22,6 @@ const BOUNDED: Readonly<Record<string, { characters: number; of: string }>> = {
 const MADE: Readonly<Record<string, readonly RegExp[]>> = {
   'agent/src/doctor/machine-checks.ts': [/^br_netfilter\s.*\s1$/m],
   'agent/src/system/usage.ts': [/^usage_usec (\d+)/m],
-  'src/rest/server/mount.ts': [/^\/api\/v3\/microservices\/[^/]+\/env\/[^/]+\/?$/],
 };
 
 /** Modules whose expressions are made when they are loaded: rules of fields, and constants. */

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
 import { agreementTables } from './_agreement.ts';
+import { readSpec } from './_read-spec.ts';
 import type { ResourceDefinition } from './meta.ts';
 import { API_VERSION } from './names.ts';
-import { readSpec } from './normal-form.ts';
 import { fullEntry } from './v3/_application.cases.ts';
 import { passwordRule } from './v3/index.ts';
 

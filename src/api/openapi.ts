@@ -4,7 +4,7 @@ import { parameterNames } from '../lib/path-pattern.ts';
 type Json = Record<string, unknown>;
 
 /** One operation of an API, without anything that is particular to that API. */
-export interface Operation {
+export interface ApiOperation {
   method: string;
   /** parameters in braces */
   path: string;
@@ -33,7 +33,7 @@ type Content = Readonly<Record<string, z.ZodType>>;
 export interface Api {
   info: { title: string; version: string; description: string };
   securitySchemes: Json;
-  operations: readonly Operation[];
+  operations: readonly ApiOperation[];
   error: {
     schema: z.ZodType;
     /** by status: the name of the shared response, and what it means */
@@ -42,7 +42,7 @@ export interface Api {
 }
 
 /** The OpenAPI 3.1 document of an API. The same operations give the same document. */
-export function openApiDocument({ info, securitySchemes, operations, error }: Api): Json {
+export function documentOf({ info, securitySchemes, operations, error }: Api): Json {
   const paths: Record<string, Json> = {};
   const named: Record<string, Json> = {};
   const schemaOf = (schema: z.ZodType) => jsonSchema(schema, named);
@@ -70,7 +70,7 @@ export function openApiDocument({ info, securitySchemes, operations, error }: Ap
 
 type SchemaOf = (schema: z.ZodType) => Json;
 
-function describe(one: Operation, responses: Api['error']['responses'], schemaOf: SchemaOf): Json {
+function describe(one: ApiOperation, responses: Api['error']['responses'], schemaOf: SchemaOf): Json {
   const contentOf = (content: Content) =>
     Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema: schemaOf(schema) }]));
   const properties = (schema: z.ZodType | undefined) =>

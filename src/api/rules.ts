@@ -46,7 +46,7 @@ export type Rule =
   /** the object `field`, a reference to credentials, must change when the destination of the object widens */
   | { rule: 'staysAtDestination'; field: string; message: string };
 
-type Fields = Record<string, unknown>;
+export type Fields = Record<string, unknown>;
 const present = (object: Fields, field: string) => object[field] !== undefined;
 const hasAny = (value: unknown, keys: readonly string[]) =>
   typeof value === 'object' && value !== null && keys.some((key) => (value as Fields)[key] !== undefined);
@@ -229,9 +229,4 @@ export function withRules<T extends z.ZodType<Fields>>(schema: T, rules: readonl
       }
     })
     .meta({ [RULES]: rules }) as unknown as T;
-}
-
-/** Messages of the transition rules that a change from `old` to `object` breaks. */
-export function brokenTransitions(rules: readonly Rule[], object: Fields, old: Fields): string[] {
-  return rules.filter((rule) => !obeys(rule, object, old)).map((rule) => rule.message);
 }

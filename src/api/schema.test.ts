@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { KINDS } from '../subjects/kinds.ts';
+import { brokenTransitions } from './_transitions.ts';
 import { toCrd, undescribed } from './crd.ts';
-import { brokenTransitions, obeys, type Rule, toCel } from './rules.ts';
+import { obeys, type Rule, toCel } from './rules.ts';
 import { closedObject, commonPattern, mapList, object, text } from './schema.ts';
 import { prune, type Structural, toStructural, withoutNulls } from './structural.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canonical, covers, equal, mergeDiff } from './compare.ts';
+import { equal, mergeDiff } from './compare.ts';
 
 /** No Kubernetes object has a member `__proto__`. */
 const json = fc.jsonValue({ maxDepth: 3 }).filter((value) => !JSON.stringify(value).includes('__proto__'));
@@ -37,7 +37,6 @@ describe('mergeDiff', () => {
     expect(mergeDiff({}, { [key]: 1 })).toEqual({ [key]: 1 });
     expect(mergeDiff({ [key]: 1 }, {})).toEqual({ [key]: null });
     expect(equal({}, { [key]: undefined })).toBe(true);
-    expect(covers({}, { [key]: { a: 1 } })).toBe(false);
   });
 
   test('returns only the members that differ, and null for removed ones', () => {
@@ -48,60 +47,4 @@ describe('mergeDiff', () => {
     });
     expect(mergeDiff(from, { counts: { a: 1, b: 2 }, list: [1, 2] })).toEqual({ phase: null });
   });
-});
-
-describe('a live object covers the desired one or not', () => {
-  const cases: Record<string, { live: unknown; desired: unknown; want: boolean }> = {
-    'it does with defaults and a status that the server added': {
-      live: { spec: { a: 1, defaulted: true }, status: {} },
-      desired: { spec: { a: 1 } },
-      want: true,
-    },
-    'it does not with another value': { live: { a: 1 }, desired: { a: 2 }, want: false },
-    'it does not without a value': { live: {}, desired: { a: 1 }, want: false },
-    'it does with defaults in the items of a list': {
-      live: { ports: [{ port: 1, protocol: 'TCP' }] },
-      desired: { ports: [{ port: 1 }] },
-      want: true,
-    },
-    'it does not with an additional item of a list': {
-      live: { args: ['a', 'b'] },
-      desired: { args: ['a'] },
-      want: false,
-    },
-    'it does not with another order of a list': {
-      live: { args: ['b', 'a'] },
-      desired: { args: ['a', 'b'] },
-      want: false,
-    },
-    'it does with additional finalizers': {
-      live: { metadata: { finalizers: ['x', 'ours'] } },
-      desired: { metadata: { finalizers: ['ours'] } },
-      want: true,
-    },
-    'it does not without a desired owner reference': {
-      live: { metadata: { ownerReferences: [{ uid: 'x' }] } },
-      desired: { metadata: { ownerReferences: [{ uid: 'ours' }] } },
-      want: false,
-    },
-    'it does without a map that is empty in the desired one': { live: {}, desired: { labels: {} }, want: true },
-    'it does with a value that is undefined in the desired one': {
-      live: { a: 1 },
-      desired: { a: undefined },
-      want: true,
-    },
-    'it does not with a map in place of a list': { live: { a: {} }, desired: { a: [1] }, want: false },
-  };
-  test.each(Object.entries(cases))('%s', (_name, { live, desired, want }) => {
-    expect(covers(live, desired)).toBe(want);
-  });
-
-  test('it does with equal values', () => {
-    fc.assert(fc.property(json, (value) => covers(value, structuredClone(value))));
-  });
-});
-
-test('the canonical text depends on values and not on the order of keys', () => {
-  expect(canonical({ b: [{ y: 1, x: 2 }], a: 1 })).toBe(canonical({ a: 1, b: [{ x: 2, y: 1 }] }));
-  expect(canonical({ a: [1, 2] })).not.toBe(canonical({ a: [2, 1] }));
 });

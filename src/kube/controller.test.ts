@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.ts';
 import { CONFIG_MAPS, type ConfigMap, createVirtualClock, makeConfigMap, settle } from './_util.ts';
 import { ApiError } from './api-error.ts';
 import { both, type ControllerOptions, createController, type ReconcileContext, watching } from './controller.ts';
-import { done, type Outcome, requeueAfter, stall, wait } from './outcome.ts';
+import { done, type Outcome, requeueAfter } from './outcome.ts';
 import { createStore } from './store.ts';
 
 /** A controller of one store; the test gives the result of each run by `reconcile`. */
@@ -117,9 +117,7 @@ describe('a controller', () => {
 
   const outcomes: Record<string, { outcome: Outcome; want: number[] }> = {
     'schedules no run after done': { outcome: done(), want: [0] },
-    'schedules no run after stall': { outcome: stall('Broken'), want: [0] },
     'schedules a run after the delay of requeue': { outcome: requeueAfter(20_000), want: [0, 20_000, 40_000, 60_000] },
-    'schedules a run after the delay of wait': { outcome: wait('NodeMissing', 30_000), want: [0, 30_000, 60_000] },
   };
   test.each(Object.entries(outcomes))('%s', async (_name, { outcome, want }) => {
     const { store, clock, runs, outcomes } = makeController(async () => outcome);

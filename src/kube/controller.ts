@@ -109,8 +109,7 @@ export function createController(options: ControllerOptions): Controller {
     try {
       const outcome = await reconcile(key, { signal: deadline.signal, log: runLog, attempt: failures + 1 });
       report(outcome.type);
-      if (outcome.type === 'stall') runLog.info({ reason: outcome.reason }, 'Stalled');
-      else runLog.debug({ outcome }, 'Reconciled');
+      runLog.debug({ outcome }, 'Reconciled');
       return delayOf(outcome);
     } catch (error) {
       const kind = signal.aborted ? 'stopped' : kindOf(error);

@@ -4,48 +4,6 @@ import type { JsonPatchOperation, KubeClient } from './client.ts';
 import { isEnded, type KubeObject, type Resource, refOf } from './object.ts';
 
 /**
- *                          | not being deleted       | being deleted
- *   without our finalizer  | `add`, then a new run   | `gone`: nothing left to do
- *   with our finalizer     | `apply`                 | `cleanup`, then remove
- */
-export type FinalizerState = 'add' | 'apply' | 'cleanup' | 'gone';
-
-export function finalizerState(object: KubeObject, finalizer: string): FinalizerState {
-  const ours = object.metadata.finalizers?.includes(finalizer) ?? false;
-  if (object.metadata.deletionTimestamp) return ours ? 'cleanup' : 'gone';
-  return ours ? 'apply' : 'add';
-}
-
-/**
- * Adds a finalizer; a no-op when the object has it. A reconciler adds it without other changes and returns: the change
- * leads to another run. Conflict (409) when the list of finalizers changed since the object was read, or when an object
- * with another uid has its name.
- */
-export async function addFinalizer<T extends KubeObject>(
-  client: KubeClient,
-  resource: Resource<T>,
-  object: T,
-  finalizer: string,
-  options: CallOptions = {},
-): Promise<T> {
-  const { finalizers = [] } = object.metadata;
-  if (finalizers.includes(finalizer)) return object;
-  const body: JsonPatchOperation[] =
-    finalizers.length === 0
-      ? [
-          sameObject(object),
-          { op: 'test', path: '/metadata/finalizers', value: null },
-          { op: 'add', path: '/metadata/finalizers', value: [finalizer] },
-        ]
-      : [
-          sameObject(object),
-          { op: 'test', path: '/metadata/finalizers', value: finalizers },
-          { op: 'add', path: '/metadata/finalizers/-', value: finalizer },
-        ];
-  return patchTested(client, resource, object, body, options);
-}
-
-/**
  * Removes a finalizer, which may end the object; a no-op when the finalizer or the object is gone already. Conflict (409)
  * when the list changed since the object was read. Resolves with the object, or with undefined when the object is gone.
  */

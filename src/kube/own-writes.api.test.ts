@@ -2,7 +2,7 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { churnObject, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
-import { addFinalizer, removeFinalizer } from './finalizer.ts';
+import { removeFinalizer } from './finalizer.ts';
 import type { ObjectRef } from './object.ts';
 
 /** A store whose watch goes through a proxy, and a client that writes without the proxy. */
@@ -32,7 +32,11 @@ test('the next read returns an own write although the watch is stalled', async (
   expect(read('a')?.data).toEqual({ n: '2' });
   const replaced = await client.replace(CONFIG_MAPS, { ...(read('a') as ConfigMap), data: { n: '3' } });
   expect(read('a')?.data).toEqual({ n: '3' });
-  const held = await addFinalizer(client, CONFIG_MAPS, replaced, 'test.dev/held');
+  const { metadata } = replaced;
+  const held = await client.replace(CONFIG_MAPS, {
+    ...replaced,
+    metadata: { ...metadata, finalizers: ['test.dev/held'] },
+  });
   expect(read('a')?.metadata.finalizers).toEqual(['test.dev/held']);
   await client.delete(CONFIG_MAPS, ref('a'));
   expect(read('a')?.metadata.deletionTimestamp).toBeDefined();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parameterNames, pathTable, spellingsOf } from './path-pattern.ts';
+import { parameterNames, pathTable, routeTable, spellingsOf } from './path-pattern.ts';
 
 const find = pathTable(
   ['/a', '/a/{id}', '/a/own', '/a/{id}/log', '/a/own/log/all', '/a:prune', '/a:*', '/b*', '/bc*', '/{x}/log'].map(
@@ -43,6 +43,18 @@ test('two patterns that match the same paths are refused', () => {
     ['/a*', '/a*'],
   ])
     expect(() => pathTable(pair.map((pattern) => [pattern, 1] as const))).toThrow(/two rows have the pattern \/a/);
+});
+
+test('a route with a parameter serves a method that the literal path lacks', () => {
+  const routes = [
+    { method: 'POST', path: '/a/own' },
+    { method: 'GET', path: '/a/{id}' },
+  ];
+  const table = routeTable(routes.map((route) => [route.path, route] as const));
+  expect(table.find('GET', '/a/own')).toEqual({ value: routes[1], parameters: { id: 'own' } });
+  expect(table.find('PUT', '/a/own')).toBeUndefined();
+  expect(table.methodsOf('/a/own')).toEqual(['GET', 'POST']);
+  expect(table.methodsOf('/b')).toEqual([]);
 });
 
 test('the names of the parameters are those in braces', () => {

@@ -89,6 +89,27 @@ function* matches<T>(
   if (node.parameter && segment !== '') yield* matches(node.parameter, segments, at + 1, [...values, segment]);
 }
 
+/** Routes by method and path. Both functions throw URIError as those of `pathTable` do. */
+export interface RouteTable<T> {
+  /** The most specific of the routes that have the method and match the path. */
+  find(method: string, path: string): PathMatch<T> | undefined;
+  /** The methods of all routes that match the path, sorted. */
+  methodsOf(path: string): string[];
+}
+
+/** Throws when two routes with one method match the same paths. */
+export function routeTable<T extends { method: string }>(
+  rows: Iterable<readonly [pattern: string, route: T]>,
+): RouteTable<T> {
+  const byMethod = Map.groupBy(rows, ([, { method }]) => method);
+  const tables = new Map([...byMethod].map(([method, own]) => [method, pathTable(own)]));
+  const first = ([match]: Iterable<PathMatch<T>> = []) => match;
+  return {
+    find: (method, path) => first(tables.get(method)?.(path)),
+    methodsOf: (path) => [...tables].flatMap(([method, table]) => (first(table(path)) ? [method] : [])).sort(),
+  };
+}
+
 /** All spellings of a path: the path itself, and one for each row whose first text the path begins with, as a whole segment. */
 export function spellingsOf(path: string, table: readonly (readonly [ours: string, other: string])[]): string[] {
   const others = table.filter(([ours]) => path === ours || path.startsWith(`${ours}/`));

@@ -2,13 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
 import { at, MINUTE, makeDesired, makeNode, makeObserved, T0 } from '../subjects/nodes/rules/_util.ts';
-import {
-  checkApplicationDeletion,
-  checkNodeDeletion,
-  DELETION_LIMIT_MS,
-  hasContainer,
-  needsFinalizer,
-} from './deletion.ts';
+import { checkApplicationDeletion, checkNodeDeletion, DELETION_LIMIT_MS, hasContainer } from './deletion.ts';
 import type { Liveness } from './inputs.ts';
 
 const makeApplication = (annotations?: Record<string, string>, deleted = true): Application => ({
@@ -146,10 +140,4 @@ describe('hasContainer', () => {
   ])('%s with container %s: %s', (state, containerId, want) => {
     expect(hasContainer({ state, containerId })).toBe(want);
   });
-});
-
-describe('needsFinalizer', () => {
-  it('an object that is not in deletion needs the finalizer', () =>
-    expect(needsFinalizer(makeApplication({}, false))).toBe(true));
-  it('an object in deletion must not get the finalizer', () => expect(needsFinalizer(makeApplication())).toBe(false));
 });

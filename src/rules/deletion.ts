@@ -107,8 +107,3 @@ export function hasContainer({ state, containerId }: Pick<ObservedMicroservice, 
 
 /** Whether a report says that nothing of a microservice runs, and nothing will be started. */
 export const hasStopped = ({ state }: Pick<ObservedMicroservice, 'state'>): boolean => LEFT_NOTHING.has(state);
-
-/** Whether the object must have the finalizer: every object that is not in deletion. */
-export function needsFinalizer(object: Application | EdgeNode): boolean {
-  return object.metadata.deletionTimestamp === undefined;
-}

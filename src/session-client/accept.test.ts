@@ -10,7 +10,7 @@ import { acceptSocket, openSocket, type SocketEnd } from './socket.ts';
 /** How either end of a session notices that the other one is gone, where there is no controller in between. */
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   return () => void vi.useRealTimers();
 });
 const look = () => void vi.advanceTimersByTime(SESSION_TIMES.ping / 2);

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { FRAME_TYPES, type Frame, type FrameType } from '../wire/frames.ts';
 import { CLOSE_CODES, type Control, readControl, writeControl } from '../wire/sessions.ts';
-import { openSocket, type Socket, type SocketEnd, type SocketRequest } from './socket.ts';
+import { type FrameSocket, type FrameSocketRequest, openSocket, type SocketEnd } from './socket.ts';
 
 /** What a program is given and where its output goes. */
 export interface Streams {
@@ -32,7 +32,7 @@ const T = FRAME_TYPES;
  * The user's end of an exec session: standard input to the program, its output back, until it has ended. A stream that takes
  * nothing stops the reading from the socket, and a socket that takes nothing the reading of the input.
  */
-export async function attach(request: SocketRequest, options: AttachOptions): Promise<Attached> {
+export async function attach(request: FrameSocketRequest, options: AttachOptions): Promise<Attached> {
   const { input, output, errors, isTerminal, notice, signal } = options;
   signal.throwIfAborted();
   const closed = Promise.withResolvers<SocketEnd>();
@@ -48,7 +48,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
   /** the agent was connected, and then was not: what was on its way is missing */
   let isCut = false;
 
-  const socket: Socket = openSocket(request, { frame: received, closed: closed.resolve });
+  const socket: FrameSocket = openSocket(request, { frame: received, closed: closed.resolve });
 
   function received(frame: Frame): void {
     const { type, data } = frame;
@@ -126,7 +126,7 @@ export async function attach(request: SocketRequest, options: AttachOptions): Pr
 const frameOf = (type: FrameType, data: Uint8Array): Frame => ({ type, data });
 
 /** Writes, and stops reading from the socket until there is room. What has come already is still written. */
-function write(socket: Socket, to: Writable, data: Uint8Array, full: Set<Writable>): void {
+function write(socket: FrameSocket, to: Writable, data: Uint8Array, full: Set<Writable>): void {
   if (to.destroyed || to.writableEnded || to.write(data) || full.has(to)) return;
   full.add(to);
   socket.pause();

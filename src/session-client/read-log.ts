@@ -1,8 +1,8 @@
 import { FRAME_TYPES, type Frame } from '../wire/frames.ts';
 import { writeControl } from '../wire/sessions.ts';
-import { openSocket, type SocketEnd, type SocketRequest } from './socket.ts';
+import { type FrameSocketRequest, openSocket, type SocketEnd } from './socket.ts';
 
-export interface LogLine {
+export interface TextLine {
   text: string;
   /** Unix ms */
   at: number | undefined;
@@ -10,7 +10,7 @@ export interface LogLine {
 
 export interface LogReader {
   /** Reading stops until what it returns is resolved. */
-  line(line: LogLine): Promise<void> | undefined;
+  line(line: TextLine): Promise<void> | undefined;
   /** lines are missing, or there are none */
   problem(text: string): void;
   notice(text: string): void;
@@ -33,7 +33,7 @@ const KEEPALIVE = 5 * 60_000;
 const T = FRAME_TYPES;
 
 /** The user's end of a log session. */
-export async function readLog(request: SocketRequest, reader: LogReader, signal: AbortSignal): Promise<LogEnd> {
+export async function readLog(request: FrameSocketRequest, reader: LogReader, signal: AbortSignal): Promise<LogEnd> {
   signal.throwIfAborted();
   const closed = Promise.withResolvers<SocketEnd>();
   let isComplete = false;

@@ -11,7 +11,7 @@ import { startStack } from '../sessions/_stack.ts';
 import { Sink } from './_sink.ts';
 import { type AttachOptions, attach } from './attach.ts';
 import { readLog } from './read-log.ts';
-import type { SocketRequest } from './socket.ts';
+import type { FrameSocketRequest } from './socket.ts';
 
 /** The user's end, through the controller's sockets to a program of an agent, which is in memory. */
 
@@ -37,7 +37,7 @@ const request = (path: string, role = 'admin') => ({
 const exec = (query = 'command=x&tty=false') => request(`/microservices/exec/${stack.web}?${query}`);
 const program = (): Promise<MemoryProgram> => until('the program', () => engine.programs[0]);
 
-function start(options: Partial<AttachOptions> = {}, asked: SocketRequest = exec()) {
+function start(options: Partial<AttachOptions> = {}, asked: FrameSocketRequest = exec()) {
   const [output, errors] = [new Sink(), new Sink()];
   const notices: string[] = [];
   const end = attach(asked, {
@@ -210,7 +210,7 @@ test('a refusal has the status and the words of the controller', async () => {
   expect(await start({}, unknown).end).toMatchObject({
     failed: { code: 1008, reason: expect.stringMatching(/no microservice with the uuid 9999/) },
   });
-  const nowhere: SocketRequest = { url: 'ws://127.0.0.1:1/', headers: {} };
+  const nowhere: FrameSocketRequest = { url: 'ws://127.0.0.1:1/', headers: {} };
   expect(await start({}, nowhere).end).toMatchObject({
     failed: { code: 1006, reason: expect.stringMatching(/ECONN/) },
   });

@@ -1,27 +1,29 @@
 import type { Agent, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { decodeFrame, encodeFrame, FRAME_LIMITS, type Frame } from '../wire/frames.ts';
-import { CLOSE_CODES, CLOSE_TIMEOUT, SESSION_TIMES } from '../wire/sessions.ts';
-import { WebSocket, WebSocketServer } from '../wire/web-socket.ts';
+import { systemClock } from '../lib/clock.ts';
+import { createAccept, dial, type RawSocket, type UpgradeRequest } from '../lib/web-socket/handshake.ts';
+import { ABNORMAL, WebSocketEnd } from '../lib/web-socket/socket.ts';
+import { decodeFrame, encodeFrame, type Frame, SOCKET_BOUNDS } from '../wire/frames.ts';
+import { CLOSE_CODES, SESSION_TIMES } from '../wire/sessions.ts';
 
-/** One WebSocket of a session: of an agent or a user to the controller, or between a command line and its agent. */
-export interface Socket {
-  /** Resolves once there is room for more. What is sent over a closed one is lost. */
+/** The socket of a session: of an agent or a user to the controller, or between a command line and its agent. */
+export interface FrameSocket {
+  /** Resolves once there is room for more. A frame that is sent over a closed socket is lost. */
   send(frame: Frame): Promise<void>;
-  /** whether what is sent now can arrive */
+  /** whether a frame that is sent now can arrive */
   readonly isOpen: boolean;
   /** Stops reading: the other side stops sending in turn. */
   pause(): void;
   resume(): void;
-  /** What was sent before is still passed on, also to another side that reads slowly: for 10 minutes, or `linger` ms. */
+  /** Frames that were sent before are still passed on, also to another side that reads slowly: for 10 minutes, or `linger` ms. */
   close(linger?: number): void;
   /** Closes it, and passes on only what the other side takes at once. */
   leave(): void;
-  /** Ends it without a word, since the other side is gone. */
+  /** Disconnects without a close frame. */
   drop(): void;
 }
 
-export interface SocketListener {
+export interface FrameListener {
   frame(frame: Frame): void;
   /** Last of all, once. */
   closed(end: SocketEnd): void;
@@ -36,7 +38,7 @@ export interface SocketEnd {
   retryAfter?: number;
 }
 
-export interface SocketRequest {
+export interface FrameSocketRequest {
   url: string;
   headers: Record<string, string>;
   /** PEM of the authority */
@@ -57,13 +59,12 @@ const TOO_LATE = 'there was no answer to the opening of the session within 15 s'
 const REFUSAL_BYTES = 16 * 1024;
 
 export function openSocket(
-  { url, headers, ca, insecure, through, connections }: SocketRequest,
-  listener: SocketListener,
+  { url, headers, ca, insecure, through, connections }: FrameSocketRequest,
+  listener: FrameListener,
   opened?: () => void,
-): Socket {
-  const ws = new WebSocket(url, {
-    ...{ headers, handshakeTimeout: HANDSHAKE, maxPayload: FRAME_LIMITS.bytes, perMessageDeflate: false },
-    ...CLOSE_TIMEOUT,
+): FrameSocket {
+  const ws = dial(url, {
+    ...{ ...SOCKET_BOUNDS, headers, handshakeTimeout: HANDSHAKE },
     ...(ca !== undefined && { ca }),
     ...(insecure && { rejectUnauthorized: false }),
     ...(connections && { agent: connections }),
@@ -81,7 +82,7 @@ export function openSocket(
   // Only connections that are made for the request have the time limit of the handshake.
   const late = through && setTimeout(() => through.destroy(new Error(TOO_LATE)), HANDSHAKE);
   for (const event of ['upgrade', 'unexpected-response', 'close']) ws.on(event, () => clearTimeout(late));
-  return frameSocket(ws, {
+  return new WebSocketFrames(ws, {
     frame: listener.frame,
     closed: ({ code, reason }) =>
       listener.closed({
@@ -92,30 +93,15 @@ export function openSocket(
   });
 }
 
-/** A request for a WebSocket that a server has received. */
-export interface UpgradeRequest {
-  incoming: IncomingMessage;
-  socket: Duplex;
-  /** what came behind the request already */
-  head: Buffer;
-}
+const accept = createAccept(SOCKET_BOUNDS);
 
 /**
  * The other end of `openSocket`, where there is no controller in between: answers the handshake, and returns what gives the
  * socket its listener, which has to follow at once. Undefined for a request that was refused.
  */
-export function acceptSocket({
-  incoming,
-  socket,
-  head,
-}: UpgradeRequest): ((listener: SocketListener) => Socket) | undefined {
-  let accepted: WebSocket | undefined;
-  const options = { noServer: true, clientTracking: false, maxPayload: FRAME_LIMITS.bytes, perMessageDeflate: false };
-  new WebSocketServer({ ...options, ...CLOSE_TIMEOUT }).handleUpgrade(incoming, socket, head, (ws) => {
-    accepted = ws;
-  });
-  const ws = accepted as WebSocket | undefined;
-  return ws && ((listener) => frameSocket(ws, listener, true));
+export function acceptSocket(upgrade: UpgradeRequest): ((listener: FrameListener) => FrameSocket) | undefined {
+  const ws = accept(upgrade);
+  return ws && ((listener) => new WebSocketFrames(ws, listener, { sendsPings: true }));
 }
 
 /** What a refusal says: the message of its body, and when to come again. */
@@ -149,100 +135,74 @@ function parsed(text: string): string {
   }
 }
 
-/** How often a socket looks whether its other side lives, and after how many looks without a sign it is given up. */
-const LOOK = SESSION_TIMES.ping / 2;
-const SILENT_LOOKS = 6;
+/** The frames of a WebSocket that is open, or opens. The end that accepted the handshake sends pings, as the controller does. */
+class WebSocketFrames implements FrameSocket {
+  readonly #socket: WebSocketEnd;
+  /** resolved once there is room */
+  #room: PromiseWithResolvers<void> | undefined;
 
-/** The frames of a WebSocket that is open, or opens. The end that was asked sends pings, as the controller does. */
-function frameSocket(ws: WebSocket, listener: SocketListener, sendsPings = false): Socket {
-  let problem = '';
-  let isPaused = false;
-  let silent = 0;
-  let closing: NodeJS.Timeout | undefined;
-  const waiting = new Set<() => void>();
-  const wake = () => {
-    for (const resolve of waiting) resolve();
-    waiting.clear();
-  };
-  const alive = () => {
-    silent = 0;
-  };
-  // A connection over which nothing has come for long is dead, though nothing says so.
-  const watch = setInterval(() => {
-    // The peer closed, or we closed on a bad frame: nobody reads the rest of the queue.
-    if (ws.readyState === ws.CLOSING && !closing) terminateLater(SESSION_TIMES.close);
-    if (ws.readyState !== ws.OPEN) return;
-    // While reading is stopped, pings arrive unread, and the other side would take this one for dead.
-    if (isPaused) return ws.pong();
-    if (sendsPings) ws.ping();
-    silent += 1;
-    if (silent >= SILENT_LOOKS) ws.terminate();
-  }, LOOK);
-  watch.unref();
-
-  /** What was sent before the close frame waits for another side that reads slowly, until a time. */
-  function terminateLater(linger: number) {
-    clearInterval(closing);
-    const until = performance.now() + linger;
-    closing = setInterval(() => {
-      if (ws.bufferedAmount === 0 || performance.now() >= until) ws.terminate();
-    }, SESSION_TIMES.close);
+  constructor(ws: RawSocket, listener: FrameListener, { sendsPings } = { sendsPings: false }) {
+    this.#socket = new WebSocketEnd(ws, {
+      ...{ clock: systemClock, fullBytes: FULL, sendsPings, whilePaused: 'pong' },
+      // The peer sends a ping every 30 s, or gets two in that time.
+      ...{ lookMs: SESSION_TIMES.ping / 2, silentLooks: 6 },
+      ...{ answerMs: SESSION_TIMES.close, lingerMs: SESSION_TIMES.linger },
+    });
+    this.#socket.listen({
+      message: (data, isBinary) => isBinary && this.#received(data, listener),
+      full: () => {
+        this.#room = Promise.withResolvers();
+      },
+      drained: () => this.#drained(),
+      closed: (code = ABNORMAL, reason = '') => {
+        this.#drained();
+        listener.closed({ code, reason });
+      },
+    });
   }
 
-  function close(linger: number) {
-    // One that is not read would never get the answer.
-    ws.resume();
-    ws.close(CLOSE_CODES.ended);
-    terminateLater(linger);
+  get isOpen(): boolean {
+    return this.#socket.isOpen;
   }
 
-  ws.on('ping', alive);
-  ws.on('pong', alive);
-  ws.on('message', (data: Buffer, isBinary: boolean) => {
-    silent = 0;
-    if (!isBinary) return;
+  async send(frame: Frame): Promise<void> {
+    if (!this.isOpen) return;
+    this.#socket.send(encodeFrame(frame));
+    await this.#room?.promise;
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  close(linger?: number): void {
+    this.#socket.close(CLOSE_CODES.ended, '', linger);
+  }
+
+  leave(): void {
+    this.close(0);
+  }
+
+  drop(): void {
+    this.#socket.terminate();
+  }
+
+  #received(data: Buffer, listener: FrameListener): void {
     let frame: Frame | undefined;
     try {
       frame = decodeFrame(data);
     } catch {
-      return ws.close(CLOSE_CODES.protocol, 'the message is no frame');
+      this.#socket.close(CLOSE_CODES.protocol, 'the message is no frame', SESSION_TIMES.close);
     }
     if (frame) listener.frame(frame);
-  });
-  // Followed by `close`.
-  ws.on('error', (error) => {
-    problem ||= error.message;
-  });
-  ws.on('close', (code, reason) => {
-    clearInterval(watch);
-    clearInterval(closing);
-    wake();
-    listener.closed({ code, reason: String(reason) || problem });
-  });
+  }
 
-  return {
-    get isOpen() {
-      return ws.readyState === ws.OPEN;
-    },
-    send(frame) {
-      if (ws.readyState !== ws.OPEN) return Promise.resolve();
-      ws.send(encodeFrame(frame), { binary: true }, () => {
-        if (ws.bufferedAmount <= FULL / 2) wake();
-      });
-      if (ws.bufferedAmount <= FULL) return Promise.resolve();
-      return new Promise((resolve) => void waiting.add(resolve));
-    },
-    pause() {
-      isPaused = true;
-      ws.pause();
-    },
-    resume() {
-      isPaused = false;
-      silent = 0;
-      ws.resume();
-    },
-    close: (linger = SESSION_TIMES.linger) => close(linger),
-    leave: () => close(0),
-    drop: () => ws.terminate(),
-  };
+  #drained(): void {
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
 }

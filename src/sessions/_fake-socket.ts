@@ -1,19 +1,19 @@
+import type { MessageListener, MessageSocket } from '../lib/web-socket/socket.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type FrameType } from '../wire/frames.ts';
-import type { Socket, SocketListener } from './socket.ts';
 
 const NAMES = Object.fromEntries(Object.entries(FRAME_TYPES).map(([name, type]) => [type, name]));
 
 /** A socket of a test: what was done to it, and a hand to make things happen. */
-export interface FakeSocket extends Socket {
+export interface FakeSocket extends MessageSocket {
   /** `STDOUT hello`, `close 1000`, `pause` */
   readonly seen: string[];
-  readonly listener: SocketListener;
+  readonly listener: MessageListener;
   frame(type: FrameType, text?: string): void;
 }
 
 export function createFakeSocket(): FakeSocket {
   const seen: string[] = [];
-  let listener: SocketListener | undefined;
+  let listener: MessageListener | undefined;
   return {
     seen,
     get listener() {

@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { MessageSocket } from '../lib/web-socket/socket.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES } from '../wire/sessions.ts';
 import { type Address, type Broker, type Envelope, readEnvelope, writeEnvelope } from './broker.ts';
-import { createLink, type Link, typeOf } from './link.ts';
-import { AWAY, isCloseCode, type Relay } from './relay.ts';
-import type { Joining, Sessions } from './sessions.ts';
-import type { Socket } from './socket.ts';
+import { type BrokerLink, createLink, typeOf } from './link.ts';
+import { AWAY, isCloseCode, type SessionRelay } from './relay.ts';
+import type { Joining, ReplicaSessions } from './sessions.ts';
 
 /** Passes agents on to sessions at other replicas over a router or the message bus (docs/spec/sessions.md#relay). */
 export interface BrokerRelayOptions {
   broker: Broker;
-  sessions: Pick<Sessions, 'join' | 'end' | 'hasAgent'>;
+  sessions: Pick<ReplicaSessions, 'join' | 'end' | 'hasAgent'>;
   /** the way that is taken when the broker is away; absent where there is to be none */
-  otherwise?: Pick<Relay, 'connect' | 'drain'> | undefined;
+  otherwise?: Pick<SessionRelay, 'connect' | 'drain'> | undefined;
   /** whether a terminal ends when the broker is away, instead of waiting for an agent that connects here */
   failsFast: boolean;
   /** whether there is no other replica at which the agent could connect */
@@ -40,17 +40,17 @@ const MOST_LINKS = 16;
 const ENDS: ReadonlySet<number> = new Set([FRAME_TYPES.LOG_STOP, FRAME_TYPES.CLOSE]);
 const LEFT_OUT = 'lines are left out, since the replicas of the controller exchange them too slowly';
 
-export function createBrokerRelay(options: BrokerRelayOptions): Relay {
+export function createBrokerRelay(options: BrokerRelayOptions): SessionRelay {
   const { broker, sessions, otherwise, failsFast, isAlone, clock, log } = options;
-  const agents = new Set<Socket>();
+  const agents = new Set<MessageSocket>();
   let isDraining = false;
 
-  const linkTo = (link: string, send: (said: Envelope) => void): Link =>
+  const linkTo = (link: string, send: (said: Envelope) => void): BrokerLink =>
     createLink({ link, send, maxBytes: broker.maxBytes, clock });
 
   /** The end of the user: listens for agents while the session lasts, and until their links are over. */
   function expect(id: string, kind: Joining['kind']): () => void {
-    const links = new Map<string, Link>();
+    const links = new Map<string, BrokerLink>();
     /** links that are not known and were answered */
     let strangers = 0;
     let wasUp = false;
@@ -120,9 +120,9 @@ export function createBrokerRelay(options: BrokerRelayOptions): Relay {
   }
 
   /** The end of the agent: one link after the other, until the session or the agent leaves. */
-  function connect(agent: Socket, address: string, asked: Joining) {
+  function connect(agent: MessageSocket, address: string, asked: Joining) {
     const { id, kind } = asked;
-    let link: Link | undefined;
+    let link: BrokerLink | undefined;
     let isOver = false;
     let isFull = false;
     let isAgentFull = false;
@@ -255,7 +255,7 @@ const WRONG = { refused: 'this node has no such session' };
 const IGNORED = { message() {}, full() {}, drained() {} };
 
 /** A socket that also tells the relay when it is over. */
-function endingSocket(socket: Socket, onEnd: () => void): Socket {
+function endingSocket(socket: MessageSocket, onEnd: () => void): MessageSocket {
   return {
     ...socket,
     listen: (listener) =>

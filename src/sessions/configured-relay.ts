@@ -3,8 +3,8 @@ import type { Log } from '../lib/log.ts';
 import { createAmqpBroker } from './amqp-broker.ts';
 import { createBrokerRelay } from './broker-relay.ts';
 import { createBusBroker } from './bus-broker.ts';
-import type { Relay } from './relay.ts';
-import type { Sessions } from './sessions.ts';
+import type { SessionRelay } from './relay.ts';
+import type { ReplicaSessions } from './sessions.ts';
 
 /** What is between the replicas, as it was configured; it does not change while the process runs. */
 export type RelaySettings = (
@@ -22,15 +22,15 @@ export interface ConfiguredRelayOptions {
   settings: RelaySettings;
   /** name of this replica */
   identity: string;
-  internal: Relay;
-  sessions: Pick<Sessions, 'join' | 'end' | 'hasAgent'>;
+  internal: SessionRelay;
+  sessions: Pick<ReplicaSessions, 'join' | 'end' | 'hasAgent'>;
   isAlone(): boolean;
   clock: Clock;
   log: Log;
 }
 
 /** The internal channel, which needs no set-up, unless a router or the bus is configured. Connects when it is first needed. */
-export function createConfiguredRelay(options: ConfiguredRelayOptions): Relay {
+export function createConfiguredRelay(options: ConfiguredRelayOptions): SessionRelay {
   const { settings, identity, internal, sessions, isAlone, clock, log } = options;
   if (settings.by === 'internal') return internal;
   const broker =

@@ -3,7 +3,7 @@ import { type ListedSession, type SessionLists, sessionLists } from './rules/lis
 import type { SessionTarget } from './rules/session.ts';
 
 /** A session, or the place of one that has not begun, and the replica that has it: the one with the socket of its user. */
-export interface Placed extends Omit<ListedSession, 'phase'> {
+export interface PlacedSession extends Omit<ListedSession, 'phase'> {
   phase: ListedSession['phase'] | 'taken';
   /** of a process: one that starts again is another */
   owner: string;
@@ -13,13 +13,13 @@ export interface Placed extends Omit<ListedSession, 'phase'> {
 
 /** The sessions that one replica knows of, its own and those of others. */
 export interface Directory {
-  get(id: string): Placed | undefined;
-  values(): IterableIterator<Placed>;
-  ofNode(node: string): readonly Placed[];
+  get(id: string): PlacedSession | undefined;
+  values(): IterableIterator<PlacedSession>;
+  ofNode(node: string): readonly PlacedSession[];
   lists(node: string): SessionLists;
   /** Why there is no place for a session about this target. */
   refusal(target: SessionTarget): string | undefined;
-  put(placed: Placed): void;
+  put(placed: PlacedSession): void;
   remove(id: string): void;
   /** The listener is called with the node of each change; `isDue` when its agent is to know. */
   subscribe(listener: (node: string, isDue: boolean) => void): Disposable;
@@ -29,8 +29,8 @@ const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 
 /** `mostOfUser`: sessions of one user on one node. */
 export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
-  const all = new Map<string, Placed>();
-  const byNode = new Map<string, Map<string, Placed>>();
+  const all = new Map<string, PlacedSession>();
+  const byNode = new Map<string, Map<string, PlacedSession>>();
   /** sessions by target, and by user and node */
   const counts = new Map<string, number>();
   const listeners = new Set<(node: string, isDue: boolean) => void>();
@@ -82,7 +82,7 @@ export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
       const known = all.get(id);
       if (known && isSame(known, placed)) return;
       all.set(id, placed);
-      const ofItsNode = byNode.get(target.node) ?? new Map<string, Placed>();
+      const ofItsNode = byNode.get(target.node) ?? new Map<string, PlacedSession>();
       byNode.set(target.node, ofItsNode.set(id, placed));
       if (!known) count(target, 1);
       tell(target.node, listedAttempt(known) !== listedAttempt(placed));
@@ -106,10 +106,10 @@ export function createDirectory(mostOfUser = SESSIONS_PER_USER): Directory {
 }
 
 /** Zero while the list of the node does not have it. */
-const listedAttempt = (placed: Placed | undefined) =>
+const listedAttempt = (placed: PlacedSession | undefined) =>
   placed === undefined || placed.phase === 'taken' || placed.phase === 'over' ? 0 : placed.attempt;
 
-const isSame = (a: Placed, b: Placed) =>
+const isSame = (a: PlacedSession, b: PlacedSession) =>
   a.owner === b.owner && a.address === b.address && a.phase === b.phase && a.attempt === b.attempt;
 
 const userKey = ({ user, node }: SessionTarget) => (user === undefined ? undefined : `user ${user} ${node}`);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { HttpError, retryAfter } from '../http/http-error.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Directory, Placed } from './directory.ts';
+import type { Directory, PlacedSession } from './directory.ts';
 import type { SessionTarget } from './rules/session.ts';
 
 /**
@@ -43,7 +43,7 @@ export interface Taken {
 export interface Published {
   /** the sender has no other sessions than these */
   isAll: boolean;
-  sessions: readonly Omit<Placed, 'owner' | 'address'>[];
+  sessions: readonly Omit<PlacedSession, 'owner' | 'address'>[];
   gone: readonly string[];
 }
 
@@ -57,7 +57,7 @@ export interface Watched {
     /** sessions of nodes that are not named are over */
     isAll: boolean;
     /** all sessions of each of these nodes */
-    nodes: Readonly<Record<string, readonly Placed[]>>;
+    nodes: Readonly<Record<string, readonly PlacedSession[]>>;
   };
 }
 
@@ -163,7 +163,7 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
 
   function changesSince(known: { epoch?: string | undefined; cursor: number }): Watched['changes'] {
     const isAll = known.epoch !== epoch;
-    const nodes: Record<string, readonly Placed[]> = {};
+    const nodes: Record<string, readonly PlacedSession[]> = {};
     if (isAll) for (const { target } of directory.values()) nodes[target.node] ??= directory.ofNode(target.node);
     else for (const [node, at] of changedAt) if (at > known.cursor) nodes[node] = directory.ofNode(node);
     return { epoch, cursor, isAll, nodes };
@@ -212,7 +212,7 @@ export function createLeaderPlaces({ directory, owner: self, clock, times }: Lea
         directory.put({ ...session, ...by });
       }
       const named = new Set(sessions.map(({ id }) => id));
-      const isOf = (placed: Placed | undefined) => placed?.owner === by.owner;
+      const isOf = (placed: PlacedSession | undefined) => placed?.owner === by.owner;
       for (const id of gone) if (isOf(directory.get(id))) remove(id);
       if (!isAll) return { registration };
       // A place that was granted a moment ago may not be known to its replica yet.

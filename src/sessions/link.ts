@@ -1,16 +1,16 @@
 import type { Clock } from '../lib/clock.ts';
+import type { MessageListener, MessageSocket } from '../lib/web-socket/socket.ts';
 import { decodeFrame, FRAME_LIMITS, FRAME_TYPES } from '../wire/frames.ts';
 import { SESSION_TIMES } from '../wire/sessions.ts';
 import type { Envelope } from './broker.ts';
-import type { Socket, SocketListener } from './socket.ts';
 
 /**
  * One connection of an agent to a session over a broker, seen from either replica. It is a socket as a WebSocket between the
  * replicas is: in order and without gaps or over, with a bound of what may be on the way, and over when the other side is
  * silent. So what passes through a broker is neither more nor less than what passes directly.
  */
-export interface Link {
-  readonly socket: Socket;
+export interface BrokerLink {
+  readonly socket: MessageSocket;
   /** whether the other side has been heard */
   readonly isHeard: boolean;
   receive(said: Envelope): void;
@@ -43,8 +43,8 @@ const MESSAGE_BYTES = 256;
 
 type Ordered = Extract<Envelope, { op: 'frame' | 'close' }>;
 
-export function createLink({ link, send, maxBytes, clock }: LinkOptions): Link {
-  let listener: SocketListener | undefined;
+export function createLink({ link, send, maxBytes, clock }: LinkOptions): BrokerLink {
+  let listener: MessageListener | undefined;
   let isOver = false;
   let isClosing = false;
   let isHeard = false;

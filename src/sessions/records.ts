@@ -4,21 +4,21 @@ import type { AuditEvent } from '../rules/audit.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { sessionSubject } from '../subjects/workloads/rules/session-target.ts';
 import type { SocketPath, UserSocket } from './paths.ts';
-import type { Outcome } from './sessions.ts';
+import type { SessionOutcome } from './sessions.ts';
 
 /** Who opened which socket, and how it ended, for the log, the audit log and Kubernetes Events: nothing of the content. */
-export interface Records {
+export interface SessionRecords {
   /** `id` of the session; absent when the socket was opened only to say why there is none. */
-  connected(path: UserPath, requester: Requester, opened: { id: string } | { refused: Outcome }): void;
-  ended(path: UserPath, requester: Requester, id: string, outcome: Outcome): void;
+  connected(path: UserPath, requester: SocketUser, opened: { id: string } | { refused: SessionOutcome }): void;
+  ended(path: UserPath, requester: SocketUser, id: string, outcome: SessionOutcome): void;
   /** A user who is known got an HTTP response instead of a socket. */
-  refused(path: UserPath, requester: Requester, error: { status: number; code: string }): void;
+  refused(path: UserPath, requester: SocketUser, error: { status: number; code: string }): void;
 }
 
 export type UserPath = SocketPath & { by: 'user' };
 
 /** What a user wants who is known. */
-export interface Requester {
+export interface SocketUser {
   name: string;
   address: string;
 }
@@ -44,10 +44,10 @@ const RESOURCES: Readonly<Record<UserSocket, string>> = {
 /** Ends that are no fault of anything: by user, agent or program, and since the replica shuts down. */
 const USUAL: ReadonlySet<number> = new Set([101, 1000, 1001]);
 
-export function createRecords({ lookups, audit, events, log }: RecordsOptions): Records {
+export function createRecords({ lookups, audit, events, log }: RecordsOptions): SessionRecords {
   function record(
     path: UserPath,
-    { name, address }: Requester,
+    { name, address }: SocketUser,
     eventType: 'WS_CONNECT' | 'WS_DISCONNECT',
     [code, reason]: readonly [number, string],
   ) {

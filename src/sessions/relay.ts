@@ -3,34 +3,35 @@ import type { Duplex } from 'node:stream';
 import { HttpError } from '../http/http-error.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { FRAME_LIMITS } from '../wire/frames.ts';
-import { CLOSE_CODES, CLOSE_TIMEOUT, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
-import { WebSocket } from '../wire/web-socket.ts';
+import { dial, type RawSocket } from '../lib/web-socket/handshake.ts';
+import type { MessageSocket } from '../lib/web-socket/socket.ts';
+import { SOCKET_BOUNDS } from '../wire/frames.ts';
+import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
 import { respond, unavailable } from './respond.ts';
-import type { Joining, Sessions } from './sessions.ts';
-import { createSocket, createSocketServer, type Socket } from './socket.ts';
+import type { Joining, ReplicaSessions } from './sessions.ts';
+import { acceptUpgrade, sessionSocket } from './socket.ts';
 
 /**
  * An agent connects to any replica. One that does not have the session passes its messages on to the replica that has it:
  * over a WebSocket between their internal listeners, a router, or the message bus, as it was chosen at the start.
  */
-export interface Relay extends Disposable {
+export interface SessionRelay extends Disposable {
   /** A session has begun here: agents at other replicas can be passed on to it, until the function is called. */
   expect(id: string, kind: Joining['kind']): () => void;
   /** Connects the agent to a session at another replica; what comes of it is a close code. */
-  connect(agent: Socket, address: string, asked: Joining): void;
+  connect(agent: MessageSocket, address: string, asked: Joining): void;
   /** Sends agents away whose sessions are at other replicas: they connect again. */
   drain(): void;
 }
 
 /** The relay that needs no set-up. It knows nothing of what is in the messages. */
-export interface InternalRelay extends Relay {
+export interface InternalRelay extends SessionRelay {
   /** The listener of the internal HTTP server for upgrades: agents that other replicas pass on to sessions here. */
   handle(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
-export interface RelayOptions {
-  sessions: Pick<Sessions, 'join'>;
+export interface InternalRelayOptions {
+  sessions: Pick<ReplicaSessions, 'join'>;
   /** the token of this replica */
   token(signal: AbortSignal): Promise<string>;
   /** Rejects unless the request is of another replica. */
@@ -50,38 +51,31 @@ const KNOWN_CODES: ReadonlySet<number> = new Set(Object.values(CLOSE_CODES));
 
 export const isCloseCode = (code: number): code is CloseCode => KNOWN_CODES.has(code);
 
-export function createRelay({ sessions, token, authenticate, clock, log }: RelayOptions): InternalRelay {
-  const server = createSocketServer();
+export function createRelay({ sessions, token, authenticate, clock, log }: InternalRelayOptions): InternalRelay {
   /** agents that are passed on to other replicas, and the connections to other replicas in both directions */
-  const agents = new Set<Socket>();
-  const between = new Set<WebSocket>();
+  const agents = new Set<MessageSocket>();
+  const between = new Set<RawSocket>();
   let isDraining = false;
 
-  function keep(ws: WebSocket) {
+  function keep(ws: RawSocket) {
     between.add(ws);
     ws.once('close', () => between.delete(ws));
     // The other replica reads an end only once its user has taken what comes before.
-    return createSocket(ws, { clock, fullBytes: FULL_BYTES, answerMs: SESSION_TIMES.linger });
+    return sessionSocket(ws, { clock, fullBytes: FULL_BYTES, answerMs: SESSION_TIMES.linger });
   }
 
-  async function dial(address: string, asked: Joining): Promise<WebSocket> {
+  async function reach(address: string, asked: Joining): Promise<RawSocket> {
     const authorization = `Bearer ${await token(AbortSignal.timeout(CONNECT_MS))}`;
     const query = new URLSearchParams(Object.entries(asked).filter((entry): entry is [string, string] => !!entry[1]));
-    return new WebSocket(`ws://${address}${PATH}?${query}`, {
-      headers: { authorization },
-      handshakeTimeout: CONNECT_MS,
-      maxPayload: FRAME_LIMITS.bytes,
-      perMessageDeflate: false,
-      followRedirects: false,
-      ...CLOSE_TIMEOUT,
-    });
+    const url = `ws://${address}${PATH}?${query}`;
+    return dial(url, { ...SOCKET_BOUNDS, headers: { authorization }, handshakeTimeout: CONNECT_MS });
   }
 
   return {
     // The listener is always there.
     expect: () => () => {},
     connect(agent, address, asked) {
-      let other: Socket | undefined;
+      let other: MessageSocket | undefined;
       let isOver = false;
       let isFull = false;
       agents.add(agent);
@@ -107,7 +101,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
         log.debug({ err: error, replica: address }, 'A session at another replica cannot be reached');
         agent.close(CLOSE_CODES.tryAgainLater, AWAY);
       };
-      dial(address, asked).then((ws) => {
+      reach(address, asked).then((ws) => {
         other = keep(ws);
         ws.once('open', () => {
           // Before that, reading cannot be stopped.
@@ -134,11 +128,11 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Relay
         await authenticate(request);
         if (isDraining) throw unavailable('the controller shuts down');
         if (socket.destroyed) return;
-        server.handleUpgrade(request, socket, head, (ws) => {
-          const agent = keep(ws);
-          const refused = sessions.join(asked, agent);
-          if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
-        });
+        const ws = acceptUpgrade({ incoming: request, socket, head });
+        if (!ws) return;
+        const agent = keep(ws);
+        const refused = sessions.join(asked, agent);
+        if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
       };
       serve().catch((error: unknown) =>
         respond(socket, error instanceof HttpError ? error : unavailable('the socket cannot be opened now')),

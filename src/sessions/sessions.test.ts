@@ -6,7 +6,7 @@ import { FRAME_TYPES as T } from '../wire/frames.ts';
 import { createFakeSocket } from './_fake-socket.ts';
 import { createPlaces } from './places.ts';
 import type { SessionTarget } from './rules/session.ts';
-import { createSessions, type Outcome } from './sessions.ts';
+import { createSessions, type SessionOutcome } from './sessions.ts';
 
 const EXEC: SessionTarget = { kind: 'exec', node: 'n', microservice: 'm' };
 
@@ -20,7 +20,7 @@ function start() {
   places.subscribe((node) => void changes.push(node));
   const open = (target: SessionTarget = EXEC) => {
     const user = createFakeSocket();
-    const outcomes: Outcome[] = [];
+    const outcomes: SessionOutcome[] = [];
     const id = randomUUID();
     sessions.open(id, target, user, (outcome) => void outcomes.push(outcome));
     const join = () => {

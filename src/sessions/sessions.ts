@@ -1,5 +1,6 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { MessageSocket } from '../lib/web-socket/socket.ts';
 import { noFormerRuns } from '../subjects/workloads/rules/session-target.ts';
 import { decodeFrame, encodeFrame, FRAME_TYPES, type Frame } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode } from '../wire/sessions.ts';
@@ -13,18 +14,17 @@ import {
   type Session,
   type SessionEvent,
   type SessionTarget,
-  type Step,
   step,
+  type Transition,
 } from './rules/session.ts';
-import type { Socket } from './socket.ts';
 
 /** The sessions of one replica, in memory: what happens at their sockets goes through the state machine of the domain. */
-export interface Sessions {
+export interface ReplicaSessions {
   readonly count: number;
   /** Begins a session of a user, which has this place; it is given back when the session is over. */
-  open(id: string, target: SessionTarget, user: Socket, onOver: (outcome: Outcome) => void): void;
+  open(id: string, target: SessionTarget, user: MessageSocket, onOver: (outcome: SessionOutcome) => void): void;
   /** An agent connects to a session of its node, or is told why not. */
-  join(asked: Joining, agent: Socket): { refused: string } | undefined;
+  join(asked: Joining, agent: MessageSocket): { refused: string } | undefined;
   /** Ends one session, with 1008 when what it is about is gone. */
   end(id: string, reason: string, code?: CloseCode): void;
   /** Whether the agent is connected to the session. */
@@ -33,7 +33,7 @@ export interface Sessions {
   drain(): void;
 }
 
-export interface Outcome {
+export interface SessionOutcome {
   code: number;
   reason: string;
   ms: number;
@@ -53,11 +53,11 @@ export interface Joining {
 
 interface Entry {
   session: Session;
-  user: Socket;
-  agent?: Socket;
+  user: MessageSocket;
+  agent?: MessageSocket;
   startedAt: number;
   cancel: () => void;
-  onOver: (outcome: Outcome) => void;
+  onOver: (outcome: SessionOutcome) => void;
 }
 
 export interface SessionsOptions {
@@ -69,7 +69,7 @@ export interface SessionsOptions {
 
 const NEWLINE = Buffer.from('\n');
 
-export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): Sessions {
+export function createSessions({ places, metrics = {}, clock, log }: SessionsOptions): ReplicaSessions {
   const entries = new Map<string, Entry>();
   const moment = () => ({ ms: clock.now(), unixMs: Math.floor(clock.wall()) });
 
@@ -85,7 +85,7 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
   }
 
   /** The session is stored before anything is done, since what is done may be the next event. */
-  function carryOut(entry: Entry, { session, effects }: Step, given?: { frame: Frame; message: Uint8Array }) {
+  function carryOut(entry: Entry, { session, effects }: Transition, given?: { frame: Frame; message: Uint8Array }) {
     entry.session = session;
     for (const effect of effects) perform(entry, effect, given);
   }
@@ -143,7 +143,7 @@ export function createSessions({ places, metrics = {}, clock, log }: SessionsOpt
     if (frame.type === FRAME_TYPES.LOG_LINE && entry.session.isDropping) metrics.lineLeftOut?.();
   }
 
-  function attend(entry: Entry, end: End, socket: Socket) {
+  function attend(entry: Entry, end: End, socket: MessageSocket) {
     const isCurrent = () => entry[end] === socket;
     const report = (event: SessionEvent) => isCurrent() && happened(entry, event);
     socket.listen({

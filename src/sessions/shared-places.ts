@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { type Clock, sleep } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { createDirectory, type Placed } from './directory.ts';
+import { createDirectory, type PlacedSession } from './directory.ts';
 import {
   createLeaderPlaces,
   PLACE_TIMES,
@@ -98,7 +98,7 @@ export function createSharedPlaces(options: SharedPlacesOptions): SharedPlaces {
   let wake = () => {};
 
   const self = (): Process => ({ owner, address: channel?.address ?? '' });
-  const isOwn = (placed: Placed | undefined) => placed?.owner === owner;
+  const isOwn = (placed: PlacedSession | undefined) => placed?.owner === owner;
 
   let term = 0;
   function begin() {

@@ -6,21 +6,21 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import { HttpError } from '../http/http-error.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { RawSocket } from '../lib/web-socket/handshake.ts';
 import { DomainError } from '../rules/errors.ts';
 import { findTarget, formerRunRefusal, groundLost, placeSession } from '../subjects/workloads/rules/session-target.ts';
 import { encodeFrame, FRAME_TYPES } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
-import type { WebSocket } from '../wire/web-socket.ts';
 import type { SessionMetrics } from './metrics.ts';
 import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
-import { createRecords, type RecordsOptions, type Requester, type UserPath } from './records.ts';
-import type { Relay } from './relay.ts';
+import { createRecords, type RecordsOptions, type SocketUser, type UserPath } from './records.ts';
+import type { SessionRelay } from './relay.ts';
 import { respond, tooMany, unavailable } from './respond.ts';
 import { readExec, readTail } from './rules/request.ts';
 import type { SessionTarget } from './rules/session.ts';
-import type { Joining, Sessions } from './sessions.ts';
-import { createSocket, createSocketServer, refuse } from './socket.ts';
+import type { Joining, ReplicaSessions } from './sessions.ts';
+import { acceptUpgrade, refuse, sessionSocket } from './socket.ts';
 
 /** Bounds of sockets at one replica (docs/spec/sessions.md#bounds-of-sockets). */
 const SOCKET_LIMITS = {
@@ -40,10 +40,10 @@ export interface UpgradesOptions extends RecordsOptions {
   /** sockets that are open at once: of all users, and of one */
   mostSockets?: number;
   mostOfUser?: number;
-  sessions: Sessions;
+  sessions: ReplicaSessions;
   places: Pick<Places, 'take' | 'leave' | 'find'>;
   /** to sessions at other replicas; absent where there are none */
-  relay?: Pick<Relay, 'expect' | 'connect' | 'drain'>;
+  relay?: Pick<SessionRelay, 'expect' | 'connect' | 'drain'>;
   /** The caller of a socket of a user, or rejects with HttpError. */
   admitUser(call: {
     request: IncomingMessage;
@@ -102,7 +102,6 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     burst: mostOfUser * SOCKET_LIMITS.upgradesPerSocket,
     refuse: (seconds) => tooMany('you open too many sockets: wait before the next one', seconds),
   });
-  const server = createSocketServer();
   /** open sockets, by `user <name>` and `node <uuid>` */
   const open = new Map<string, number>();
   const connections = new Set<Duplex>();
@@ -133,21 +132,21 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   }
 
   /** Ends the handshake; a client that is gone, or whose handshake is wrong, gets no socket. */
-  function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, opened: (ws: WebSocket) => void) {
+  function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, opened: (ws: RawSocket) => void) {
     if (isDraining) throw unavailable('the controller shuts down');
     if (socket.destroyed) return;
-    server.handleUpgrade(request, socket, head, (ws) => {
-      try {
-        opened(ws);
-      } catch (err) {
-        log.error({ err }, 'A socket could not be served');
-        ws.terminate();
-      }
-    });
+    const ws = acceptUpgrade({ incoming: request, socket, head });
+    if (!ws) return;
+    try {
+      opened(ws);
+    } catch (err) {
+      log.error({ err }, 'A socket could not be served');
+      ws.terminate();
+    }
   }
 
   async function ofUser(path: UserPath, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const requester: Requester = { name: '', address: options.addressOf(request) };
+    const requester: SocketUser = { name: '', address: options.addressOf(request) };
     const query = queryOf(request);
     const token = query.get('token');
     try {
@@ -178,8 +177,8 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     }
   }
 
-  function begin(path: UserPath, place: Place, ws: WebSocket, requester: Requester) {
-    const user = createSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
+  function begin(path: UserPath, place: Place, ws: RawSocket, requester: SocketUser) {
+    const user = sessionSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
     if ('id' in place) {
       const { id, target, called } = place;
       records.connected(path, requester, { id });
@@ -246,7 +245,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     count(`node ${node}`, socket, SOCKET_LIMITS.node, refusal);
     const { id, kind, microservice } = path;
     upgrade(request, socket, head, (ws) => {
-      const agent = createSocket(ws, {
+      const agent = sessionSocket(ws, {
         ...{ clock, fullBytes: SOCKET_LIMITS.fullBytes.exec },
         // Ours waits until the session is closed, and takes a controller without pings for gone.
         isQuietWhilePaused: request.headers[HEADERS.agent] === undefined,
@@ -254,7 +253,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       const isOther = path.node !== undefined && path.node !== node;
       const refuseAgent = (code: CloseCode, reason: string) => {
         metrics.socketRefused?.('agent', code);
-        agent.dismiss(code, reason);
+        agent.close(code, reason, 0);
       };
       if (isOther) return refuseAgent(CLOSE_CODES.refused, 'the path names another node than the token');
       ws.once(

@@ -316,7 +316,7 @@ export const CONTROLLER_METRICS = {
   reconciles: {
     name: 'skerry_reconcile_duration_seconds',
     type: 'histogram',
-    labels: { ...CONTROLLER, outcome: 'done, requeue, stall, conflict, error, bug, fenced or stopped' },
+    labels: { ...CONTROLLER, outcome: 'done, requeue, conflict, error, bug, fenced or stopped' },
     unit: 'seconds',
     help: 'Reconciles by outcome.',
     buckets: SECONDS,

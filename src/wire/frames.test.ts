@@ -1,7 +1,8 @@
 import { encode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeFrame, encodeFrame, FRAME_LIMITS, FRAME_TYPES, type Frame, FrameError } from './frames.ts';
+import { decodeFrame, encodeFrame, FRAME_LIMITS, FRAME_TYPES, type Frame } from './frames.ts';
+import { FrameError } from './message-pack.ts';
 
 const id = fc.string({ maxLength: FRAME_LIMITS.id });
 const anyFrame: fc.Arbitrary<Frame> = fc.record(

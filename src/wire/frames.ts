@@ -1,4 +1,6 @@
-import { Decoder, Encoder } from '@msgpack/msgpack';
+import { Encoder } from '@msgpack/msgpack';
+import { FrameError, readMap } from './message-pack.ts';
+import { SESSION_TIMES } from './sessions.ts';
 
 /**
  * The frames of exec and log sessions: one MessagePack map in each binary WebSocket message
@@ -34,11 +36,6 @@ export interface Frame {
   notice?: boolean;
 }
 
-/** A message that is no frame. The text names what is wrong and has nothing of the content. */
-export class FrameError extends Error {
-  override readonly name = 'FrameError';
-}
-
 export const FRAME_LIMITS = {
   /** of a whole message, on every socket */
   bytes: 2 ** 20,
@@ -48,48 +45,15 @@ export const FRAME_LIMITS = {
   id: 128,
 } as const;
 
+/** Bounds of every WebSocket of a session: bytes of a message, and ms of the connection after a close frame. */
+export const SOCKET_BOUNDS = { maxBytes: FRAME_LIMITS.bytes, closeMs: SESSION_TIMES.linger + SESSION_TIMES.close };
+
 const KNOWN: ReadonlySet<unknown> = new Set(Object.values(FRAME_TYPES));
-
-/** Members of all maps of the frame that is being decoded. */
-let members = 0;
-
-/**
- * What a frame may contain is bounded before memory is allocated: lengths by these limits, and nesting by the number of
- * members, since a list has no item and each nested map, also one in the place of a name, needs a member of its own.
- */
-const decoder = new Decoder({
-  maxStrLength: FRAME_LIMITS.bytes,
-  maxBinLength: FRAME_LIMITS.bytes,
-  maxArrayLength: 0,
-  maxExtLength: 0,
-  mapKeyConverter(key) {
-    if (typeof key !== 'string') throw new FrameError('the names of members are texts');
-    return key;
-  },
-});
-
-// The decoder has no bound of its own for maps within maps. This is where it begins one, private by its types alone.
-const begins = decoder as unknown as { pushMapState(this: Decoder, size: number): void };
-const { pushMapState } = begins;
-begins.pushMapState = function (size) {
-  members += size;
-  if (members > FRAME_LIMITS.members) throw new FrameError(`a frame has ${FRAME_LIMITS.members} members at most`);
-  pushMapState.call(this, size);
-};
 
 /** Throws FrameError. Undefined for a type that this version does not know, which receivers ignore. */
 export function decodeFrame(message: Uint8Array): Frame | undefined {
   if (message.length > FRAME_LIMITS.bytes) throw new FrameError(`a frame has ${FRAME_LIMITS.bytes} bytes at most`);
-  members = 0;
-  let value: unknown;
-  try {
-    value = decoder.decode(message);
-  } catch (cause) {
-    throw cause instanceof FrameError ? cause : new FrameError('the message is not a MessagePack map', { cause });
-  }
-  if (value === null || typeof value !== 'object' || value instanceof Uint8Array || Array.isArray(value))
-    throw new FrameError('the message is not a MessagePack map');
-  return frameOf(value as Record<string, unknown>);
+  return frameOf(readMap(message, FRAME_LIMITS.members));
 }
 
 function frameOf(value: Record<string, unknown>): Frame | undefined {

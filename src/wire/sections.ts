@@ -44,8 +44,8 @@ const LOG_SESSIONS = { does: 'sessions', response: 'logs/sessions', schema: logS
  * A flag is true while the digest that the agent has saved differs from the one the controller computes.
  *
  * A new section is a row here; where the agent saves it, a row of HANDLERS in agent/src/domain/desired.ts; and on the
- * controller its digest in src/desired/rules/desired.ts and its route in src/agents/routes/table.ts. Digests are listed
- * in the order of the rows.
+ * controller its digest in src/desired/rules/desired.ts and the row of its response in src/agents/routes/table.ts. Digests are
+ * listed in the order of the rows.
  */
 const SECTION_TABLE = {
   config: { does: 'save', response: 'config', schema: agentConfigSchema, mayBeAbsent: true },
@@ -86,7 +86,8 @@ export function does<Does extends SectionRow['does']>(section: Section, what: Do
 }
 
 type RowOf<Name> = Extract<Table[Section], { response: Name }>;
-type ResponseName = Extract<Table[Section], { response: string }>['response'];
+/** The responses that carry sections. */
+export type ResponseName = Extract<Table[Section], { response: string }>['response'];
 /** The responses that our agent saves. */
 export type SavedName = Table[SectionThat<'save'>]['response'];
 

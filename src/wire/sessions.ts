@@ -23,9 +23,6 @@ export const CLOSE_CODES = {
 } as const;
 export type CloseCode = (typeof CLOSE_CODES)[keyof typeof CLOSE_CODES];
 
-/** Bytes of the reason in a close frame, by RFC 6455. */
-export const CLOSE_REASON_BYTES = 123;
-
 /** How many sessions of one kind a microservice, or a node for its own logs, can have at once. */
 export const SESSIONS_PER_TARGET = 5;
 
@@ -49,9 +46,6 @@ export const SESSION_TIMES = {
   /** until the other side has taken what was sent before a close frame */
   linger: 600_000,
 } as const;
-
-/** Options of a WebSocket of `ws`, which would cut one 30 s after its close frame; its types do not know this one. */
-export const CLOSE_TIMEOUT = { closeTimeout: SESSION_TIMES.linger + SESSION_TIMES.close };
 
 export const LOG_TAIL = { least: 1, most: 5_000, usual: 100 } as const;
 

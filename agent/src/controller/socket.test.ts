@@ -5,8 +5,8 @@ import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { openSocket, type SocketEnd } from '../../../src/session-client/socket.ts';
-import { WebSocketServer } from '../../../src/wire/web-socket.ts';
 import { systemClock } from '../system/clock.ts';
 import { ControllerClient } from './client.ts';
 

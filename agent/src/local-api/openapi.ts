@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Operation, openApiDocument } from '../../../src/api/openapi.ts';
+import { type ApiOperation, documentOf } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
 import type { Access, AnyRoute } from './server/route.ts';
@@ -34,7 +34,7 @@ const errorSchema = () =>
 
 /** The OpenAPI document of the local API, docs/local-api.openapi.json. The agent itself does not need it, and does not load this file. */
 export const localApiDocument = () =>
-  openApiDocument({
+  documentOf({
     info: {
       title: 'Local API of the Skerry agent',
       version: '1',
@@ -49,7 +49,7 @@ export const localApiDocument = () =>
     error: { schema: errorSchema(), responses: ERRORS },
   });
 
-function operation(route: AnyRoute): Operation {
+function operation(route: AnyRoute): ApiOperation {
   const { method, path, operation: id, tag, summary, access, query, body, errors = [] } = route;
   return {
     ...{ method, path, id, tag, summary },
@@ -70,7 +70,7 @@ function operation(route: AnyRoute): Operation {
   };
 }
 
-function repliesOf({ reply, socket }: AnyRoute): Operation['replies'] {
+function repliesOf({ reply, socket }: AnyRoute): ApiOperation['replies'] {
   if (!reply) return { 101: { description: `A WebSocket: ${socket}` } };
   const { form, schema, line, status } = reply;
   const data = schema();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
-import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
+import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { NO_SESSION_FILES } from '../_agent.ts';
@@ -12,8 +12,8 @@ import { runExec } from './exec-session.ts';
 
 /** Sockets that the test opens and closes. */
 function makeSockets() {
-  const sockets: { listener: SocketListener; sent: number[]; isOpen: boolean; linger?: number }[] = [];
-  const dial = (listener: SocketListener): Socket => {
+  const sockets: { listener: FrameListener; sent: number[]; isOpen: boolean; linger?: number }[] = [];
+  const dial = (listener: FrameListener): FrameSocket => {
     const one: (typeof sockets)[number] = { listener, sent: [], isOpen: true };
     sockets.push(one);
     return {

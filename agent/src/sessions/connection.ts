@@ -1,5 +1,5 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
-import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
+import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessions.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
@@ -13,7 +13,7 @@ export interface Attempt {
 export interface ConnectionOptions {
   kind: 'exec' | 'log';
   /** Begins to open a socket; throws while the agent has no controller. */
-  dial(listener: SocketListener, attempt: Attempt): Socket;
+  dial(listener: FrameListener, attempt: Attempt): FrameSocket;
   clock: Clock;
   random: Random;
   /** The controller has sent the first frame: now the session may send. `resumed`: it was connected before. */
@@ -37,7 +37,7 @@ const FINAL: ReadonlySet<number> = new Set([
 export class SessionConnection {
   readonly #options: ConnectionOptions;
   readonly #over = new AbortController();
-  #socket: Socket | undefined;
+  #socket: FrameSocket | undefined;
   /** the first frame has come */
   #isReady = false;
   #isPaused = false;

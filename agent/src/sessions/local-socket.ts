@@ -1,4 +1,4 @@
-import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
+import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { type Activation, CLOSE_CODES } from '../../../src/wire/sessions.ts';
 
@@ -17,10 +17,10 @@ export interface LocalExec {
  * said here, and a connection that is lost does not return.
  */
 export function localSocket(
-  accepted: (listener: SocketListener) => Socket,
+  accepted: (listener: FrameListener) => FrameSocket,
   { id, microservice }: LocalExec,
-  listener: SocketListener,
-): Socket {
+  listener: FrameListener,
+): FrameSocket {
   const socket = accepted({
     frame: listener.frame,
     closed: (end) => listener.closed({ ...end, code: CLOSE_CODES.ended }),
@@ -33,7 +33,6 @@ export function localSocket(
   // The session has its socket only when this function has returned.
   queueMicrotask(() => listener.frame(activation));
   return {
-    ...socket,
     get isOpen() {
       return socket.isOpen;
     },
@@ -42,5 +41,10 @@ export function localSocket(
       if (frame.type === FRAME_TYPES.CLOSE) socket.close();
       return sent;
     },
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
+    close: (linger) => socket.close(linger),
+    leave: () => socket.leave(),
+    drop: () => socket.drop(),
   };
 }

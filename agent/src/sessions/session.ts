@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import type { Socket, SocketListener } from '../../../src/session-client/socket.ts';
+import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Runs } from '../domain/runs.ts';
 import type { Container } from '../engines/port/container.ts';
@@ -18,7 +18,7 @@ export interface SessionContext {
   random: Random;
   log: Log;
   /** Begins to open a socket; throws while the agent has no controller. */
-  dial(path: string, listener: SocketListener, attempt: Attempt): Socket;
+  dial(path: string, listener: FrameListener, attempt: Attempt): FrameSocket;
   /** the container of a microservice: the one that runs, else the one that ran last */
   containerOf(uuid: string): Container | undefined;
   /** what is reported of a microservice; undefined of one that this node does not know */

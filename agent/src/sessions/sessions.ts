@@ -1,5 +1,5 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
-import type { UpgradeRequest } from '../../../src/session-client/socket.ts';
+import type { UpgradeRequest } from '../../../src/lib/web-socket/handshake.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
 import { delayAfterLoss } from '../controller/backoff.ts';
 import { type ControllerClient, ControllerError } from '../controller/client.ts';

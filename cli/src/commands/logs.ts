@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LogEnd, LogLine } from '../../../src/session-client/read-log.ts';
+import type { LogEnd, TextLine } from '../../../src/session-client/read-log.ts';
 import { momentOf } from '../../../src/terminal/moment.ts';
 import { line as oneLine } from '../../../src/terminal/safe.ts';
 import { LOG_TAIL } from '../../../src/wire/sessions.ts';
@@ -148,7 +148,7 @@ function follower(
   /** lines that come once more after a new connection */
   let again: Position | undefined;
 
-  function line({ text, at }: LogLine): Promise<void> | undefined {
+  function line({ text, at }: TextLine): Promise<void> | undefined {
     if (again && at === again.at && again.count > 0) {
       again.count -= 1;
       return undefined;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { SocketRequest } from '../../../src/session-client/socket.ts';
+import type { FrameSocketRequest } from '../../../src/session-client/socket.ts';
 import { line } from '../../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
 import { controllerUrl } from './controller-address.ts';
@@ -12,7 +12,7 @@ import { tokenSource } from './token.ts';
  */
 export interface Controller {
   /** `path`: below /api/v3 */
-  socket(path: string, query?: URLSearchParams): Promise<SocketRequest>;
+  socket(path: string, query?: URLSearchParams): Promise<FrameSocketRequest>;
 }
 
 /** Flags of the commands that need a session. */
@@ -58,7 +58,7 @@ export async function controllerOf(context: CommandContext): Promise<Controller>
 }
 
 /** How one session reaches the controller: `base` is what its URL begins with. */
-type Way = () => Promise<{ base: string } & Pick<SocketRequest, 'ca' | 'through'>>;
+type Way = () => Promise<{ base: string } & Pick<FrameSocketRequest, 'ca' | 'through'>>;
 
 async function forwarded(context: CommandContext, ca: string | undefined): Promise<Way> {
   const { forwardTo } = await import('./forward.ts');

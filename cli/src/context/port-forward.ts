@@ -3,7 +3,7 @@ import type { RequestOptions } from 'node:https';
 import { Duplex } from 'node:stream';
 import { TransportError } from '../../../src/kube/api-error.ts';
 import { errorFrom } from '../../../src/kube/response.ts';
-import { WebSocket } from '../../../src/wire/web-socket.ts';
+import { dial, type RawSocket } from '../../../src/lib/web-socket/handshake.ts';
 
 /**
  * The subprotocol of the kubelet for ports: binary messages, of which the first byte is the channel, even for the data of a port and
@@ -14,6 +14,8 @@ const [DATA, ERRORS] = [0, 1];
 const PORT_BYTES = 2;
 /** Bytes of a message. The kubelet sends 32 KiB at once. */
 const MESSAGE_BYTES = 2 ** 20;
+/** ms for the API server to answer a close frame */
+const CLOSE_MS = 30_000;
 /** Bytes of the body of a refusal that are read, and characters of an error of the kubelet. */
 const [REFUSAL_BYTES, ERROR_LENGTH] = [16 * 1024, 500];
 
@@ -32,7 +34,7 @@ export interface PortRequest {
 export function openPort({ url, options, signal }: PortRequest): Promise<Duplex> {
   signal.throwIfAborted();
   const opened = Promise.withResolvers<Duplex>();
-  const ws = new WebSocket(url, [PROTOCOL], { ...options, perMessageDeflate: false, maxPayload: MESSAGE_BYTES });
+  const ws = dial(url, { ...options, protocols: [PROTOCOL], maxBytes: MESSAGE_BYTES, closeMs: CLOSE_MS });
   const abort = () => {
     opened.reject(signal.reason);
     ws.terminate();
@@ -73,14 +75,14 @@ async function refusalOf(response: IncomingMessage): Promise<Error> {
 
 /** The bytes of the port. A reader that is slow stops the reading from the API server, which stops the pod. */
 class Port extends Duplex {
-  readonly #ws: WebSocket;
+  readonly #ws: RawSocket;
   /** bytes of the port number that are still to come, by channel */
   readonly #head = new Map([
     [DATA, PORT_BYTES],
     [ERRORS, PORT_BYTES],
   ]);
 
-  constructor(ws: WebSocket) {
+  constructor(ws: RawSocket) {
     super({ allowHalfOpen: false });
     this.#ws = ws;
     ws.on('message', (message: Buffer) => this.#receive(message));

@@ -13,7 +13,14 @@ import type { DesiredState, SentRevision } from '../../rules/inputs.ts';
 import type { NodeSessions, SessionLists } from '../../sessions/rules/list.ts';
 import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
-import { type Digests, formatHave, MICROSERVICE_SECTIONS, type Section } from '../../wire/sections.ts';
+import {
+  type Digests,
+  formatHave,
+  MICROSERVICE_SECTIONS,
+  RESPONSES,
+  type ResponseName,
+  type Section,
+} from '../../wire/sections.ts';
 import { type Call, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
 import type { CurrentValues } from '../channel/dependencies.ts';
 import { AgentFailure, notReady } from '../channel/failure.ts';
@@ -114,38 +121,43 @@ export function createReads(options: ReadsOptions) {
     return thirdPartyEntries(call.uuid, stateOf(call), observed);
   }
 
-  return {
-    /** A handler whose response shows these sections of the desired state, with their digests as ETag. */
-    sections:
-      (sections: readonly Section[], body: (state: DesiredState, call: Call) => unknown) =>
-      (call: Call): Reply => {
-        observe(call);
-        const state = stateOf(call);
-        if (isThirdParty(call)) sent.addSections(call.uuid, state.digests, sections);
-        return tagged(call, etagOf(state.digests, sections), () => body(state, call));
-      },
-
-    /** A handler whose response has sessions of the node: nothing but memory, and empty without any. */
-    sessions:
-      (sections: readonly Section[], body: (lists: SessionLists) => unknown) =>
-      (call: Call): Reply => {
-        observe(call);
-        // What a list does not name, the agent ends.
-        if (sessions?.isComplete === false) throw notReady('the sessions of other replicas are not known yet', 1);
-        const lists = sessions?.lists(call.uuid) ?? NO_SESSIONS;
-        return tagged(call, etagOf(lists.digests, sections), () => body(lists));
-      },
-
-    /** May be far longer than the other sections, so that there must be room before it is serialised. */
-    volumeMounts(call: Call): Reply {
+  /** A handler whose response shows the desired state, with the digests of its sections as ETag. */
+  const stateHandler =
+    (name: ResponseName, body: (state: DesiredState, call: Call) => unknown) =>
+    (call: Call): Reply => {
       observe(call);
-      const { volumeMounts, digests } = stateOf(call);
-      if (isThirdParty(call)) sent.addSections(call.uuid, digests, ['volumeMounts']);
-      return tagged(call, etagOf(digests, ['volumeMounts']), () => {
-        outgoing.check(call.uuid, contentLength(volumeMounts));
-        return { volumeMounts };
-      });
-    },
+      const { sections } = RESPONSES[name];
+      const state = stateOf(call);
+      if (isThirdParty(call)) sent.addSections(call.uuid, state.digests, sections);
+      return tagged(call, etagOf(state.digests, sections), () => body(state, call));
+    };
+
+  /** A handler whose response has sessions of the node: nothing but memory, and empty without any. */
+  const sessionsHandler =
+    (name: ResponseName, body: (lists: SessionLists) => unknown) =>
+    (call: Call): Reply => {
+      observe(call);
+      // The agent ends what a list does not name.
+      if (sessions?.isComplete === false) throw notReady('the sessions of other replicas are not known yet', 1);
+      const lists = sessions?.lists(call.uuid) ?? NO_SESSIONS;
+      return tagged(call, etagOf(lists.digests, RESPONSES[name].sections), () => body(lists));
+    };
+
+  return {
+    config: stateHandler('config', ({ config }) => config),
+    registries: stateHandler('registries', ({ registries }, call) => ({
+      registries: isThirdParty(call) ? thirdPartyRegistries(registries) : registries,
+    })),
+    runtimeClasses: stateHandler('runtimeClasses', ({ runtimeClasses }) => ({ runtimeClasses })),
+    models: stateHandler('models', ({ models }) => ({ models })),
+    knowledge: stateHandler('knowledge', ({ knowledge }) => ({ knowledge })),
+    /** May be far longer than the other sections, so that there must be room before it is serialised. */
+    volumeMounts: stateHandler('volumeMounts', ({ volumeMounts }, { uuid }) => {
+      outgoing.check(uuid, contentLength(volumeMounts));
+      return { volumeMounts };
+    }),
+    execSessions: sessionsHandler('exec/sessions', ({ exec }) => ({ execSessions: exec })),
+    logSessions: sessionsHandler('logs/sessions', ({ logs }) => ({ logSessions: logs })),
 
     microservices: (call: Call): Reply | Promise<Reply> =>
       isThirdParty(call) ? thirdPartyList(call) : listed(call, call.epoch ?? {}),
@@ -158,11 +170,6 @@ export function createReads(options: ReadsOptions) {
     },
   };
 }
-
-/** The registries that an agent pulls from. */
-export const registriesFor = ({ registries }: DesiredState, call: Call) => ({
-  registries: isThirdParty(call) ? thirdPartyRegistries(registries) : registries,
-});
 
 export function etagOf(digests: Digests, sections: readonly Section[]): string {
   const shown: Digests = {};

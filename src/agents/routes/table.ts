@@ -1,7 +1,7 @@
+import { RESPONSES, type ResponseName } from '../../wire/sections.ts';
 import type { AgentRoute, NodeRoute } from '../channel/exchange.ts';
-import { THEFTS, type Theft } from '../channel/theft.ts';
+import { THEFTS } from '../channel/theft.ts';
 import type { Handlers } from './handlers.ts';
-import { registriesFor } from './reads.ts';
 
 /**
  * Every agent route: method, path, class of the body, what the pipeline does for it, handler. They are served without
@@ -9,7 +9,7 @@ import { registriesFor } from './reads.ts';
  * whose middleware has no part here: one look-up finds the route, and the pipeline has the steps.
  */
 export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
-  const { changes, reads, status, departure, version, provisioning, fixed } = handlers;
+  const { changes, reads, status, departure, provisioning, fixed } = handlers;
   const poll = {
     theft: THEFTS.polling,
     metric: 'poll',
@@ -23,30 +23,8 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     body: 'message',
     handle: changes.acknowledge,
   } as const;
-  const section = (path: string, theft: Theft, ...args: Parameters<typeof reads.sections>): NodeRoute => ({
-    method: 'GET',
-    path,
-    theft,
-    metric: 'read',
-    notOlderThan: true,
-    handle: reads.sections(...args),
-  });
-  const ofSessions = (path: string, ...args: Parameters<typeof reads.sessions>): NodeRoute => ({
-    method: 'GET',
-    path,
-    theft: THEFTS.sessions,
-    metric: 'read',
-    handle: reads.sessions(...args),
-  });
   const audited = { isAudited: true } as const;
   const ends = { metric: 'provision', ...audited } as const;
-  const list = {
-    theft: THEFTS.workload,
-    metric: 'read',
-    notOlderThan: true,
-    epoch: true,
-    handle: reads.microservices,
-  } as const;
   return [
     {
       method: 'POST',
@@ -72,7 +50,7 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     { method: 'GET', path: '/config/changes', ...poll },
     { method: 'PATCH', path: '/config/changes', ...acknowledge },
 
-    { method: 'GET', path: '/microservices', ...list },
+    ...responseRoutes(handlers),
     {
       method: 'GET',
       path: '/microservices/{uuid}',
@@ -80,22 +58,6 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
       metric: 'read',
       handle: reads.microservice,
     },
-    section('/config', THEFTS.settings, ['config'], (state) => state.config),
-    section('/registries', THEFTS.registries, ['registries'], registriesFor),
-    section('/runtimeClasses', THEFTS.settings, ['runtimeClasses'], ({ runtimeClasses }) => ({ runtimeClasses })),
-    section('/models', THEFTS.settings, ['models'], ({ models }) => ({ models })),
-    section('/knowledge', THEFTS.settings, ['knowledge'], ({ knowledge }) => ({ knowledge })),
-    {
-      method: 'GET',
-      path: '/volumeMounts',
-      theft: THEFTS.content,
-      metric: 'read',
-      notOlderThan: true,
-      handle: reads.volumeMounts,
-    },
-    ofSessions('/exec/sessions', ['execSessions'], ({ exec }) => ({ execSessions: exec })),
-    ofSessions('/logs/sessions', ['microserviceLogs', 'fogLogs'], ({ logs }) => ({ logSessions: logs })),
-    { method: 'GET', path: '/version', theft: THEFTS.version, metric: 'read', handle: version, ...audited },
 
     {
       method: 'PUT',
@@ -141,4 +103,25 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
       handle: fixed.registerController,
     },
   ];
+}
+
+/** The GET routes of the desired state: one for each response that carries sections. */
+function responseRoutes({ reads, version }: Handlers): NodeRoute[] {
+  const stored = { notOlderThan: true } as const;
+  const rows: Record<ResponseName, Omit<NodeRoute, 'method' | 'path' | 'metric'>> = {
+    microservices: { theft: THEFTS.workload, ...stored, epoch: true, handle: reads.microservices },
+    config: { theft: THEFTS.settings, ...stored, handle: reads.config },
+    registries: { theft: THEFTS.registries, ...stored, handle: reads.registries },
+    runtimeClasses: { theft: THEFTS.settings, ...stored, handle: reads.runtimeClasses },
+    models: { theft: THEFTS.settings, ...stored, handle: reads.models },
+    knowledge: { theft: THEFTS.settings, ...stored, handle: reads.knowledge },
+    volumeMounts: { theft: THEFTS.content, ...stored, handle: reads.volumeMounts },
+    'exec/sessions': { theft: THEFTS.sessions, handle: reads.execSessions },
+    'logs/sessions': { theft: THEFTS.sessions, handle: reads.logSessions },
+    version: { theft: THEFTS.version, handle: version, isAudited: true },
+  };
+  return Object.entries(rows).map(([name, row]) => {
+    const { path } = RESPONSES[name as ResponseName];
+    return { method: 'GET', path: path.slice('/agent'.length), metric: 'read', ...row };
+  });
 }

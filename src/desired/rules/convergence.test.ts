@@ -13,11 +13,12 @@ import {
 import type { Observation } from '../../rules/inputs.ts';
 import { requestRebuild } from '../../subjects/nodes/rules/actions.ts';
 import { shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
+import { mergeReport } from '../../subjects/nodes/rules/report.ts';
 import { applicationStatus } from '../../subjects/workloads/rules/application/status.ts';
 import { verdicts } from '../../subjects/workloads/rules/verdicts/verdict.ts';
 import type { MicroserviceHold, MicroserviceStatus, MicroserviceView } from '../../wire/agent.ts';
 import { desiredState } from './desired.ts';
-import { mergeReport, nodeStatus } from './node-status.ts';
+import { nodeStatus } from './node-status.ts';
 
 /**
  * Everything from an edit to the status that follows it, without a network: users edit, the desired state goes to a

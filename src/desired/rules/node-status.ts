@@ -24,7 +24,6 @@ import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
 import type { StatusReport } from '../../wire/agent.ts';
 
 export * from '../../subjects/nodes/rules/liveness.ts';
-export { mergeReport } from '../../subjects/nodes/rules/report.ts';
 
 /** The inputs of the status of a node. */
 export interface NodeStatusInputs {

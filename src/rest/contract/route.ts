@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { type RouteTable, routeTable, spellingsOf } from '../../lib/path-pattern.ts';
 import type { Kinds } from '../../subjects/kinds.ts';
 import type { Caller, Verb } from './access.ts';
 import type { RestDependencies } from './dependencies.ts';
@@ -116,36 +117,23 @@ export function route<
   return value as unknown as AnyRoute;
 }
 
-/** Names of the parameters in a path. */
-export const paramNames = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
-
 /**
- * Second spellings of the first segment, as existing v3 clients send them (docs/spec/rest-v3.md#spellings-of-paths).
+ * Second spellings of the beginnings of paths, as existing v3 clients send them (docs/spec/rest-v3.md#spellings-of-paths).
  */
-const SPELLINGS: readonly [string, string][] = [
+const SPELLINGS = [
   ['/node-list', '/iofog-list'],
   ['/node', '/iofog'],
   ['/bus', '/nats'],
   ['/network-topology/bus', '/network-topology/nats'],
   ['/capabilities/bus', '/capabilities/nats'],
-];
+] as const;
 
 /** All paths of a route. */
-export function spellings(path: string): string[] {
-  const other = SPELLINGS.find(([ours]) => path === ours || path.startsWith(`${ours}/`));
-  return other ? [path, other[1] + path.slice(other[0].length)] : [path];
-}
+export const spellings = (path: string): string[] => spellingsOf(path, SPELLINGS);
 
-/** Orders routes so that a static segment is tried before a parameter in the same place. */
-export function bySpecificity(a: { path: string }, b: { path: string }): number {
-  const left = a.path.split('/');
-  const right = b.path.split('/');
-  for (let i = 0; i < Math.min(left.length, right.length); i++) {
-    const rank = Number(left[i]?.startsWith('{')) - Number(right[i]?.startsWith('{'));
-    if (rank !== 0) return rank;
-  }
-  return right.length - left.length;
-}
+/** The table that finds the route of a request, by its path below `/api/v3` without a slash at the end. */
+export const tableOf = (routes: readonly AnyRoute[]): RouteTable<AnyRoute> =>
+  routeTable(routes.flatMap((route) => spellings(route.path).map((path) => [path, route] as const)));
 
 /** A request: whose rights its expressions have, and how long it waits for them. */
 export type Requester = Pick<Call, 'deps' | 'caller' | 'signal'> & Partial<Pick<Call, 'document' | 'warnings'>>;

@@ -1,6 +1,7 @@
 import { HttpError } from '../../http/http-error.ts';
+import { parameterNames } from '../../lib/path-pattern.ts';
 import type { Verb } from '../contract/access.ts';
-import { type Access, type AnyRoute, type Method, paramNames, route } from '../contract/route.ts';
+import { type Access, type AnyRoute, type Method, route } from '../contract/route.ts';
 
 /**
  * Operations of the v3 API that this version does not implement: they have a path, an access rule and a response with the
@@ -123,7 +124,7 @@ export const laterRoutes: AnyRoute[] = Object.entries(TABLE).flatMap(([tag, line
 );
 
 function later(tag: string, method: Method, path: string, [resource = '', verb]: string[]): AnyRoute {
-  const name = paramNames(path).at(-1);
+  const name = parameterNames(path).at(-1);
   const isCollection = verb === 'list' || verb === 'create';
   const access: Access =
     resource === 'public' || resource === 'authenticated'

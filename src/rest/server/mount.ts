@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ErrorRequestHandler, RequestHandler, Router } from 'express';
+import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';
 import type { ReadBody } from '../../http/body.ts';
 import { HttpError } from '../../http/http-error.ts';
@@ -16,7 +16,7 @@ import { ConstantReply } from '../contract/constant-reply.ts';
 import { objectsByKey, type RestDependencies } from '../contract/dependencies.ts';
 import { errorReply, invalid, notFound, unavailable } from '../contract/errors.ts';
 import type { Limits, RestMetrics } from '../contract/limits.ts';
-import { type AnyRoute, bySpecificity, type RenderBody, type Requester, spellings } from '../contract/route.ts';
+import { type AnyRoute, type RenderBody, type Requester, tableOf } from '../contract/route.ts';
 import { withinBudgets } from '../objects/budgets.ts';
 import { ListReply, writeList } from '../objects/list-reply.ts';
 import { auditEvent, isAudited } from './audit.ts';
@@ -63,32 +63,28 @@ export function preamble(request: IncomingMessage, response: ServerResponse, now
   response.setHeader('cache-control', 'no-store');
 }
 
-/** Registers the routes; a static segment comes before a parameter in the same place. */
-export function mountRoutes(router: Router, routes: readonly AnyRoute[], mounting: Mounting): void {
-  for (const one of [...routes].sort(bySpecificity))
-    for (const path of spellings(one.path))
-      router[one.method.toLowerCase() as 'get'](path.replaceAll(/\{(\w+)\}/g, ':$1'), answerer(one, mounting));
-}
-
-/** After all routes: 405 for another method of a known path, 404 for an unknown path. */
-export function unknownPath(routes: readonly AnyRoute[]): RequestHandler {
-  const shapes = routes.flatMap((one) =>
-    spellings(one.path).map((path) => ({
-      method: one.method,
-      shape: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`),
-    })),
-  );
+/**
+ * Serves the routes: 404 for an unknown path, 405 for another method of a known path. A path may end in a slash. HEAD is served by
+ * the route of GET when there is no other.
+ */
+export function serveRoutes(routes: readonly AnyRoute[], mounting: Mounting): RequestHandler {
+  const table = tableOf(routes);
+  const answerers = new Map(routes.map((one) => [one, answerer(one, mounting)]));
   return (request, response) => {
-    const methods = new Set(shapes.filter(({ shape }) => shape.test(request.path)).map(({ method }) => method));
-    if (methods.size === 0) throw notFound('ROUTE_NOT_FOUND', 'there is no such route');
-    const allow = [...methods].sort().join(', ');
-    if (request.method === 'OPTIONS') {
-      response.writeHead(204, { allow }).end();
-      return;
-    }
-    throw new HttpError(405, 'METHOD_NOT_ALLOWED', `this path answers ${allow}`, { headers: { allow } });
+    const { method } = request;
+    const path = request.path.replace(/\/$/, '');
+    const found = table.find(method, path) ?? (method === 'HEAD' ? table.find('GET', path) : undefined);
+    if (found) return answerers.get(found.value)?.(request, response, found.parameters);
+    const methods = table.methodsOf(path);
+    if (methods.length === 0) throw unknownPath();
+    const allow = methods.join(', ');
+    if (method !== 'OPTIONS')
+      throw new HttpError(405, 'METHOD_NOT_ALLOWED', `this path answers ${allow}`, { headers: { allow } });
+    response.writeHead(204, { allow }).end();
   };
 }
+
+export const unknownPath = () => notFound('ROUTE_NOT_FOUND', 'there is no such route');
 
 /** The one error mapper, last of all handlers. */
 export function answerErrors(log: Log): ErrorRequestHandler {
@@ -109,15 +105,16 @@ export function answerErrors(log: Log): ErrorRequestHandler {
   };
 }
 
-function answerer(route: AnyRoute, mounting: Mounting): RequestHandler {
+/** Answers the requests of one route. */
+type Answerer = (request: Request, response: Response, params: Record<string, string>) => Promise<void>;
+
+function answerer(route: AnyRoute, mounting: Mounting): Answerer {
   const { deps, log, metrics, limits, validateReplies, turn, rates, readBody, renderBody, receiving, addressOf } =
     mounting;
   const audits = isAudited(route);
   const handle = route.handler as (call: object) => unknown;
-  return async (request, response) => {
+  return async (request, response, params) => {
     const start = performance.now();
-    // The router gives its error handlers other parameters.
-    const params = request.params as Record<string, string>;
     let user = '';
     let responded: unknown;
     response.once('close', () => {

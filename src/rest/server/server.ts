@@ -18,9 +18,9 @@ import { LIMITS, type Limits, type RestMetrics } from '../contract/limits.ts';
 import type { AnyRoute, RenderBody } from '../contract/route.ts';
 import { createTurns } from '../objects/list-reply.ts';
 import { refusedBody } from './body.ts';
-import { answerErrors, type Mounting, mountRoutes, preamble, unknownPath, userConnection } from './mount.ts';
+import { answerErrors, type Mounting, preamble, serveRoutes, unknownPath, userConnection } from './mount.ts';
 import { createRates } from './rates.ts';
-import { SOCKET_ACCESS, type UserSocket } from './sockets.ts';
+import { SOCKET_ACCESS } from './sockets.ts';
 
 export interface RestServerOptions {
   deps: RestDependencies;
@@ -49,7 +49,7 @@ type FirstHandler = (request: IncomingMessage, response: ServerResponse) => bool
 interface SocketCall {
   request: IncomingMessage;
   authorization: string | undefined;
-  socket: UserSocket;
+  socket: keyof typeof SOCKET_ACCESS;
   /** of the microservice or the node */
   uuid: string;
   signal: AbortSignal;
@@ -108,13 +108,11 @@ export function createRestServer(options: RestServerOptions): RestServer {
   app.disable('x-powered-by');
   app.disable('etag');
   app.set('query parser', 'simple');
-  const strictness = { caseSensitive: true, strict: false };
   const first: FirstHandler[] = [];
-  const facade = express.Router(strictness);
-  mountRoutes(facade, routes, mounting);
-  facade.use(unknownPath(routes));
-  app.use(BASE, facade);
-  app.use(unknownPath([]));
+  app.use(BASE, serveRoutes(routes, mounting));
+  app.use(() => {
+    throw unknownPath();
+  });
   app.use(answerErrors(log));
 
   const settings = {

@@ -10,4 +10,3 @@ export const SOCKET_ACCESS = {
   systemLogs: { resource: 'systemmicroservices/log', verb: 'get', name: 'uuid' },
   nodeLogs: { resource: 'edgenodes/log', verb: 'get', ...accessByKey(KINDS.nodes) },
 } as const satisfies Record<string, Grant>;
-export type UserSocket = keyof typeof SOCKET_ACCESS;

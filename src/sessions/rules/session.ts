@@ -74,7 +74,7 @@ export type Effect =
   /** last of all: why it ended, for the audit log */
   | { do: 'over'; code: CloseCode; reason: string };
 
-export interface Step {
+export interface Transition {
   session: Session;
   effects: readonly Effect[];
 }
@@ -118,7 +118,7 @@ const REASONS = {
   active: 'nothing was sent for too long',
 } as const;
 
-export function beginSession(id: string, target: SessionTarget, now: Moment): Step {
+export function beginSession(id: string, target: SessionTarget, now: Moment): Transition {
   const session: Session = {
     ...{ id, target, phase: 'pending', since: now.ms, activeAt: now.ms, attempt: 1, waiting: [], waitingBytes: 0 },
     ...{ full: NEITHER, paused: NEITHER, isDropping: false },
@@ -140,12 +140,12 @@ export function deadline({ phase, since, activeAt, target }: Session): number | 
 /** An agent of another make keeps a log without `follow` open after its last line. */
 const endsWhenQuiet = (target: SessionTarget) => target.kind === 'log' && target.endsWhenQuiet === true;
 
-export function step(session: Session, event: SessionEvent, now: Moment): Step {
+export function step(session: Session, event: SessionEvent, now: Moment): Transition {
   if (session.phase === 'over') return { session, effects: NONE };
   return withFlow(happened(session, event, now));
 }
 
-function happened(session: Session, event: SessionEvent, now: Moment): Step {
+function happened(session: Session, event: SessionEvent, now: Moment): Transition {
   switch (event.type) {
     case 'frame':
       return received({ ...session, activeAt: now.ms }, event, now);
@@ -184,7 +184,7 @@ const RULES: Readonly<Record<SessionTarget['kind'], Record<End, Partial<Record<F
   },
 };
 
-function received(session: Session, { from, frame }: { from: End; frame: Frame }, now: Moment): Step {
+function received(session: Session, { from, frame }: { from: End; frame: Frame }, now: Moment): Transition {
   const nothing = { session, effects: NONE };
   if (from === 'agent' && (session.phase !== 'active' || !isOfSession(frame, session))) return nothing;
   switch (RULES[session.target.kind][from][frame.type]) {
@@ -205,7 +205,7 @@ function received(session: Session, { from, frame }: { from: End; frame: Frame }
 }
 
 /** Not the frame itself, which may be long, and nothing to a user that does not read. */
-function keptAlive(session: Session, now: Moment): Step {
+function keptAlive(session: Session, now: Moment): Transition {
   if (session.full.user) return { session, effects: NONE };
   const data = writeControl({ keepalive: true });
   return { session, effects: [send('user', { type: T.CONTROL, data, ...idsOf(session), timestamp: now.unixMs })] };
@@ -216,7 +216,7 @@ const isOfSession = ({ sessionId, execId, microserviceUuid }: Frame, { id, targe
   (sessionId ?? id) === id && (execId ?? id) === id && (!microserviceUuid || microserviceUuid === target.microservice);
 
 /** To the agent, or kept until there is one. */
-function toAgent(session: Session, frame: Frame, now: Moment): Step {
+function toAgent(session: Session, frame: Frame, now: Moment): Transition {
   if (frame.data.length > FRAME_LIMITS.bytes - IDS_BYTES)
     return over(session, CLOSE_CODES.tooBig, 'the message is too long to be passed on to the agent', now);
   const { type, data, timestamp = now.unixMs } = frame;
@@ -233,19 +233,19 @@ function toAgent(session: Session, frame: Frame, now: Moment): Step {
 }
 
 /** Lines may be missing: the log says so, once until the next line where the user takes nothing. */
-function problem(session: Session, words: string, now: Moment): Step {
+function problem(session: Session, words: string, now: Moment): Transition {
   if (session.full.user && session.isDropping) return { session, effects: [] };
   const frame: Frame = { type: T.LOG_ERROR, data: text(words), ...idsOf(session), timestamp: now.unixMs };
   return { session: { ...session, isDropping: session.full.user }, effects: [send('user', frame)] };
 }
 
 /** A user that reads slowly does not stop a log: lines are left out, and the log says so once. */
-function line(session: Session, frame: Frame, now: Moment): Step {
+function line(session: Session, frame: Frame, now: Moment): Transition {
   if (!session.full.user) return { session: { ...session, isDropping: false }, effects: [send('user', frame)] };
   return problem(session, 'lines are left out, since they are read too slowly', now);
 }
 
-function joined(session: Session, now: Moment): Step {
+function joined(session: Session, now: Moment): Transition {
   const isFirst = session.phase === 'pending';
   const active: Session = {
     ...session,
@@ -266,7 +266,7 @@ function joined(session: Session, now: Moment): Step {
   };
 }
 
-function agentLost(session: Session, now: Moment): Step {
+function agentLost(session: Session, now: Moment): Transition {
   if (session.phase !== 'active') return { session, effects: NONE };
   const resuming: Session = {
     ...session,
@@ -278,7 +278,7 @@ function agentLost(session: Session, now: Moment): Step {
 }
 
 /** One side has ended it: the other side gets its frame. */
-function endedBy(session: Session, from: End, frame: Frame, now: Moment): Step {
+function endedBy(session: Session, from: End, frame: Frame, now: Moment): Transition {
   if (from === 'agent') return finish(session, CLOSE_CODES.ended, 'the agent ended the session', [send('user', frame)]);
   return over(session, CLOSE_CODES.ended, byUser(session, 'ended the session'), now);
 }
@@ -292,7 +292,7 @@ const BY_USER = {
 
 const byUser = ({ phase }: Session, did: string) => BY_USER[phase as keyof typeof BY_USER] + did;
 
-function outOfTime(session: Session, now: Moment): Step {
+function outOfTime(session: Session, now: Moment): Transition {
   if (session.phase !== 'active' || !endsWhenQuiet(session.target))
     return over(session, CLOSE_CODES.refused, REASONS[session.phase as keyof typeof REASONS], now);
   const said: Frame = { type: T.LOG_LINE, data: text(QUIET), ...idsOf(session), timestamp: now.unixMs, notice: true };
@@ -301,7 +301,7 @@ function outOfTime(session: Session, now: Moment): Step {
 }
 
 /** Ended by the controller, or by the user: whoever is still there is told why. */
-function over(session: Session, code: CloseCode, reason: string, now: Moment): Step {
+function over(session: Session, code: CloseCode, reason: string, now: Moment): Transition {
   const frame = (type: FrameType): Frame => ({ type, data: text(reason), ...idsOf(session), timestamp: now.unixMs });
   const isExec = session.target.kind === 'exec';
   return finish(session, code, reason, [
@@ -310,7 +310,7 @@ function over(session: Session, code: CloseCode, reason: string, now: Moment): S
   ]);
 }
 
-function finish(session: Session, code: CloseCode, reason: string, last: readonly Effect[]): Step {
+function finish(session: Session, code: CloseCode, reason: string, last: readonly Effect[]): Transition {
   return {
     session: { ...session, phase: 'over', waiting: [], waitingBytes: 0 },
     effects: [
@@ -325,7 +325,7 @@ function finish(session: Session, code: CloseCode, reason: string, last: readonl
 }
 
 /** Stops reading from the side whose frames the other side does not take, and begins again once it does. */
-function withFlow(done: Step): Step {
+function withFlow(done: Transition): Transition {
   const { session } = done;
   if (session.phase === 'over') return done;
   const isActive = session.phase === 'active';

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { UpgradeRequest } from '../../../../src/session-client/socket.ts';
+import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import type { Claims } from '../../state/token.ts';
 import type { Grant, Reach } from './grants.ts';
 

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
-import type { UpgradeRequest } from '../../../../src/session-client/socket.ts';
+import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import { exists, makeDirectory, removePath } from '../../system/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
 import { readBody } from './body.ts';

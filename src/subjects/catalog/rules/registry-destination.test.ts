@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { brokenTransitions } from '../../../api/rules.ts';
+import { brokenTransitions } from '../../../api/_transitions.ts';
 import { passwordRule, type RegistrySpec } from '../../../api/v3/index.ts';
 import { destinationText, mayBeSentTo } from './registry-destination.ts';
 

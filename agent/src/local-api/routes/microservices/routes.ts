@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { UpgradeRequest } from '../../../../../src/session-client/socket.ts';
+import type { UpgradeRequest } from '../../../../../src/lib/web-socket/handshake.ts';
 import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../engines/port/logs.ts';

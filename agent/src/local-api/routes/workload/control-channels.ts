@@ -1,6 +1,7 @@
+import type { MessageSocket } from '../../../../../src/lib/web-socket/socket.ts';
 import type { AgentConfig, MicroserviceView } from '../../../../../src/wire/agent.ts';
 import { CLOSE_CODES } from '../../../../../src/wire/sessions.ts';
-import type { ControlSocket } from './control-socket.ts';
+import type { AcceptedControl } from './control-socket.ts';
 
 /** What the control channels need of the agent. */
 interface ChannelAgent {
@@ -14,10 +15,8 @@ interface ChannelAgent {
 /** First byte of each message (docs/spec/agent-local-api.md#control-channel). */
 const MESSAGES = { ping: 0x9, pong: 0xa, configChanged: 0xc, limitsChanged: 0xf } as const;
 
-const PING_EVERY = 30_000;
-
 interface Channel {
-  connection: ControlSocket;
+  connection: MessageSocket;
   config: string | undefined;
 }
 
@@ -30,34 +29,30 @@ export class ControlChannels implements Disposable {
   readonly #open = new Map<string, Channel>();
   #limits: string;
   readonly #stop: () => void;
-  readonly #timer: NodeJS.Timeout;
 
   constructor(agent: ChannelAgent) {
     this.#agent = agent;
     this.#limits = limitsOf(agent);
     this.#stop = agent.supervisor.onChange(() => this.#look());
-    this.#timer = setInterval(() => {
-      for (const { connection } of this.#open.values()) connection.ping();
-    }, PING_EVERY);
-    this.#timer.unref();
   }
 
   /** A microservice listens from now on; an older connection of it ends. */
-  add(uuid: string, connection: ControlSocket): void {
-    this.#open.get(uuid)?.connection.close(CLOSE_CODES.ended);
+  add(uuid: string, accepted: AcceptedControl): void {
+    this.#open.get(uuid)?.connection.close(CLOSE_CODES.ended, '');
+    const connection = accepted({
+      message([kind]) {
+        if (kind === MESSAGES.ping) connection.send(Buffer.from([MESSAGES.pong]));
+      },
+      closed: () => {
+        if (this.#open.get(uuid)?.connection === connection) this.#open.delete(uuid);
+      },
+    });
     this.#open.set(uuid, { connection, config: this.#agent.view(uuid)?.config });
-    connection.onMessage(([kind]) => {
-      if (kind === MESSAGES.ping) connection.send(Buffer.from([MESSAGES.pong]));
-    });
-    connection.onClosed(() => {
-      if (this.#open.get(uuid)?.connection === connection) this.#open.delete(uuid);
-    });
   }
 
   [Symbol.dispose](): void {
     this.#stop();
-    clearInterval(this.#timer);
-    for (const { connection } of this.#open.values()) connection.close(CLOSE_CODES.goingAway);
+    for (const { connection } of this.#open.values()) connection.close(CLOSE_CODES.goingAway, '');
   }
 
   #look(): void {

@@ -2,19 +2,28 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { beforeEach, expect, test } from 'vitest';
-import { acceptControlSocket, type ControlSocket } from './control-socket.ts';
+import { createVirtualClock, type VirtualClock } from '../../../../../src/kube/_util.ts';
+import type { MessageSocket } from '../../../../../src/lib/web-socket/socket.ts';
+import { acceptControlSocket } from './control-socket.ts';
 
 /** The WebSocket of a control channel, with a client that does what RFC 6455 does not allow. */
 
 let client: Socket;
-let socket: ControlSocket;
+let clock: VirtualClock;
+let socket: MessageSocket;
 let isClosed: boolean;
 
 beforeEach(async () => {
   isClosed = false;
+  clock = createVirtualClock();
   const server = createServer();
-  const accepted = new Promise<ControlSocket | undefined>((resolve) => {
-    server.on('upgrade', (incoming, duplex, head) => resolve(acceptControlSocket({ incoming, socket: duplex, head })));
+  const accepted = new Promise<MessageSocket | undefined>((resolve) => {
+    server.on('upgrade', (incoming, duplex, head) => {
+      const closed = () => {
+        isClosed = true;
+      };
+      resolve(acceptControlSocket({ incoming, socket: duplex, head }, clock)?.({ message() {}, closed }));
+    });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -23,16 +32,14 @@ beforeEach(async () => {
   client.write(
     `GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`,
   );
-  socket = (await accepted) as ControlSocket;
-  socket.onClosed(() => {
-    isClosed = true;
-  });
+  socket = (await accepted) as MessageSocket;
   return () => {
     client.destroy();
     server.close();
   };
 });
 
+const ping = () => clock.advance(30_000, { timers: 1 });
 const PONG = [0x8a, 0x80, 0, 0, 0, 0];
 /** with a payload, so that its answer is known */
 const PING = [0x89, 0x81, 0, 0, 0, 0, 7];
@@ -43,13 +50,13 @@ test('a client of a control channel that answers pings stays connected, and one 
   client.on('data', (data) => {
     received = Buffer.concat([received, data]);
   });
-  socket.ping();
+  await ping();
   await expect.poll(() => received.includes(Buffer.from([0x89, 0x00]))).toBe(true);
   client.write(Uint8Array.from([...PONG, ...PING]));
   await expect.poll(() => received.includes(ANSWER)).toBe(true);
-  socket.ping();
+  await ping();
   expect(isClosed).toBe(false);
-  socket.ping();
+  await ping();
   await expect.poll(() => isClosed).toBe(true);
 });
 
@@ -64,8 +71,9 @@ test('a client of a control channel that does not read what it is sent is discon
 });
 
 test('a client of a control channel that does not answer a close frame is disconnected', async () => {
-  socket.close(1000);
-  await expect.poll(() => isClosed, { timeout: 4000 }).toBe(true);
+  socket.close(1000, '');
+  await clock.advance(2_000, { timers: 1 });
+  await expect.poll(() => isClosed).toBe(true);
 });
 
 const VIOLATIONS: Record<string, number[]> = {

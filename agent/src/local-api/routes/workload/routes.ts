@@ -41,8 +41,8 @@ export const WORKLOAD_ROUTES = [
     socket: 'the control channel',
     connect: ({ caller: { microservice }, deps: { agent, channels } }, take) => {
       ownView(agent, microservice);
-      const connection = acceptControlSocket(take());
-      if (connection) channels.add(microservice, connection);
+      const accepted = acceptControlSocket(take());
+      if (accepted) channels.add(microservice, accepted);
     },
   }),
 ];

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { masks } from './masks.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 
 const MASK = Uint8Array.of(0x12, 0xff, 0x00, 0x81);
 const masked = (source: Uint8Array) => source.map((byte, i) => byte ^ (MASK[i % 4] as number));
@@ -57,8 +57,8 @@ const WATCH = `
     set(given) { value = given; },
   });`;
 
-// The agent loads it with its first session, by web-socket.ts.
-it.each(['src/wire/web-socket.ts', 'src/main.ts', 'cli/src/main.ts'])(
+// The agent loads it with its first session, by handshake.ts.
+it.each(['src/lib/web-socket/handshake.ts', 'src/main.ts', 'cli/src/main.ts'])(
   'the WebSockets of %s have these masks, which are there before their library looks for them',
   (file) => {
     const watch = `data:text/javascript,${encodeURIComponent(WATCH)}`;

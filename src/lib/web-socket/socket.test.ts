@@ -3,23 +3,29 @@ import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { createVirtualClock } from '../kube/_util.ts';
-import { SESSION_TIMES } from '../wire/sessions.ts';
-import { createSocket, createSocketServer, refuse } from './socket.ts';
+import { createVirtualClock } from '../../kube/_util.ts';
+import { createAccept } from './handshake.ts';
+import { WebSocketEnd } from './socket.ts';
+
+const TIMES = { ping: 30_000, close: 5_000, linger: 600_000 };
+const accept = createAccept({ maxBytes: 2 ** 20, closeMs: TIMES.linger + TIMES.close });
 
 /** Both ends of a real connection; the clock of the server's end is in the hand of the test. */
 async function connect(options: { autoPong?: boolean; isQuietWhilePaused?: boolean } = {}) {
   const clock = createVirtualClock();
   const http = createServer();
-  const server = createSocketServer();
-  http.on('upgrade', (request, stream, head) =>
-    server.handleUpgrade(request, stream, head, (ws) => server.emit('connection', ws)),
-  );
+  const accepted = new Promise<WebSocket>((resolve) => {
+    http.on('upgrade', (incoming, socket, head) => resolve(accept({ incoming, socket, head }) as WebSocket));
+  });
   await once(http.listen(0, '127.0.0.1'), 'listening');
   const client = new WebSocket(`ws://127.0.0.1:${(http.address() as AddressInfo).port}`, options);
-  const [[ws]] = (await Promise.all([once(server, 'connection'), once(client, 'open')])) as [[WebSocket], unknown];
+  const [ws] = await Promise.all([accepted, once(client, 'open')]);
   const seen: string[] = [];
-  const socket = createSocket(ws, { clock, fullBytes: 64 * 1024, isQuietWhilePaused: options.isQuietWhilePaused });
+  const socket = new WebSocketEnd(ws, {
+    ...{ clock, fullBytes: 64 * 1024, lookMs: TIMES.ping, silentLooks: 2, sendsPings: true },
+    whilePaused: options.isQuietWhilePaused ? 'nothing' : 'ping',
+    ...{ answerMs: TIMES.close, lingerMs: TIMES.linger },
+  });
   const note = (what: string) => () => {
     seen.push(what);
     ws.emit('noted');
@@ -38,26 +44,26 @@ async function connect(options: { autoPong?: boolean; isQuietWhilePaused?: boole
 
 test('a client that answers no ping is disconnected at the next one', async () => {
   const { clock, client, ws, until } = await connect({ autoPong: false });
-  await Promise.all([once(client, 'ping'), clock.advance(SESSION_TIMES.ping, { timers: 1 })]);
+  await Promise.all([once(client, 'ping'), clock.advance(TIMES.ping, { timers: 1 })]);
   expect(ws.readyState).toBe(ws.OPEN);
-  await clock.advance(SESSION_TIMES.ping, { timers: 1 });
+  await clock.advance(TIMES.ping, { timers: 1 });
   await until('closed');
 });
 
 test('a client that answers pings, or sends anything, stays', async () => {
   const { clock, ws, client, until } = await connect();
-  for (let i = 0; i < 4; i++) await Promise.all([once(ws, 'pong'), clock.advance(SESSION_TIMES.ping, { timers: 1 })]);
+  for (let i = 0; i < 4; i++) await Promise.all([once(ws, 'pong'), clock.advance(TIMES.ping, { timers: 1 })]);
   ws.removeAllListeners('pong');
   client.send('x');
   await until('message');
-  await clock.advance(SESSION_TIMES.ping, { timers: 1 });
+  await clock.advance(TIMES.ping, { timers: 1 });
   expect(ws.readyState).toBe(ws.OPEN);
 });
 
 test('a client whose reading was stopped is not expected to answer', async () => {
   const { clock, ws, socket } = await connect({ autoPong: false });
   socket.pause();
-  await clock.advance(3 * SESSION_TIMES.ping, { timers: 1 });
+  await clock.advance(3 * TIMES.ping, { timers: 1 });
   expect(ws.readyState).toBe(ws.OPEN);
 });
 
@@ -72,7 +78,7 @@ test('what a client sent before it ended the connection arrives after a long pau
   await new Promise((resolve) => client.send('last', resolve));
   (client as unknown as { _socket: Socket })._socket.destroySoon();
   await once(client, 'close');
-  for (let i = 0; i < 3; i++) await clock.advance(SESSION_TIMES.ping, { timers: 1 });
+  for (let i = 0; i < 3; i++) await clock.advance(TIMES.ping, { timers: 1 });
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(seen).toEqual([]);
   socket.resume();
@@ -84,7 +90,7 @@ test('a client that does not answer a close frame is disconnected after its time
   const { clock, client, socket, seen, until } = await connect();
   client.pause();
   socket.close(1000, 'over');
-  await clock.advance(SESSION_TIMES.close - 1, { timers: 0 });
+  await clock.advance(TIMES.close - 1, { timers: 0 });
   expect(seen).toEqual([]);
   await clock.advance(1, { timers: 1 });
   await until('closed');
@@ -106,10 +112,10 @@ async function closeUnread({ client, socket, seen }: Awaited<ReturnType<typeof c
 test('a client that reads slowly gets what was sent before the close frame', async () => {
   const both = await connect();
   const { client, clock } = both;
-  await clock.advance(SESSION_TIMES.ping - SESSION_TIMES.close, { timers: 0 });
+  await clock.advance(TIMES.ping - TIMES.close, { timers: 0 });
   const bytes = await closeUnread(both);
-  vi.advanceTimersByTime(SESSION_TIMES.linger - 1);
-  await clock.advance(SESSION_TIMES.linger - 1, { timers: 1 });
+  vi.advanceTimersByTime(TIMES.linger - 1);
+  await clock.advance(TIMES.linger - 1, { timers: 1 });
   let read = 0;
   client.on('message', (data: Buffer) => {
     read += data.length;
@@ -123,7 +129,7 @@ test('a client that reads slowly gets what was sent before the close frame', asy
 test('a client that takes nothing after a close frame is disconnected', async () => {
   const both = await connect();
   await closeUnread(both);
-  await both.clock.advance(SESSION_TIMES.linger + SESSION_TIMES.close, { timers: 1 });
+  await both.clock.advance(TIMES.linger + TIMES.close, { timers: 1 });
   await both.until('closed');
 });
 
@@ -139,9 +145,9 @@ test('a client that has stopped reading, and says that it lives, gets what the s
   socket.send(Buffer.alloc(1_024 * 1_024));
   await expect.poll(() => ws.bufferedAmount).toBe(0);
   socket.close(1000, 'over');
-  await clock.advance(2 * SESSION_TIMES.close, { timers: 1 });
+  await clock.advance(2 * TIMES.close, { timers: 1 });
   await pong();
-  await clock.advance(SESSION_TIMES.close, { timers: 1 });
+  await clock.advance(TIMES.close, { timers: 1 });
   expect(seen).toEqual([]);
   let read = 0;
   client.on('message', (data: Buffer) => {
@@ -156,11 +162,12 @@ test('a client that has stopped reading, and says that it lives, gets what the s
 test('a client that never had a session is disconnected after 5 s, however many pongs it sends', async () => {
   const { clock, client, ws, socket, until } = await connect();
   client.pause();
-  refuse(socket, Buffer.from('why'), 'refused');
+  socket.send(Buffer.from('why'));
+  socket.close(1008, 'refused', 0);
   const pong = once(ws, 'pong', { signal: AbortSignal.timeout(20_000) });
   client.pong();
   await pong;
-  await clock.advance(SESSION_TIMES.close, { timers: 1 });
+  await clock.advance(TIMES.close, { timers: 1 });
   await until('closed');
 });
 
