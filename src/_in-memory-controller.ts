@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
 import { createInMemoryApiServer } from './_in-memory-api-server.ts';
-import { createAgents } from './agents/agents.ts';
+import { createTerms } from './_terms.ts';
+import { testConfig } from './_test-config.ts';
 import type { ObservationDelta } from './agents/channel/dependencies.ts';
-import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/channel/node-key.ts';
-import { API_VERSION, LABELS, type SystemImages } from './api/names.ts';
+import { nodeKeySecret } from './agents/channel/node-key.ts';
+import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type {
   Application,
@@ -18,24 +20,18 @@ import type {
   ServiceAccount,
   VolumeMount,
 } from './api/v3/index.ts';
-import { runControllers } from './assembly/controllers.ts';
-import { createRest } from './assembly/rest.ts';
-import type { ControllerDependencies } from './controllers/dependencies.ts';
-import { createIds } from './datastore/ids.ts';
-import { createLookups } from './datastore/lookups.ts';
-import { createIdLookup, createStores, type Stores } from './datastore/stores.ts';
-import { createSystemNumbers, trackSystemNames } from './datastore/system-names.ts';
+import { type AppOverrides, createApp } from './app.ts';
+import { EPOCH_LOG } from './datastore/epochs.ts';
+import { createStores, type Stores } from './datastore/stores.ts';
 import type { EventInput, KubeObject } from './kube/mod.ts';
 import type { MutableStore, Store } from './kube/store.ts';
 import { silentLog } from './lib/log.ts';
 import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
-import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
 import { KINDS } from './subjects/kinds.ts';
-import { liveness } from './subjects/nodes/rules/liveness.ts';
-import { createRenderer } from './templates/renderer.ts';
+import { createMetrics } from './telemetry/metrics.ts';
 import type { MicroserviceStatus } from './wire/agent.ts';
 import { artifactFingerprint } from './wire/artifacts.ts';
 
@@ -48,7 +44,7 @@ export const RUNTIMES = ['crun', 'runc'] as const;
 
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
-/** The parts of src/app.ts except for the API server, the election and the network. */
+/** A controller as src/app.ts makes it, over an API server in memory, of which it is the only and constant leader. */
 export async function startInMemoryController(
   size: number,
   {
@@ -60,103 +56,50 @@ export async function startInMemoryController(
     waitSeconds?: number;
     callers?: number;
     systemImages?: SystemImages;
-    sessions?: NonNullable<ControllerDependencies['sessions']>;
+    sessions?: AppOverrides['sessions'];
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
   const objectsRead = watchStores(stores);
-  const cluster = createInMemoryApiServer(stores);
+  const cluster = createInMemoryApiServer(stores, { isCounted: ({ name }) => !BOOKKEEPING.test(name) });
   const { client } = cluster;
-  const ids = createIds({
-    client,
-    namespace: NAMESPACE,
-    withId: createIdLookup(stores, KINDS),
-    isNamed: createSystemNumbers(stores, KINDS),
-  });
-  started.use(trackSystemNames(stores));
-  const agents = started.use(
-    createAgents({
-      client,
-      namespace: NAMESPACE,
-      stores,
-      versionKeys: { issueForVersion: async () => true },
-      leadership: { isLeading: true, leaderAddress: undefined },
-      credentials: { token: async () => '', verify: async () => true },
-      identity: 'one',
-      log: silentLog,
-    }),
-  );
   // The clock stands still unless a test advances it, so that no node falls silent on a slow machine.
   const time = { now: Date.now() };
   const clock = () => time.now;
-  const listeningSince = time.now;
+  const terms = createTerms(client, clock);
   const events: (EventInput & { of: string })[] = [];
-  const provisioning = (uuid: string) => {
-    const secret = stores.secrets.get(NAMESPACE, nodeKeyName(uuid));
-    return secret && readNodeKey(secret);
-  };
-  const server = started.use(
-    createRest({
-      validateReplies: false,
-      deps: createClusterDependencies({
-        templates: createRenderer(),
+  const depths = new Map<string, number>();
+  const app = started.use(
+    await createApp(
+      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false' }), systemImages },
+      { log: silentLog as unknown as Logger },
+      {
         client,
-        namespace: NAMESPACE,
+        leadership: terms.leadership,
         stores,
-        ids,
-        observations: { of: agents.currentValues.of, listeningSince: () => listeningSince },
-        self: { version: '0.0.0', caCert: () => '' },
-        provisioning,
+        sessions,
+        now: clock,
+        metrics: {
+          ...createMetrics(),
+          queueDepth: ({ controller }, depth) => void depths.set(controller, depth),
+        },
+        events: {
+          record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
+          [Symbol.asyncDispose]: async () => {},
+        },
         authenticator: createTokenTable({
           admin: { name: 'admin', groups: [] },
           ...Object.fromEntries(numbered('admin', callers).map((name) => [name, { name, groups: ['admin'] }])),
         }),
         authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
-      }),
-    }),
-  );
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const depths = new Map<string, number>();
-  /** The reconcilers of a leader whose term begins now. */
-  function lead() {
-    const stop = new AbortController();
-    const listeningSince = time.now;
-    const runs = runControllers(
-      {
-        namespace: NAMESPACE,
-        client,
-        stores,
-        kinds: KINDS,
-        lookups: createLookups(stores),
-        observations: agents.observations,
-        desired: (node) => agents.routes.desired(nodeUuid(node)),
-        provisioned: provisioning,
-        liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
-        listeningSince,
-        ids,
-        systemImages,
-        ...(sessions && { sessions }),
-        templates: createRenderer(),
-        events: {
-          record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
-          [Symbol.asyncDispose]: async () => {},
-        },
-        self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: NAMESPACE } },
-        log: silentLog,
-        metrics: { queueDepth: ({ controller }, depth) => void depths.set(controller, depth) },
-        clock,
       },
-      stop.signal,
-    );
-    return async () => {
-      stop.abort();
-      await runs;
-    };
-  }
-  let end = lead();
-  started.defer(() => end());
+    ),
+  );
+  const { agents } = app;
+  await app.start();
+  const url = `http://127.0.0.1:${app.addresses.rest}/api/v3`;
 
   const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
   const spare = node(size);
@@ -257,8 +200,7 @@ export async function startInMemoryController(
 
   /** Another replica leads, and knows of its predecessor what the API server has. */
   async function nextTerm() {
-    await end();
-    end = lead();
+    await terms.next();
     await settle();
   }
 
@@ -316,7 +258,7 @@ export async function startInMemoryController(
     desired: (uuid: string) => agents.routes.desired(uuid),
     microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
     async rest(method: string, path: string, body?: unknown): Promise<number> {
-      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+      const response = await fetch(`${url}${path}`, {
         method,
         headers: { authorization: 'Bearer admin', 'content-type': 'application/json' },
         ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -332,7 +274,7 @@ export async function startInMemoryController(
     ): Promise<{ status: number; body: Record<string, unknown> }> {
       const type = file === undefined ? 'application/json' : 'application/x-yaml';
       const sent = file ?? body;
-      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+      const response = await fetch(`${url}${path}`, {
         method,
         headers: { authorization: `Bearer ${token}`, 'content-type': type },
         ...(sent !== undefined && { body: JSON.stringify(sent) }),
@@ -343,6 +285,9 @@ export async function startInMemoryController(
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+/** Names of objects that change by time, and not by what a test does. */
+const BOOKKEEPING = new RegExp(`^(${EPOCH_LOG}|${BUDGET_POLICY_NAME}|${SYSTEM_NAMES_NAME}|skerry-replica-.*)$`);
 
 const numbered = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
