@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type CallCounter, startCallCounter } from './_count-calls.ts';
+import { type CallCounter, startCallCounter } from '../testing/count-calls.ts';
 import {
   applicationBody,
   type InMemoryController,
@@ -7,7 +7,7 @@ import {
   ROUTER,
   RUNTIMES,
   startInMemoryController,
-} from './_in-memory-controller.ts';
+} from '../testing/in-memory-controller.ts';
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';

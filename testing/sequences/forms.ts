@@ -1,10 +1,11 @@
-import type { Draft, Entry, Item, Kind, State } from './_sequence-model.ts';
-import { find, imageOf, nodeOf } from './_sequence-model.ts';
-import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
+import { randomUUID } from 'node:crypto';
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../src/api/names.ts';
+import type { Draft, Entry, Item, Kind, State } from './model.ts';
+import { find, imageOf, nodeOf } from './model.ts';
 
 /** How the items of the model look over REST, in files and at the Kubernetes API. */
 
-type Json = Record<string, unknown>;
+export type Json = Record<string, unknown>;
 
 interface Form {
   /** as REST and the Kubernetes API spell it */
@@ -173,6 +174,15 @@ export const FORMS: Readonly<Record<Kind, Form>> = {
     spec: ({ isActivated }) => ({ isActivated }),
   },
 };
+
+/** An id that no object has. */
+export const NO_ID = 99_999;
+
+export function pathOf(kind: Kind, item: Item | undefined, name: string): string {
+  const { path, key } = FORMS[kind];
+  if (key === 'id') return `${path}/${item?.id ?? NO_ID}`;
+  return `${path}/${key === 'uuid' ? (item?.uuid ?? randomUUID()) : name.split('/').map(encodeURIComponent).join('/')}`;
+}
 
 /** The v3 name without that of the application. */
 const ownName = ({ kind, name }: Pick<Item, 'kind' | 'name'>) =>

@@ -1,4 +1,4 @@
-import type { KubeClient, Leadership, Term } from './kube/mod.ts';
+import type { KubeClient, Leadership, Term } from '../src/kube/mod.ts';
 
 /** The leadership of a process without an election: it leads from `join` on, in one term after another. */
 export function createTerms(client: KubeClient, now: () => number): { leadership: Leadership; next(): Promise<void> } {

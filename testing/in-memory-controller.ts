@@ -1,12 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { createInMemoryApiServer } from './_in-memory-api-server.ts';
-import { createTerms } from './_terms.ts';
-import { testConfig } from './_test-config.ts';
-import type { ObservationDelta } from './agents/channel/dependencies.ts';
-import { nodeKeySecret } from './agents/channel/node-key.ts';
-import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from './api/names.ts';
-import type { ConfigMap, Secret } from './api/resources.ts';
+import type { ObservationDelta } from '../src/agents/channel/dependencies.ts';
+import { nodeKeySecret } from '../src/agents/channel/node-key.ts';
+import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from '../src/api/names.ts';
+import type { ConfigMap, Secret } from '../src/api/resources.ts';
 import type {
   Application,
   ApplicationTemplate,
@@ -19,21 +16,24 @@ import type {
   RuntimeClass,
   ServiceAccount,
   VolumeMount,
-} from './api/v3/index.ts';
-import { type AppOverrides, createApp } from './app.ts';
-import { EPOCH_LOG } from './datastore/epochs.ts';
-import { createStores, type Stores } from './datastore/stores.ts';
-import type { EventInput, KubeObject } from './kube/mod.ts';
-import type { MutableStore, Store } from './kube/store.ts';
-import { silentLog } from './lib/log.ts';
-import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
-import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
-import { nodeUuid } from './rules/identity.ts';
-import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
-import { KINDS } from './subjects/kinds.ts';
-import { createMetrics } from './telemetry/metrics.ts';
-import type { MicroserviceStatus } from './wire/agent.ts';
-import { artifactFingerprint } from './wire/artifacts.ts';
+} from '../src/api/v3/index.ts';
+import { type AppOverrides, createApp } from '../src/app.ts';
+import { EPOCH_LOG } from '../src/datastore/epochs.ts';
+import { createStores, type Stores } from '../src/datastore/stores.ts';
+import type { EventInput, KubeObject } from '../src/kube/mod.ts';
+import type { MutableStore, Store } from '../src/kube/store.ts';
+import { silentLog } from '../src/lib/log.ts';
+import { ROLE_NAMES, rulesOf } from '../src/rest/access/roles.ts';
+import { createRuleAuthorizer, createTokenTable } from '../src/rest/access/rules.ts';
+import { nodeUuid } from '../src/rules/identity.ts';
+import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
+import { KINDS } from '../src/subjects/kinds.ts';
+import { createMetrics } from '../src/telemetry/metrics.ts';
+import type { MicroserviceStatus } from '../src/wire/agent.ts';
+import { artifactFingerprint } from '../src/wire/artifacts.ts';
+import { createInMemoryApiServer } from './in-memory-api-server.ts';
+import { createTerms } from './terms.ts';
+import { testConfig } from './test-config.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Entry, Kind } from './_sequence-model.ts';
+import type { Entry, Kind } from './model.ts';
 
 /**
  * Operations as they are drawn: names come from small pools, so that operations meet, and what a name means is decided when
@@ -65,7 +65,7 @@ export type Operation =
 
 /** Kinds of which kubectl can make two objects with one name. */
 type DuplicableKind = 'nodes' | 'registries' | 'catalogItems' | 'applications';
-export type LinkableKind = 'runtimeClasses' | 'models' | 'knowledge' | 'volumeMounts';
+type LinkableKind = 'runtimeClasses' | 'models' | 'knowledge' | 'volumeMounts';
 
 /** Some of the names are no names of Kubernetes objects. */
 export const POOL = {

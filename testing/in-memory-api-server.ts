@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Stores } from './datastore/stores.ts';
-import { equal } from './kube/compare.ts';
+import type { Stores } from '../src/datastore/stores.ts';
+import { equal } from '../src/kube/compare.ts';
 import {
   ApiError,
   type JsonPatchOperation,
@@ -10,9 +10,9 @@ import {
   type ObjectRef,
   type Patch,
   type Resource,
-} from './kube/mod.ts';
-import type { MutableStore } from './kube/store.ts';
-import type { WatchOptions } from './kube/watch-stream.ts';
+} from '../src/kube/mod.ts';
+import type { MutableStore } from '../src/kube/store.ts';
+import type { WatchOptions } from '../src/kube/watch-stream.ts';
 
 /** An API server in memory that shows each write in the stores at once. */
 export interface InMemoryApiServer {
