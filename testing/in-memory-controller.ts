@@ -4,22 +4,11 @@ import type { ObservationDelta } from '../src/agents/channel/dependencies.ts';
 import { nodeKeySecret } from '../src/agents/channel/node-key.ts';
 import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from '../src/api/names.ts';
 import type { ConfigMap, Secret } from '../src/api/resources.ts';
-import type {
-  Application,
-  ApplicationTemplate,
-  CatalogItem,
-  EdgeNode,
-  Knowledge,
-  MicroserviceTemplate,
-  Model,
-  Registry,
-  RuntimeClass,
-  ServiceAccount,
-  VolumeMount,
-} from '../src/api/v3/index.ts';
+import type { Application, EdgeNode, Registry } from '../src/api/v3/index.ts';
 import { type AppOverrides, createApp } from '../src/app.ts';
 import { EPOCH_LOG } from '../src/datastore/epochs.ts';
 import { createStores, type Stores } from '../src/datastore/stores.ts';
+import type { Kind } from '../src/kinds/definition.ts';
 import type { EventInput, KubeObject } from '../src/kube/mod.ts';
 import type { MutableStore, Store } from '../src/kube/store.ts';
 import { silentLog } from '../src/lib/log.ts';
@@ -27,11 +16,13 @@ import { ROLE_NAMES, rulesOf } from '../src/rest/access/roles.ts';
 import { createRuleAuthorizer, createTokenTable } from '../src/rest/access/rules.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
 import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
-import { KINDS } from '../src/subjects/kinds.ts';
+import { KINDS, type KindKey } from '../src/subjects/kinds.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import type { MicroserviceStatus } from '../src/wire/agent.ts';
 import { artifactFingerprint } from '../src/wire/artifacts.ts';
+import { EXAMPLES } from './examples.ts';
 import { createInMemoryApiServer } from './in-memory-api-server.ts';
+import type { Draft } from './sequences/model.ts';
 import { createTerms } from './terms.ts';
 import { testConfig } from './test-config.ts';
 
@@ -330,37 +321,22 @@ function fill(stores: Stores, size: number) {
     numbers.map((i) => application(i)),
     '1',
   );
-  const all = <T>(kind: string, prefix: string, specOf: (i: number) => object) =>
-    numbers.map((i) => ({ ...made(kind, `${prefix}-${i}`), spec: specOf(i) }) as T);
-  const artifact = (noun: string) => (i: number) => ({
-    uuid: uuidOf(`${noun} ${i}`),
-    repo: `plant/${noun}`,
-    registryId: 20 + i,
-    nodes: [`gateway-${i}`],
-  });
-  stores.models.swap(all<Model>('Model', 'model', artifact('model')), '1');
-  stores.knowledge.swap(all<Knowledge>('Knowledge', 'knowledge', artifact('knowledge')), '1');
-  stores.runtimeClasses.swap(
-    all<RuntimeClass>('RuntimeClass', 'runtime', (i) => ({ handler: RUNTIMES[0], nodes: [`gateway-${i}`] })),
-    '1',
-  );
-  stores.serviceAccounts.swap(
-    all<ServiceAccount>('ServiceAccount', 'account', (i) => ({
-      id: 20 + i,
-      name: 'part-0',
-      applicationName: `line-${i}`,
-      roleRef: { name: 'microservice' },
-    })),
-    '1',
-  );
-  stores.applicationTemplates.swap(
-    all<ApplicationTemplate>('ApplicationTemplate', 'line', (i) => ({ id: 20 + i, application: {} })),
-    '1',
-  );
-  stores.microserviceTemplates.swap(
-    all<MicroserviceTemplate>('MicroserviceTemplate', 'part', () => ({ microservice: {} })),
-    '1',
-  );
+  for (const [key, kind] of Object.entries(KINDS) as [KindKey, Kind][]) {
+    if (['nodes', 'applications', 'registries'].includes(key)) continue;
+    const { rest, identity, links, definition } = kind;
+    const prefix = PREFIXES[key] ?? definition.singular;
+    const objects = numbers.map((i) => ({
+      ...made(definition.kind, `${prefix}-${i}`),
+      spec: {
+        ...(identity.uuid && { uuid: uuidOf(`${key} ${i}`) }),
+        ...(identity.id && { id: 20 + i }),
+        ...(rest.crud?.scope && { name: 'part-0' }),
+        ...EXAMPLES[key].spec(draftOf(i), rest.crud?.scope ? `line-${i}/part-0` : `${prefix}-${i}`),
+        ...(links && { nodes: [`gateway-${i}`] }),
+      },
+    }));
+    (stores[key] as unknown as MutableStore<KubeObject>).swap(objects, '1');
+  }
   stores.registries.swap(
     [
       registry('remote', 1),
@@ -369,15 +345,6 @@ function fill(stores: Stores, size: number) {
         registry(`team-${i}`, 20 + i, { passwordSecretRef: { name: `password-${i}`, key: 'value' }, isPublic: false }),
       ),
     ],
-    '1',
-  );
-  stores.catalogItems.swap(
-    all<CatalogItem>('CatalogItem', 'item', (i) => ({
-      id: 20 + i,
-      images: [{ archId: 1, containerImage: 'plant/part-0:1.0' }],
-      registryId: `team-${i}`,
-      isPublic: false,
-    })),
     '1',
   );
   const shareable = (id: number) => ({ labels: { [LABELS.shareable]: 'true', [LABELS.id]: String(id) } });
@@ -404,16 +371,27 @@ function fill(stores: Stores, size: number) {
     ],
     '1',
   );
-  stores.volumeMounts.swap(
-    all<VolumeMount>('VolumeMount', 'files', (i) => ({ secretName: `files-${i}` })),
-    '1',
-  );
   stores.configMaps.swap(
     numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable(20 + i)), data: { value: 'one' } }) as ConfigMap),
     '1',
   );
   for (const store of Object.values(stores) as MutableStore<KubeObject>[]) if (!store.synced) store.swap([], '1');
 }
+
+/** How names begin that tests use; others begin with the name of the kind. */
+const PREFIXES: Partial<Record<KindKey, string>> = {
+  catalogItems: 'item',
+  volumeMounts: 'files',
+  runtimeClasses: 'runtime',
+  serviceAccounts: 'account',
+};
+
+const draftOf = (i: number): Draft => ({
+  ...{ text: RUNTIMES[0], isHub: false, files: false, image: 'plant/part-0:1.0', role: 'microservice', data: {} },
+  registry: { to: 'registries', ref: `team-${i}` },
+  source: { to: 'secrets', ref: `files-${i}` },
+  isActivated: true,
+});
 
 const made = (kind: string, name: string, metadata: object = {}) => ({
   apiVersion: kind === 'Secret' || kind === 'ConfigMap' ? 'v1' : API_VERSION,

@@ -1,8 +1,10 @@
 import { expect } from 'vitest';
 import type { Condition } from '../../src/api/meta.ts';
 import { LABELS } from '../../src/api/names.ts';
+import type { Json } from '../example.ts';
+import { FORMS } from '../examples.ts';
 import type { Fleet } from './fleet.ts';
-import { FORMS, type Json, pathOf, shownEntry, shownItem } from './forms.ts';
+import { pathOf, shownEntry, shownItem } from './forms.ts';
 import {
   containerForm,
   desiredOf,
@@ -175,7 +177,7 @@ function checkEntries(fleet: Fleet, application: Item, reads: readonly Json[]): 
   expect(reads).toMatchObject(expected);
 }
 
-/** What is deleted last is used by what is deleted first. */
+/** Kinds whose objects others use, in the order of their deletion; the other kinds come first. */
 const DELETION: readonly Kind[] = [
   'serviceAccounts',
   'applications',
@@ -197,7 +199,7 @@ export async function checkDeletion(fleet: Fleet): Promise<void> {
   const { state } = fleet;
   for (const application of of(state, 'applications'))
     await perform(fleet, { do: 'delete', kind: 'applications', name: application.slot, by: 'rest' });
-  for (const kind of DELETION)
+  for (const kind of [...KINDS.filter((one) => !DELETION.includes(one)), ...DELETION])
     for (const { slot, name, isBuiltIn } of of(state, kind))
       if (!isBuiltIn)
         await perform(fleet, { do: 'delete', kind, name: kind === 'registries' ? slot : name, by: 'rest' });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Json } from '../example.ts';
 import type { Fleet } from './fleet.ts';
-import { entrySpec, type Json } from './forms.ts';
+import { entrySpec } from './forms.ts';
 import { type Entry, find, type Item, type Refusal, type State, wrongWith } from './model.ts';
 
 /** What the operations on the entries of applications share. */

@@ -4,9 +4,10 @@ import type { Application } from '../../src/api/v3/index.ts';
 import type { KubeObject } from '../../src/kube/object.ts';
 import type { Store } from '../../src/kube/store.ts';
 import { entryUuid as derivedUuid, objectName } from '../../src/rules/names.ts';
+import type { Json } from '../example.ts';
 import { type InMemoryController, NAMESPACE } from '../in-memory-controller.ts';
 import { POOL } from './draw.ts';
-import { type Json, objectOf } from './forms.ts';
+import { objectOf } from './forms.ts';
 import {
   countVersions,
   type Draft,

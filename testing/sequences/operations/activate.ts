@@ -1,4 +1,4 @@
-import type { Json } from '../forms.ts';
+import type { Json } from '../../example.ts';
 import { find, isMissing } from '../model.ts';
 import type { Perform } from './operation.ts';
 

@@ -1,5 +1,6 @@
+import type { Json } from '../../example.ts';
 import { refusalsOf, setEntries, withoutActivation } from '../entries.ts';
-import { documentOf, entrySpec, flatEntry, type Json } from '../forms.ts';
+import { documentOf, entrySpec, flatEntry } from '../forms.ts';
 import { find, IS_TAKEN, isMissing, WITHOUT_CONTENT } from '../model.ts';
 import { resolvedEntry } from '../resolve.ts';
 import type { Perform } from './operation.ts';

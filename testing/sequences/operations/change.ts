@@ -1,4 +1,6 @@
-import { coreData, documentOf, FORMS, type Json, pathOf } from '../forms.ts';
+import type { Json } from '../../example.ts';
+import { FORMS } from '../../examples.ts';
+import { coreData, documentOf, pathOf } from '../forms.ts';
 import { type Draft, isMissing, RULES, wrongByRules } from '../model.ts';
 import { resolved } from '../resolve.ts';
 import type { Perform } from './operation.ts';

@@ -1,5 +1,6 @@
+import { FORMS } from '../../examples.ts';
 import { NAMESPACE } from '../../in-memory-controller.ts';
-import { bodyOf, documentOf, FORMS } from '../forms.ts';
+import { bodyOf, documentOf } from '../forms.ts';
 import { IS_TAKEN, RULES, wrongByRules } from '../model.ts';
 import { resolved } from '../resolve.ts';
 import type { Perform } from './operation.ts';

@@ -1,5 +1,5 @@
+import { TEMPLATE_ENTRY } from '../../../src/subjects/workloads/_make.ts';
 import { refusalsOf } from '../entries.ts';
-import { TEMPLATE_NODE } from '../forms.ts';
 import { type Entry, find, IS_TAKEN, isMissing, WITHOUT_CONTENT } from '../model.ts';
 import type { Perform } from './operation.ts';
 
@@ -9,7 +9,7 @@ export const instantiate: Perform<'instantiate'> = (fleet, { name, template, ima
   const exists = find(state, { to: 'applications', ref: name });
   const found = find(state, { to: 'applicationTemplates', ref: template });
   const entry: Entry = {
-    ...{ name: 'web', node: { name: TEMPLATE_NODE }, image },
+    ...{ name: TEMPLATE_ENTRY.name, node: { name: TEMPLATE_ENTRY.node }, image },
     ...{ models: [], knowledge: [], isActivated: true, rebuilds: 0 },
   };
   const after = { ...fleet.fresh('applications', name, WITHOUT_CONTENT), entries: [entry] };

@@ -1,4 +1,5 @@
-import { type Json, pathOf } from '../forms.ts';
+import type { Json } from '../../example.ts';
+import { pathOf } from '../forms.ts';
 import { find, isMissing, type Refusal, RULES, usersOf } from '../model.ts';
 import type { Perform } from './operation.ts';
 

@@ -1,5 +1,6 @@
+import type { Json } from '../../example.ts';
 import { editEntry, withoutActivation } from '../entries.ts';
-import { entrySpec, flatEntry, type Json } from '../forms.ts';
+import { entrySpec, flatEntry } from '../forms.ts';
 import { type Entry, find } from '../model.ts';
 import { resolvedEntry } from '../resolve.ts';
 import type { Perform } from './operation.ts';
