@@ -7,8 +7,8 @@ import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from '../agent/
 import { createPlugin } from '../cli/src/_plugin.ts';
 import { installProgram, makeReleaseKey, writeRelease } from '../hack/agent-release.ts';
 import { freePort } from '../hack/ports.ts';
-import { testConfig } from '../src/_test-config.ts';
 import { connect } from '../src/connection.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { createStack, type Stack, until, untilReady, webApplication } from './_stack.ts';
 
 /** The actions of a node, over REST and by annotation, on an agent that is installed as it is shipped. */

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join, posix } from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseSync } from 'oxc-parser';
 import { ROOT } from './paths.ts';
-import { repositoryFiles } from './repository.ts';
+import { isTestFile, repositoryFiles } from './repository.ts';
 
 /** A sentence, title, line or commit subject that breaks a rule of CONTRIBUTING.md#language. */
 export interface Finding {
@@ -57,7 +57,7 @@ const VERBS: ReadonlySet<string> = new Set(['bring', 'embed', 'ping', 'shed', 's
 /** Findings in the comments and test titles of a TypeScript file. */
 export function findInCode(file: string, text: string): Finding[] {
   const { comments, program } = parseSync(file, text);
-  const titles = isTest(file) ? titlesIn(program as unknown as SyntaxNode, text) : [];
+  const titles = isTestFile(file) ? titlesIn(program as unknown as SyntaxNode, text) : [];
   // Everything else becomes a character that is neither white space nor part of a word, so that offsets stay.
   const prose = Array<string>(text.length).fill('\0');
   const keep = (start: number, kept: string) => {
@@ -186,7 +186,6 @@ function rootOf({ type, name, object, callee }: SyntaxNode): string | undefined 
 const isNode = (value: unknown): value is SyntaxNode =>
   typeof value === 'object' && value !== null && typeof (value as SyntaxNode).type === 'string';
 const isText = ({ type, value }: SyntaxNode) => type === 'Literal' && typeof value === 'string';
-const isTest = (file: string) => file.endsWith('.test.ts') || posix.basename(file).startsWith('_');
 
 /** Everything that the rules find in the files of a checkout. */
 function findInRepository(root: string): Finding[] {
@@ -205,7 +204,7 @@ function findInCommits(root: string, range: string): Finding[] {
   });
 }
 
-const CODE = /^(?:src|agent|cli|e2e|bench|hack)\/.*\.ts$/;
+const CODE = /^(?:src|agent|cli|testing|e2e|bench|hack)\/.*\.ts$/;
 const PAGES = /^(?:README|CONTRIBUTING|docs\/.*)\.md$/;
 
 /**

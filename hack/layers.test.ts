@@ -28,6 +28,7 @@ test.each([
   ['anything, where its rule allows everything', 'src/app.ts', `import './kube/a.ts';\nimport 'express';`],
   ['anything, in a test', 'src/api/a.test.ts', `import { x } from '../kube/a.ts';`],
   ['anything, in a helper of tests', 'src/api/_util.ts', `import { x } from '../kube/a.ts';`],
+  ['anything, in the folder of tests', 'testing/a.ts', `import { x } from '../src/kube/a.ts';`],
 ])('a file may import %s', (_, file, text) => {
   expect(judge(file, text)).toEqual([]);
 });
@@ -44,6 +45,12 @@ test.each([
   ['a module of Node, in a pure layer', 'src/api/a.ts', `import 'node:fs';`, 'src/api is pure and may not use node:fs'],
   ['a file that is in no layer', 'src/kube/a.ts', `import '../../hack/a.ts';`, 'hack/a.ts belongs to no layer'],
   ['a helper of tests', 'src/kube/a.ts', `import './_util.ts';`, 'only tests may import tests and their helpers'],
+  [
+    'a file of the folder of tests',
+    'src/kube/a.ts',
+    `import '../../testing/widget.ts';`,
+    'only tests may import tests and their helpers',
+  ],
 ])('a file may not import %s', (_, file, text, reason) => {
   expect(judge(file, text)).toEqual([reason]);
 });

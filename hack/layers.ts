@@ -1,4 +1,5 @@
 import { posix } from 'node:path';
+import { isTestFile } from './repository.ts';
 
 /** What the files of one layer may import; `"*"` is anything. */
 interface LayerRule {
@@ -32,7 +33,7 @@ export interface Violation {
 export function findViolations(files: ReadonlyMap<string, string>, rules: LayerRules): Violation[] {
   const violations: Violation[] = [];
   for (const [file, text] of files) {
-    if (isTest(file)) continue;
+    if (isTestFile(file)) continue;
     const layer = layerOf(file, rules);
     if (!layer) {
       if (COVERED.test(file))
@@ -72,7 +73,7 @@ export function findUnorderedSubjects(paths: Iterable<string>, { subjects = [] }
 export function findUnusedPermissions(files: ReadonlyMap<string, string>, rules: LayerRules): string[] {
   const used = new Map(Object.keys(rules.layers).map((layer) => [layer, new Set<string>()]));
   for (const [file, text] of files) {
-    const layer = isTest(file) ? undefined : layerOf(file, rules);
+    const layer = isTestFile(file) ? undefined : layerOf(file, rules);
     if (!layer) continue;
     for (const imports of importsOf(text)) {
       if (imports.startsWith('.')) used.get(layer)?.add(layerOf(posix.join(posix.dirname(file), imports), rules) ?? '');
@@ -99,7 +100,7 @@ export function findUnusedPermissions(files: ReadonlyMap<string, string>, rules:
 export function findCycles(files: ReadonlyMap<string, string>): string[][] {
   const graph = new Map<string, Set<string>>();
   for (const [file, text] of files) {
-    if (isTest(file) || !COVERED.test(file)) continue;
+    if (isTestFile(file) || !COVERED.test(file)) continue;
     const folder = posix.dirname(file);
     const targets = graph.get(folder) ?? new Set();
     graph.set(folder, targets);
@@ -163,7 +164,7 @@ function judge(file: string, layer: string, imports: string, rule: LayerRule, ru
     return allows(rule.packages, name) ? undefined : `${layer} may not use the package ${name}`;
   }
   const target = posix.join(posix.dirname(file), imports);
-  if (isTest(target)) return 'only tests may import tests and their helpers';
+  if (isTestFile(target)) return 'only tests may import tests and their helpers';
   const [own, used] = [subjectOf(file), subjectOf(target)];
   if (own !== undefined && used !== undefined && own !== used && groupOf(used, rules) >= groupOf(own, rules))
     return `the subject ${own} may not import ${used}, which does not come before it`;
@@ -197,9 +198,4 @@ function subjectOf(file: string): string | undefined {
 function groupOf(subject: string, { subjects = [] }: LayerRules): number {
   const at = subjects.findIndex((group) => group.includes(subject));
   return at < 0 ? subjects.length : at;
-}
-
-function isTest(file: string): boolean {
-  const name = posix.basename(file);
-  return name.startsWith('_') || /\.test\.ts$/.test(name);
 }

@@ -1,4 +1,5 @@
 import { posix } from 'node:path';
+import { isTestFile } from './repository.ts';
 
 /** A reference in a text to something that is not in the repository. */
 export interface BrokenReference {
@@ -12,6 +13,7 @@ export interface BrokenReference {
 const FOLDERS = [
   'src',
   'agent',
+  'testing',
   'bin',
   'e2e',
   'bench',
@@ -98,7 +100,7 @@ export function findBrokenReferences(files: ReadonlyMap<string, string>, paths: 
 /** Returns a function: the texts of the tests whose paths have one of these filters in them, all without a filter. */
 function createTitles(files: ReadonlyMap<string, string>): (filters: readonly string[]) => string[] {
   const texts = new Map(
-    [...files].filter(([file]) => isTest(file)).map(([file, code]) => [file, code.replaceAll("\\'", "'")]),
+    [...files].filter(([file]) => isTestFile(file)).map(([file, code]) => [file, code.replaceAll("\\'", "'")]),
   );
   // Tests that several files share are in a helper, which a file of tests imports.
   const shared = (file: string) =>
@@ -168,7 +170,6 @@ function createExists(paths: Iterable<string>): (path: string) => boolean {
   };
 }
 
-const isTest = (file: string) => file.endsWith('.test.ts') || posix.basename(file).startsWith('_');
 const isMarkdown = (file: string) => file.endsWith('.md');
 
 /** The fragments of the headings of a page, as GitHub makes them. */

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 
 /**
  * Paths of the files of a checkout, relative to it: those that git has and new ones, without what `.gitignore` names, such as
@@ -14,3 +14,7 @@ export function repositoryFiles(root: string): string[] {
   const paths = new Set(stdout.split('\0').filter((path) => path !== ''));
   return [...paths].filter((path) => existsSync(join(root, path)));
 }
+
+/** Whether a file, by its path in the repository, is a test or helps tests: product code may not import it. */
+export const isTestFile = (path: string): boolean =>
+  path.startsWith('testing/') || path.endsWith('.test.ts') || posix.basename(path).startsWith('_');

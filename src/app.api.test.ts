@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';

@@ -37,16 +37,21 @@ import {
   createEventRecorder,
   createLeadership,
   createServiceAccount,
+  type EventRecorder,
   type KubeClient,
   type Leadership,
   NoServiceAccountError,
   type ServiceAccount,
 } from './kube/mod.ts';
-import { addLeaderWork } from './leader.ts';
+import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
-import { createClusterDependencies, createReadiness } from './rest/adapters/dependencies.ts';
+import {
+  type ClusterDependenciesOptions,
+  createClusterDependencies,
+  createReadiness,
+} from './rest/adapters/dependencies.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
 import { LIMITS } from './rest/contract/limits.ts';
@@ -75,6 +80,8 @@ export interface App extends AsyncDisposable {
   start(): Promise<void>;
   readonly addresses: { rest?: number; metrics?: number; internal?: number };
   readonly isLeading: boolean;
+  /** what nodes reported, and their desired states */
+  readonly agents: Agents;
   /** Refuses new requests, ends long polls, and waits for requests that are being handled no longer than `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
@@ -88,29 +95,48 @@ interface AppOptions {
 
 type Metrics = ReturnType<typeof createMetrics>;
 
+/** Parts by which a process reaches its surroundings, for tests: in production the configuration determines them. */
+export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenticator' | 'authorizer'> {
+  client?: KubeClient;
+  leadership?: Leadership;
+  stores?: Stores;
+  /** exec sessions, as the reconcilers know them */
+  sessions?: LeaderWorkOptions['sessions'];
+  events?: EventRecorder;
+  metrics?: Metrics;
+  /** Unix ms, for the reconcilers and the liveness of nodes */
+  now?: () => number;
+}
+
 /**
  * The composition root: creates the parts of the process in the order in which they need each other.
  */
-export async function createApp(config: Config, { log: logger, kinds = KINDS, process }: AppOptions): Promise<App> {
+export async function createApp(
+  config: Config,
+  { log: logger, kinds = KINDS, process }: AppOptions,
+  overrides: AppOverrides = {},
+): Promise<App> {
   await using building = new AsyncDisposableStack();
   const stop = new AbortController();
   building.defer(() => stop.abort());
   const log = logger as unknown as Log;
-  const metrics = createMetrics({ version: packageJson.version });
+  const { metrics = createMetrics({ version: packageJson.version }), now = Date.now } = overrides;
   if (process) watchUnhandled(process, { log: logger, metrics });
   const { namespace, identity } = config;
 
-  const client = building.use(connect(config, metrics));
-  const leadership = createLeadership({
-    client,
-    namespace,
-    name: 'skerry-controller',
-    identity,
-    dataAnnotation: `${GROUP}/leader`,
-    log,
-    metrics,
-  });
-  const stores = createStores({ namespace, kinds, log });
+  const client = building.use(overrides.client ?? connect(config, metrics));
+  const leadership =
+    overrides.leadership ??
+    createLeadership({
+      client,
+      namespace,
+      name: 'skerry-controller',
+      identity,
+      dataAnnotation: `${GROUP}/leader`,
+      log,
+      metrics,
+    });
+  const stores = overrides.stores ?? createStores({ namespace, kinds, log });
   const essential = essentialStores(stores);
   const usage = building.use(trackUsage(byKey(stores)));
   const budgets = budgetsOf(config.budgets);
@@ -132,8 +158,10 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   };
   epochs.onRestored(startOver);
   // Each use has its own limits, so that none takes the events of another one.
-  const openRecorder = () =>
-    building.use(createEventRecorder({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics }));
+  const recorderOf = (client: KubeClient) =>
+    overrides.events ??
+    createEventRecorder({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics });
+  const openRecorder = () => building.use(recorderOf(client));
   reportRestores(epochs, openRecorder(), leadership.lease);
   leadership.onWentBack(() => {
     startOver();
@@ -188,7 +216,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   addLeaderWork({
     leadership,
     epochs,
-    identity,
+    recorderOf,
     namespace,
     stores,
     kinds,
@@ -198,14 +226,15 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     provisioned,
     ids,
     systemImages: config.systemImages,
-    sessions: places,
+    sessions: overrides.sessions ?? places,
     templates,
     usage,
     budgets,
     log,
     metrics,
+    clock: now,
   });
-  measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets });
+  measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
   const deps = createClusterDependencies({
     client,
@@ -221,6 +250,8 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
     ...(audit && { audit }),
     self: { version: packageJson.version, caCert: () => caCert(config), releasesUrl: config.releasesUrl },
     tokenAudience: config.tokenAudience ?? '',
+    authenticator: overrides.authenticator,
+    authorizer: overrides.authorizer,
     metrics: { access: metrics.access },
   });
   const rest = building.use(openRest(config, { deps, log, metrics }));
@@ -252,6 +283,7 @@ export async function createApp(config: Config, { log: logger, kinds = KINDS, pr
   const running = building.move();
   return {
     addresses,
+    agents,
     get isLeading() {
       return leadership.isLeading;
     },
@@ -359,10 +391,12 @@ interface FleetSources {
   agents: Agents;
   usage: StoredUsage;
   budgets: Budgets;
+  /** Unix ms */
+  now(): number;
 }
 
 /** Figures of the fleet, which only the leader knows. */
-function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usage, budgets }: FleetSources) {
+function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usage, budgets, now }: FleetSources) {
   metrics.fleetFrom(() =>
     leadership.isLeading
       ? {
@@ -370,7 +404,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             nodes: stores.nodes.list(),
             applications: stores.applications.list(),
             observation: (uuid) => agents.observations.get(uuid),
-            now: Date.now(),
+            now: now(),
             listeningSince: leadership.since,
           }),
           objects: countObjects(stores, kinds),

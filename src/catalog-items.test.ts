@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
+import { type InMemoryController, NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import { LABELS } from './api/names.ts';
 import type { Application, CatalogItem, Registry } from './api/v3/index.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { CRD_VERSION } from './api/crd.ts';
 import { connect } from './connection.ts';
 import { applyCrds, CRDS, type CustomResourceDefinition } from './crds.ts';

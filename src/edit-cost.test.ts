@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type CallCounter, startCallCounter } from './_count-calls.ts';
+import { type CallCounter, startCallCounter } from '../testing/count-calls.ts';
+import { EVERY_KIND, FORMS } from '../testing/examples.ts';
 import {
   applicationBody,
   type InMemoryController,
@@ -7,16 +8,14 @@ import {
   ROUTER,
   RUNTIMES,
   startInMemoryController,
-} from './_in-memory-controller.ts';
+} from '../testing/in-memory-controller.ts';
+import { type Draft, type Kind as Key, RULES } from '../testing/sequences/model.ts';
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
 import { storeOf } from './datastore/stores.ts';
-import type { Kind } from './kinds/definition.ts';
 import type { KindObject } from './kinds/object.ts';
 import { nodeUuid } from './rules/identity.ts';
-import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
-import { KINDS, type KindKey } from './subjects/kinds.ts';
 
 /**
  * The whole controller in one process, over an API server in memory, with few and with many objects of every kind. Both get
@@ -49,80 +48,49 @@ type Acts = Readonly<
 
 const ACTS = ['create', 'link', 'edit', 'unlink', 'delete'] as const;
 const NAME = 'another';
-const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as Readonly<Record<string, Kind>>;
 
 /** The status of the object of a kind that these requests created. */
-const made = ({ stores }: InMemoryController, key: 'nodes' | 'catalogItems' | 'registries') =>
-  (storeOf(stores, EVERY_KIND[key] as Kind).byIndex('name', NAME)[0] as KindObject).status;
+const made = ({ stores }: InMemoryController, key: Key) =>
+  (storeOf(stores, EVERY_KIND[key]).byIndex('name', NAME)[0] as KindObject).status;
 
-const ACCOUNT = { name: NAME, applicationName: 'line-3' };
-const IMAGES = [{ archId: 1, containerImage: 'plant/part-0:1.0' }];
+const CREATED: Draft = {
+  ...{ text: RUNTIMES[0], isHub: false, files: false, image: 'plant/part-0:1.0', role: 'microservice' },
+  ...{ registry: { to: 'registries', ref: 23 }, source: { to: 'secrets', ref: 'secret-3' } },
+  ...{ data: { value: 'one' }, isActivated: true },
+};
+const EDITED: Draft = {
+  ...CREATED,
+  ...{ text: RUNTIMES[1], role: 'agent-admin', source: { to: 'secrets', ref: 'secret-4' }, data: { value: 'edited' } },
+};
 
-/** The requests about a kind whose objects are linked to nodes. */
-const linkable = (path: string, body: object, change: object): Acts => ({
-  create: () => ['POST', path, 200, { name: NAME, ...body }],
-  link: ({ spare }) => ['POST', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
-  edit: () => ['PATCH', `${path}/${NAME}`, 200, change],
-  unlink: ({ spare }) => ['DELETE', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
-  delete: () => ['DELETE', `${path}/${NAME}`, 202],
-});
+/** What happens to an object of a kind over REST. */
+function actsOf(key: Key): Acts {
+  const { path, spec, change = spec, key: by } = FORMS[key];
+  const { created, changed, deleted } = RULES[key];
+  const { links, rest } = EVERY_KIND[key];
+  const name = rest.crud?.scope ? `line-3/${NAME}` : NAME;
+  const at = (fleet: InMemoryController) => `${path}/${by ? made(fleet, key)?.[by] : name}`;
+  return {
+    create: () => ['POST', path, created, { name: NAME, ...spec(CREATED, name) }],
+    edit: (fleet) => ['PATCH', at(fleet), changed, change(EDITED, name)],
+    delete: (fleet) => ['DELETE', at(fleet), deleted],
+    ...(links && {
+      link: ({ spare }) => ['POST', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
+      unlink: ({ spare }) => ['DELETE', `${path}/${NAME}/link`, 200, { fogUuids: [nodeUuid(spare)] }],
+    }),
+  };
+}
 
-/** What happens to an object of every kind over REST; a kind without a row does not compile. */
-const ACTS_OF: Readonly<Record<KindKey | keyof typeof CORE_KINDS, Acts>> = {
+/** By kind; applications come first, and so their deletion last. */
+const ACTS_OF: Readonly<Record<string, Acts>> = {
   applications: {
     create: ({ spare }) => ['POST', '/application', 201, applicationBody(NAME, spare)],
     edit: ({ spare }) => ['PUT', `/application/${NAME}`, 204, applicationBody(NAME, spare, 'edited')],
     delete: () => ['DELETE', `/application/${NAME}`, 204],
   },
-  catalogItems: {
-    create: () => ['POST', '/catalog/microservices', 201, { name: NAME, images: IMAGES, registryId: 23 }],
-    edit: (fleet) => [
-      'PATCH',
-      `/catalog/microservices/${made(fleet, 'catalogItems')?.id}`,
-      204,
-      { description: 'edited' },
-    ],
-    delete: (fleet) => ['DELETE', `/catalog/microservices/${made(fleet, 'catalogItems')?.id}`, 204],
-  },
-  nodes: {
-    create: () => ['POST', '/node', 201, { name: NAME, archId: 1 }],
-    edit: (fleet) => ['PATCH', `/node/${made(fleet, 'nodes')?.uuid}`, 204, { description: 'edited' }],
-    delete: (fleet) => ['DELETE', `/node/${made(fleet, 'nodes')?.uuid}`, 202],
-  },
-  registries: {
-    create: () => ['POST', '/registries', 201, { name: NAME, url: 'another.example' }],
-    edit: (fleet) => ['PATCH', `/registries/${made(fleet, 'registries')?.id}`, 204, { email: 'edited@plant.example' }],
-    delete: (fleet) => ['DELETE', `/registries/${made(fleet, 'registries')?.id}`, 204],
-  },
-  runtimeClasses: linkable('/runtimeClasses', { handler: RUNTIMES[0] }, { handler: RUNTIMES[1] }),
-  models: linkable('/models', { repo: 'plant/model', registryId: 23 }, { revision: 'edited' }),
-  knowledge: linkable('/knowledge', { repo: 'plant/manual', registryId: 23 }, { revision: 'edited' }),
-  volumeMounts: linkable('/volumeMounts', { secretName: 'secret-3' }, { secretName: 'secret-4' }),
-  serviceAccounts: {
-    create: () => ['POST', '/serviceaccounts', 201, { ...ACCOUNT, roleRef: { name: 'microservice' } }],
-    edit: () => ['PATCH', `/serviceaccounts/line-3/${NAME}`, 200, { ...ACCOUNT, roleRef: { name: 'agent-admin' } }],
-    delete: () => ['DELETE', `/serviceaccounts/line-3/${NAME}`, 204],
-  },
-  applicationTemplates: {
-    create: () => ['POST', '/applicationTemplate', 201, { name: NAME, application: { microservices: [] } }],
-    edit: () => ['PATCH', `/applicationTemplate/${NAME}`, 204, { description: 'edited' }],
-    delete: () => ['DELETE', `/applicationTemplate/${NAME}`, 204],
-  },
-  microserviceTemplates: {
-    create: () => ['POST', '/microserviceTemplates', 200, { name: NAME, microservice: { schedule: 5 } }],
-    edit: () => ['PATCH', `/microserviceTemplates/${NAME}`, 200, { description: 'edited' }],
-    delete: () => ['DELETE', `/microserviceTemplates/${NAME}`, 202],
-  },
-  secrets: {
-    create: () => ['POST', '/secrets', 201, { name: NAME, type: 'Opaque', data: { value: 'one' } }],
-    edit: () => ['PATCH', `/secrets/${NAME}`, 200, { data: { value: 'edited' } }],
-    delete: () => ['DELETE', `/secrets/${NAME}`, 200],
-  },
-  configMaps: {
-    create: () => ['POST', '/configmaps', 201, { name: NAME, data: { value: 'one' } }],
-    edit: () => ['PATCH', `/configmaps/${NAME}`, 200, { data: { value: 'edited' } }],
-    delete: () => ['DELETE', `/configmaps/${NAME}`, 200],
-  },
+  ...Object.fromEntries(
+    (Object.keys(EVERY_KIND) as Key[]).filter((key) => key !== 'applications').map((key) => [key, actsOf(key)]),
+  ),
 };
 
 /** One act on an object of each kind that has it. The application goes last, since its deletion waits for its node. */
@@ -135,7 +103,7 @@ const each = (act: Act): Record<string, Step> =>
         const [method, path, status, body] = requestOf(fleet);
         expect([path, await fleet.rest(method, path, body)]).toEqual([path, status]);
       };
-      return [[`${act} over REST: ${EVERY_KIND[key]?.noun}`, step]];
+      return [[`${act} over REST: ${EVERY_KIND[key as Key].noun}`, step]];
     }),
   );
 

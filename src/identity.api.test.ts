@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { BOUNDS } from './api/bounds.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap } from './api/resources.ts';

@@ -1,4 +1,4 @@
-import { BUDGET_POLICY_NAME, GROUP, SYSTEM_NAMES_NAME } from './api/names.ts';
+import { BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME } from './api/names.ts';
 import { runControllers } from './assembly/controllers.ts';
 import type { ControllerDependencies } from './controllers/dependencies.ts';
 import type { Epochs } from './datastore/epochs.ts';
@@ -6,24 +6,24 @@ import { keepPolicyParameters } from './datastore/policy-parameters.ts';
 import { byKey } from './datastore/stores.ts';
 import { trackSystemNames } from './datastore/system-names.ts';
 import type { StoredUsage } from './datastore/usage.ts';
-import { createEventRecorder, type Leadership, type Term } from './kube/mod.ts';
+import type { EventRecorder, KubeClient, Leadership, Term } from './kube/mod.ts';
 import { type Budgets, policyData } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { liveness } from './subjects/nodes/rules/liveness.ts';
 
 export interface LeaderWorkOptions
-  extends Omit<ControllerDependencies, 'client' | 'events' | 'self' | 'listeningSince' | 'liveness' | 'clock'> {
+  extends Omit<ControllerDependencies, 'client' | 'events' | 'self' | 'listeningSince' | 'liveness'> {
   leadership: Leadership;
   epochs: Epochs;
-  /** unique per process */
-  identity: string;
+  /** a recorder of the events of one term, which writes with this client */
+  recorderOf(client: KubeClient): EventRecorder;
   usage: StoredUsage;
   budgets: Budgets;
 }
 
 /** The work of a replica while it leads: it begins an epoch, runs the reconcilers, and records their events. */
-export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ...shared }: LeaderWorkOptions): void {
-  const { observations, log, metrics } = shared;
+export function addLeaderWork({ leadership, epochs, recorderOf, usage, budgets, ...shared }: LeaderWorkOptions): void {
+  const { observations, log, clock } = shared;
   leadership.whileLeading(({ client, signal }) => epochs.lead(client, signal));
   leadership.whileLeading(async ({ client, signal }) => {
     const { namespace, stores, kinds } = shared;
@@ -36,22 +36,15 @@ export function addLeaderWork({ leadership, epochs, identity, usage, budgets, ..
     await keepPolicyParameters({ ...options, parameters, log }, signal);
   });
   leadership.whileLeading(async ({ client, signal, since }: Term) => {
-    await using events = createEventRecorder({
-      client,
-      controller: `${GROUP}/controller`,
-      instance: identity,
-      log,
-      metrics,
-    });
+    await using events = recorderOf(client);
     await runControllers(
       {
         ...shared,
         client,
-        liveness: (node) => liveness(node, observations.get(nodeUuid(node)), Date.now(), since),
+        liveness: (node) => liveness(node, observations.get(nodeUuid(node)), clock(), since),
         listeningSince: since,
         events,
         self: leadership.lease,
-        clock: Date.now,
       },
       signal,
     );

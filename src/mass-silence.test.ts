@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type InMemoryController, startInMemoryController } from './_in-memory-controller.ts';
+import { type InMemoryController, startInMemoryController } from '../testing/in-memory-controller.ts';
 
 const NODES = 40;
 /** What falls silent before the silence is seen as one of many. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
+import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from './api/v3/index.ts';
 import { nodeUuid } from './rules/identity.ts';

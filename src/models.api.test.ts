@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { Artifact } from './api/v3/index.ts';
 import { type App, createApp } from './app.ts';

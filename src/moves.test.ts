@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
+import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import type { Application, EdgeNode } from './api/v3/index.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { v3Name } from './rules/names.ts';

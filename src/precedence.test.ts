@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
+import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import { toStructural } from './api/structural.ts';
 import type { Application } from './api/v3/index.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { type App, createApp } from './app.ts';
 import { routes } from './assembly/routes.ts';
 import { createTestClient, type TestClient } from './rest/_client.ts';

@@ -1,9 +1,16 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type InMemoryController, startInMemoryController } from './_in-memory-controller.ts';
-import { checkConditions, checkDeletion, checkDesired, checkReads, type Revisions } from './_sequence-checks.ts';
-import { startSequence } from './_sequence-fleet.ts';
-import { type Operation, sequence as sequences } from './_sequence-operations.ts';
+import { type InMemoryController, startInMemoryController } from '../testing/in-memory-controller.ts';
+import {
+  checkConditions,
+  checkDeletion,
+  checkDesired,
+  checkReads,
+  type Revisions,
+} from '../testing/sequences/checks.ts';
+import { type Operation, sequence as sequences } from '../testing/sequences/draw.ts';
+import { Fleet } from '../testing/sequences/fleet.ts';
+import { perform } from '../testing/sequences/perform.ts';
 
 /**
  * Random sequences of operations over all kinds, over REST and at the Kubernetes API in memory, with all reconcilers, against
@@ -18,30 +25,30 @@ const SHRINK_SECONDS = 120;
 /** The rate limits count callers. */
 const CALLERS = 100;
 
-let fleet: InMemoryController;
+let controller: InMemoryController;
 let runs = 0;
 beforeAll(async () => {
-  fleet = await startInMemoryController(0, { callers: CALLERS });
+  controller = await startInMemoryController(0, { callers: CALLERS });
 });
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+afterAll(() => controller?.[Symbol.asyncDispose]());
 
 async function carryOut(operations: readonly Operation[]): Promise<void> {
-  await fleet.reset();
-  const sequence = startSequence(fleet, `admin-${runs++ % CALLERS}`);
-  await sequence.begin();
+  await controller.reset();
+  const fleet = new Fleet(controller, `admin-${runs++ % CALLERS}`);
+  await fleet.begin();
   const revisions: Revisions = new Map();
   for (const [index, one] of operations.entries()) {
     try {
-      await sequence.perform(one);
-      checkDesired(fleet, sequence, revisions);
-      checkConditions(sequence);
+      await perform(fleet, one);
+      checkDesired(fleet, revisions);
+      checkConditions(fleet);
     } catch (error) {
       if (error instanceof Error) error.message = `operation ${index}: ${error.message}`;
       throw error;
     }
   }
-  await checkReads(sequence);
-  await checkDeletion(sequence);
+  await checkReads(fleet);
+  await checkDeletion(fleet);
 }
 
 test(

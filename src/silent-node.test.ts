@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startInMemoryController } from './_in-memory-controller.ts';
+import { startInMemoryController } from '../testing/in-memory-controller.ts';
 
 test.each([
   ['a silent node whose next report is not due is RUNNING with its first poll', 40_000, ['poll']],

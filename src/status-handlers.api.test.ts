@@ -2,7 +2,7 @@ import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { signToken } from '../agent/src/state/token.ts';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { testConfig } from './_test-config.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { nodeKeySecret } from './agents/channel/node-key.ts';
 import type { Condition } from './api/meta.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';

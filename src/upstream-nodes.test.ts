@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from './_in-memory-controller.ts';
+import { type InMemoryController, NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import type { EdgeNode } from './api/v3/index.ts';
 
 /** Nodes that name others as routers or bus servers, written with kubectl and judged by the reconciler. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type {} from '../hack/testing/provided.ts';
-import { testConfig } from './_test-config.ts';
-import { WITH_WIDGETS, type Widget, widgetKind } from './_widget.ts';
+import { testConfig } from '../testing/test-config.ts';
+import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import { type App, createApp } from './app.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createInMemoryApiServer } from './_in-memory-api-server.ts';
-import { WITH_WIDGETS, type Widget, widgetKind } from './_widget.ts';
+import { createInMemoryApiServer } from '../testing/in-memory-api-server.ts';
+import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';

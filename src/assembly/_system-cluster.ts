@@ -3,7 +3,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { inject } from 'vitest';
 import { createKube, type Kube, kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-references.ts';
+import { EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../../testing/system-references.ts';
 import { SYSTEM_NAMES_NAME } from '../api/names.ts';
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createKindController } from '../controllers/kind.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
-import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
+import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { BOUNDS } from '../api/bounds.ts';
 import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';

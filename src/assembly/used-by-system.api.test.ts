@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
-import { type Chain, EVERY_KIND, systemChains } from '../_system-references.ts';
+import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
-import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../_system-references.ts';
+import { createInMemoryApiServer } from '../../testing/in-memory-api-server.ts';
+import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../../testing/system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import type { ControllerDependencies } from '../controllers/dependencies.ts';

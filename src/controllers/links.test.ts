@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from '../_in-memory-controller.ts';
+import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../testing/in-memory-controller.ts';
 import { API_VERSION } from '../api/names.ts';
 import type { RuntimeClass } from '../api/v3/index.ts';
 import { createLookups } from '../datastore/lookups.ts';

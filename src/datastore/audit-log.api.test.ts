@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../../hack/kube.ts';
-import { testConfig } from '../_test-config.ts';
+import { testConfig } from '../../testing/test-config.ts';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import { connect } from '../connection.ts';

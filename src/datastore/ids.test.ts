@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createInMemoryApiServer } from '../_in-memory-api-server.ts';
+import { createInMemoryApiServer } from '../../testing/in-memory-api-server.ts';
 import { LABELS } from '../api/names.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { identityOf } from '../controllers/identity.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { EVERY_KIND, stored, systemChains } from '../_system-references.ts';
+import { EVERY_KIND, stored, systemChains } from '../../testing/system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../../hack/kube.ts';
-import { testConfig } from '../_test-config.ts';
+import { testConfig } from '../../testing/test-config.ts';
 import { connect } from '../connection.ts';
 import { createVirtualClock } from '../kube/_util.ts';
 import { type KubeClient, LEASES, type Lease } from '../kube/mod.ts';

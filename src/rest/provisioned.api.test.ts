@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, expect, inject, test } from 'vitest';
 import { kubeFromFile } from '../../hack/kube.ts';
-import { testConfig } from '../_test-config.ts';
+import { testConfig } from '../../testing/test-config.ts';
 import { makeKey } from '../agents/_util.ts';
 import { createApp } from '../app.ts';
 import { createLog } from '../telemetry/log.ts';

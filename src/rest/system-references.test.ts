@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, stored, systemChains } from '../_system-references.ts';
+import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, stored, systemChains } from '../../testing/system-references.ts';
 import { API_VERSION } from '../api/names.ts';
 import { createRoutes } from '../assembly/routes.ts';
 import { storeOf } from '../datastore/stores.ts';

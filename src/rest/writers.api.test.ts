@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
+import type { Edit } from '../../testing/example.ts';
 import { LABELS } from '../api/names.ts';
 import { structuralOf } from '../api/normal-form.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { isConflict, type KubeObject, type Resource } from '../kube/mod.ts';
 import type { Answer, TestClient } from './_client.ts';
 import { startTestCluster, type TestCluster } from './_cluster.ts';
-import { type Edit, editsOfKinds, itemPath, makeReferences } from './_edits.ts';
+import { editsOfKinds, itemPath, makeReferences } from './_edits.ts';
 
 /** Several writers of one object, for every kind: two replicas of REST, and kubectl. */
 const ROUNDS = 5;

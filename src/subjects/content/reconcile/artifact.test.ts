@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createInMemoryApiServer, type InMemoryApiServer } from '../../../_in-memory-api-server.ts';
+import { createInMemoryApiServer, type InMemoryApiServer } from '../../../../testing/in-memory-api-server.ts';
 import { LABELS } from '../../../api/names.ts';
 import {
   type Application,

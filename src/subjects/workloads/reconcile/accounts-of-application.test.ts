@@ -4,7 +4,7 @@ import {
   type InMemoryController,
   NAMESPACE,
   startInMemoryController,
-} from '../../../_in-memory-controller.ts';
+} from '../../../../testing/in-memory-controller.ts';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { ServiceAccount } from '../../../api/v3/index.ts';
 

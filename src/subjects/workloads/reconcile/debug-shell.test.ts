@@ -1,5 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../../_in-memory-controller.ts';
+import {
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from '../../../../testing/in-memory-controller.ts';
 import { ANNOTATIONS, BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';

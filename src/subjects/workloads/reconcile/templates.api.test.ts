@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../../../../hack/kube.ts';
-import { testConfig } from '../../../_test-config.ts';
+import { testConfig } from '../../../../testing/test-config.ts';
 import { API_VERSION, FIELD_MANAGERS } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
 import { type App, createApp } from '../../../app.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createInMemoryApiServer } from '../../../_in-memory-api-server.ts';
+import { createInMemoryApiServer } from '../../../../testing/in-memory-api-server.ts';
 import type { Application } from '../../../api/v3/index.ts';
 import { runControllers } from '../../../assembly/controllers.ts';
 import { createLookups } from '../../../datastore/lookups.ts';

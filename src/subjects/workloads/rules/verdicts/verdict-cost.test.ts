@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startCallCounter } from '../../../../_count-calls.ts';
+import { startCallCounter } from '../../../../../testing/count-calls.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
 import { makeApplication, makeEntry, makeInputs } from '../../../../rules/_util.ts';
 import { entryUuid } from '../../../../rules/names.ts';

@@ -2,8 +2,8 @@
  * The rules of docs/spec as far as sequences of operations need them: what exists, what uses what, what is refused. Pure,
  * and without code of the product. The rules of a kind are one row of a table.
  */
-import type { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
-import type { KindKey } from './subjects/kinds.ts';
+import type { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
+import type { KindKey } from '../../src/subjects/kinds.ts';
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = KindKey | keyof typeof CORE_KINDS;
@@ -94,6 +94,10 @@ export interface Rules {
   /** why it cannot be used */
   wrong?: (item: Item, state: State) => readonly Refusal[];
 }
+
+/** A REST call names an object that does not exist. */
+export const isMissing = (kind: Kind): Refusal => ({ status: 404, code: RULES[kind].notFound });
+export const IS_TAKEN: Refusal = { status: 409, code: 'DUPLICATE_NAME' };
 
 const missing = (status: number, code: string, reason: string): Refusal => ({ status, code, reason });
 const REGISTRY_MISSING = missing(404, 'REGISTRY_NOT_FOUND', 'RegistryNotFound');
@@ -223,6 +227,13 @@ export const RULES: Readonly<Record<Kind, Rules>> = {
   },
 };
 
+/** Why the content of an object is refused. */
+export const wrongByRules = (item: Item, state: State): readonly Refusal[] =>
+  RULES[item.kind].wrong?.(item, state) ?? [];
+
+/** The draft of an application, whose content is its entries. */
+export const WITHOUT_CONTENT = { text: '', isActivated: true } as unknown as Draft;
+
 export const of = ({ items }: State, kind: Kind): Item[] => items.filter((one) => one.kind === kind);
 
 /** Of several objects with one name the oldest. */
@@ -238,7 +249,7 @@ export const isShadowed = (state: State, item: Item): boolean =>
 /** Why an object cannot be used. */
 export function wrongWithItem(state: State, item: Item): readonly Refusal[] {
   if (isShadowed(state, item)) return [missing(409, 'DUPLICATE_NAME', 'NameTaken')];
-  return RULES[item.kind].wrong?.(item, state) ?? [];
+  return wrongByRules(item, state);
 }
 
 /** What is wrong with the links of an object, which REST says where a link is made. No node has reported a runtime. */

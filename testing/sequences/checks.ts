@@ -1,7 +1,10 @@
 import { expect } from 'vitest';
-import type { InMemoryController } from './_in-memory-controller.ts';
-import type { Sequence } from './_sequence-fleet.ts';
-import { FORMS, shownEntry, shownItem } from './_sequence-forms.ts';
+import type { Condition } from '../../src/api/meta.ts';
+import { LABELS } from '../../src/api/names.ts';
+import type { Json } from '../example.ts';
+import { FORMS } from '../examples.ts';
+import type { Fleet } from './fleet.ts';
+import { pathOf, shownEntry, shownItem } from './forms.ts';
 import {
   containerForm,
   desiredOf,
@@ -19,13 +22,11 @@ import {
   wrongLinks,
   wrongWith,
   wrongWithItem,
-} from './_sequence-model.ts';
-import type { Condition } from './api/meta.ts';
-import { LABELS } from './api/names.ts';
+} from './model.ts';
+import { perform } from './perform.ts';
 
 /** What holds after every operation, and at the end of a sequence. */
 
-type Json = Record<string, unknown>;
 const KINDS = Object.keys(RULES) as Kind[];
 const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 
@@ -33,10 +34,10 @@ const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 export type Revisions = Map<string, string>;
 
 /** Each node is to have what the model says; a revision changes with what the container is made from, and with nothing else. */
-export function checkDesired({ desired }: InMemoryController, sequence: Sequence, revisions: Revisions): void {
-  const { state } = sequence;
+export function checkDesired(fleet: Fleet, revisions: Revisions): void {
+  const { state, controller } = fleet;
   for (const node of of(state, 'nodes')) {
-    const is = desired(node.uuid ?? '');
+    const is = controller.desired(node.uuid ?? '');
     const should = desiredOf(state, node);
     const list = is?.microservices ?? [];
     const entries = list.map((one) =>
@@ -45,7 +46,7 @@ export function checkDesired({ desired }: InMemoryController, sequence: Sequence
         : { uuid: one.uuid, image: one.imageId, registry: one.registryId, rebuilds: one.rebuildCount },
     );
     const expected = should.running.map(({ application, entry, wrong }) => {
-      const uuid = sequence.entryUuid(application, entry.name);
+      const uuid = fleet.entryUuid(application, entry.name);
       if (wrong.length > 0) return { uuid, hold: expect.toBeOneOf(wrong.map(({ reason }) => reason)) };
       const image = { image: imageText(state, entry), registry: registryOf(state, entry) };
       return { uuid, ...image, rebuilds: entry.rebuilds };
@@ -67,7 +68,7 @@ export function checkDesired({ desired }: InMemoryController, sequence: Sequence
     }
     for (const { application, entry, wrong } of should.running) {
       if (wrong.length > 0) continue;
-      const uuid = sequence.entryUuid(application, entry.name);
+      const uuid = fleet.entryUuid(application, entry.name);
       const view = list.find((one) => one.uuid === uuid);
       const revision = view && 'revision' in view ? view.revision : '';
       const form = containerForm(state, entry);
@@ -83,18 +84,18 @@ export function checkDesired({ desired }: InMemoryController, sequence: Sequence
 }
 
 const namesOf = (items: readonly { name: string }[]) => items.map(({ name }) => name).sort();
-const registryOf = (state: Sequence['state'], entry: Parameters<typeof containerForm>[1]) => {
+const registryOf = (state: Fleet['state'], entry: Parameters<typeof containerForm>[1]) => {
   const item = entry.catalog && find(state, entry.catalog);
   return find(state, item ? item.draft.registry : (entry.registry ?? { to: 'registries', ref: 1 }))?.id;
 };
-const imageText = (state: Sequence['state'], entry: Parameters<typeof containerForm>[1]) =>
+const imageText = (state: Fleet['state'], entry: Parameters<typeof containerForm>[1]) =>
   (entry.catalog && find(state, entry.catalog)?.draft.image) ?? entry.image;
 
 /** What is stored says what is wrong with it, and what is in use is marked. */
-export function checkConditions(sequence: Sequence): void {
-  const { state, stored } = sequence;
+export function checkConditions(fleet: Fleet): void {
+  const { state } = fleet;
   for (const item of state.items) {
-    const object = stored(item);
+    const object = fleet.stored(item);
     const conditions = (object?.status as { conditions?: Condition[] } | undefined)?.conditions ?? [];
     const ready = conditions.find(({ type }) => type === 'Ready');
     const { inUse } = RULES[item.kind];
@@ -118,10 +119,10 @@ export function checkConditions(sequence: Sequence): void {
 }
 
 /** All reads over REST show what the model has. */
-export async function checkReads(sequence: Sequence): Promise<void> {
-  const { state, send } = sequence;
+export async function checkReads(fleet: Fleet): Promise<void> {
+  const { state } = fleet;
   const get = async (path: string) => {
-    const { status, body } = await send({ method: 'GET', path });
+    const { status, body } = await fleet.send({ method: 'GET', path });
     expect(status, `GET ${path} ${JSON.stringify(body)}`).toBe(200);
     return body;
   };
@@ -137,11 +138,11 @@ export async function checkReads(sequence: Sequence): Promise<void> {
     expect(listed.map(keyOf).sort(), `list of ${kind}`).toEqual(named.map(keyOfItem).sort());
     for (const item of items) {
       if (item.isBuiltIn || (!key && isShadowed(state, item))) continue;
-      const at = `${path}/${key ? item[key] : item.name.split('/').map(encodeURIComponent).join('/')}`;
+      const at = pathOf(kind, item, item.name);
       const read = await get(at);
       const shown = shownItem(state, item);
       expect(read, `GET ${at}`).toMatchObject(shown);
-      if (item.kind === 'applications') checkEntries(sequence, item, read.microservices as Json[]);
+      if (item.kind === 'applications') checkEntries(fleet, item, read.microservices as Json[]);
       if (RULES[kind].unlink) {
         const users = of(state, 'applications').flatMap((application) =>
           application.entries
@@ -160,21 +161,23 @@ export async function checkReads(sequence: Sequence): Promise<void> {
   for (const application of of(state, 'applications')) {
     if (isShadowed(state, application)) continue;
     const { microservices } = await get(`/microservices?application=${application.name}`);
-    checkEntries(sequence, application, microservices as Json[]);
+    checkEntries(fleet, application, microservices as Json[]);
     for (const entry of application.entries) {
-      const uuid = sequence.entryUuid(application, entry.name);
+      const uuid = fleet.entryUuid(application, entry.name);
       expect(await get(`/microservices/${uuid}`)).toMatchObject(shownEntry(state, entry, uuid));
     }
   }
 }
 
-function checkEntries({ state, entryUuid }: Sequence, application: Item, reads: readonly Json[]): void {
-  const expected = application.entries.map((entry) => shownEntry(state, entry, entryUuid(application, entry.name)));
+function checkEntries(fleet: Fleet, application: Item, reads: readonly Json[]): void {
+  const expected = application.entries.map((entry) =>
+    shownEntry(fleet.state, entry, fleet.entryUuid(application, entry.name)),
+  );
   expect(reads, `microservices of ${application.name}`).toHaveLength(expected.length);
   expect(reads).toMatchObject(expected);
 }
 
-/** What is deleted last is used by what is deleted first. */
+/** Kinds whose objects others use, in the order of their deletion; the other kinds come first. */
 const DELETION: readonly Kind[] = [
   'serviceAccounts',
   'applications',
@@ -192,12 +195,13 @@ const DELETION: readonly Kind[] = [
 ];
 
 /** Everything can be deleted, and nothing is left. */
-export async function checkDeletion(sequence: Sequence): Promise<void> {
-  const { state, perform } = sequence;
+export async function checkDeletion(fleet: Fleet): Promise<void> {
+  const { state } = fleet;
   for (const application of of(state, 'applications'))
-    await perform({ do: 'delete', kind: 'applications', name: application.slot, by: 'rest' });
-  for (const kind of DELETION)
+    await perform(fleet, { do: 'delete', kind: 'applications', name: application.slot, by: 'rest' });
+  for (const kind of [...KINDS.filter((one) => !DELETION.includes(one)), ...DELETION])
     for (const { slot, name, isBuiltIn } of of(state, kind))
-      if (!isBuiltIn) await perform({ do: 'delete', kind, name: kind === 'registries' ? slot : name, by: 'rest' });
+      if (!isBuiltIn)
+        await perform(fleet, { do: 'delete', kind, name: kind === 'registries' ? slot : name, by: 'rest' });
   expect(state.items.filter(({ isBuiltIn }) => !isBuiltIn)).toEqual([]);
 }

@@ -1,178 +1,20 @@
-import type { Draft, Entry, Item, Kind, State } from './_sequence-model.ts';
-import { find, imageOf, nodeOf } from './_sequence-model.ts';
-import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
+import { randomUUID } from 'node:crypto';
+import { ANNOTATIONS, API_VERSION, LABELS } from '../../src/api/names.ts';
+import type { Json } from '../example.ts';
+import { FORMS } from '../examples.ts';
+import type { Entry, Item, Kind, State } from './model.ts';
+import { find, imageOf, nodeOf } from './model.ts';
 
 /** How the items of the model look over REST, in files and at the Kubernetes API. */
 
-type Json = Record<string, unknown>;
+/** An id that no object has. */
+export const NO_ID = 99_999;
 
-interface Form {
-  /** as REST and the Kubernetes API spell it */
-  kind: string;
-  path: string;
-  listPath?: string;
-  list?: string;
-  /** name of the file part; absent: no files */
-  part?: string;
-  /** a file replaces an object, or creates it (PUT), or changes it (PATCH) */
-  update?: 'PUT' | 'PATCH';
-  key?: 'id' | 'uuid';
-  /** the spec, without a name */
-  spec(draft: Draft, name: string): Json;
-  /** a JSON body, where it is not the spec; also what a PATCH has */
-  change?(draft: Draft, name: string): Json;
-  /** what a read shows, where it is not the spec */
-  shown?(item: Item, state: State): Json;
+export function pathOf(kind: Kind, item: Item | undefined, name: string): string {
+  const { path, key } = FORMS[kind];
+  if (key === 'id') return `${path}/${item?.id ?? NO_ID}`;
+  return `${path}/${key === 'uuid' ? (item?.uuid ?? randomUUID()) : name.split('/').map(encodeURIComponent).join('/')}`;
 }
-
-const artifactForm = (kind: string, path: string): Form => ({
-  kind,
-  path: `/${path}`,
-  list: path,
-  part: kind.toLowerCase(),
-  update: 'PUT',
-  spec: ({ text, registry, files }) => ({
-    repo: `team/${text}`,
-    registryId: registry.ref,
-    ...(files && { files: ['*.bin'] }),
-  }),
-  change: ({ text, registry, files }) => ({
-    repo: `team/${text}`,
-    registryId: registry.ref,
-    files: files ? ['*.bin'] : null,
-  }),
-  shown: ({ draft: { text, registry, files } }, state) => {
-    const id = find(state, registry)?.id ?? (typeof registry.ref === 'number' ? registry.ref : undefined);
-    return { repo: `team/${text}`, ...(id !== undefined && { registryId: id }), files: files ? ['*.bin'] : [] };
-  },
-});
-
-/** The node that entries of application templates are on. */
-export const TEMPLATE_NODE = 'gw-a';
-const TEMPLATE_ENTRY = 'web';
-
-export const FORMS: Readonly<Record<Kind, Form>> = {
-  nodes: {
-    kind: 'EdgeNode',
-    path: '/node',
-    listPath: '/node-list',
-    list: 'fogs',
-    key: 'uuid',
-    spec: ({ text }) => ({ description: text }),
-  },
-  registries: {
-    kind: 'Registry',
-    path: '/registries',
-    list: 'registries',
-    key: 'id',
-    spec: ({ text, isHub }) => ({
-      url: `${text}.example`,
-      type: isHub ? 'hub' : 'oci',
-      isPublic: true,
-      insecure: false,
-    }),
-  },
-  runtimeClasses: {
-    kind: 'RuntimeClass',
-    path: '/runtimeClasses',
-    list: 'runtimeClasses',
-    part: 'runtimeClass',
-    update: 'PUT',
-    spec: ({ text }) => ({ handler: text }),
-  },
-  catalogItems: {
-    kind: 'CatalogItem',
-    path: '/catalog/microservices',
-    list: 'catalogItems',
-    key: 'id',
-    spec: ({ image, registry, text }) => ({
-      images: [{ archId: 1, containerImage: image }],
-      registryId: registry.ref,
-      description: text,
-    }),
-    shown: ({ draft: { image, registry, text } }, state) => ({
-      images: [{ archId: 1, containerImage: image }],
-      registryId: find(state, registry)?.id ?? registry.ref,
-      description: text,
-    }),
-  },
-  models: artifactForm('Model', 'models'),
-  knowledge: artifactForm('Knowledge', 'knowledge'),
-  volumeMounts: {
-    kind: 'VolumeMount',
-    path: '/volumeMounts',
-    part: 'volumeMount',
-    update: 'PATCH',
-    spec: ({ source: { to, ref } }) => ({ [to === 'secrets' ? 'secretName' : 'configMapName']: ref }),
-    shown: ({ draft: { source }, version }) => ({
-      [source.to === 'secrets' ? 'secretName' : 'configMapName']: source.ref,
-      version,
-    }),
-  },
-  secrets: {
-    kind: 'Secret',
-    path: '/secrets',
-    list: 'secrets',
-    part: 'secret',
-    update: 'PATCH',
-    spec: ({ data }) => ({ type: 'Opaque', data }),
-    change: ({ data }) => ({ data }),
-  },
-  configMaps: {
-    kind: 'ConfigMap',
-    path: '/configmaps',
-    list: 'configMaps',
-    part: 'configMap',
-    update: 'PATCH',
-    spec: ({ data }) => ({ data }),
-  },
-  serviceAccounts: {
-    kind: 'ServiceAccount',
-    path: '/serviceaccounts',
-    part: 'serviceaccount',
-    update: 'PATCH',
-    spec: ({ role }, name) => ({ applicationName: name.split('/')[0], roleRef: { kind: 'Role', name: role } }),
-    change({ role }, full) {
-      const [applicationName, name] = full.split('/');
-      return { name, applicationName, roleRef: { kind: 'Role', name: role } };
-    },
-  },
-  applicationTemplates: {
-    kind: 'ApplicationTemplate',
-    path: '/applicationTemplate',
-    listPath: '/applicationTemplates',
-    list: 'applicationTemplates',
-    part: 'template',
-    update: 'PUT',
-    spec: ({ text, image }) => ({
-      description: text,
-      variables: [{ key: 'image', defaultValue: image }],
-      application: {
-        microservices: [
-          { name: TEMPLATE_ENTRY, agentName: TEMPLATE_NODE, images: [{ archId: 1, containerImage: '{{ image }}' }] },
-        ],
-      },
-    }),
-    change: ({ text }) => ({ description: text }),
-    shown: ({ draft: { text } }) => ({ description: text }),
-  },
-  microserviceTemplates: {
-    kind: 'MicroserviceTemplate',
-    path: '/microserviceTemplates',
-    list: 'microserviceTemplates',
-    part: 'template',
-    update: 'PUT',
-    spec: ({ text, image }) => ({ description: text, microservice: { images: { amd64: image } } }),
-  },
-  applications: {
-    kind: 'Application',
-    path: '/application',
-    list: 'applications',
-    part: 'application',
-    update: 'PUT',
-    spec: ({ isActivated }) => ({ isActivated }),
-  },
-};
 
 /** The v3 name without that of the application. */
 const ownName = ({ kind, name }: Pick<Item, 'kind' | 'name'>) =>

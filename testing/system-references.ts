@@ -1,12 +1,12 @@
-import { agreementTables } from './api/_agreement.ts';
-import { API_VERSION, LABELS } from './api/names.ts';
-import type { Kind } from './kinds/definition.ts';
-import type { KindObject } from './kinds/object.ts';
-import { editsOfKinds } from './rest/_edits.ts';
-import { isOneOf } from './rules/built-in.ts';
-import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
-import { KINDS } from './subjects/kinds.ts';
-import { referencedByApplications } from './subjects/workloads/kinds/application.ts';
+import { agreementTables } from '../src/api/_agreement.ts';
+import { API_VERSION, LABELS } from '../src/api/names.ts';
+import type { Kind } from '../src/kinds/definition.ts';
+import type { KindObject } from '../src/kinds/object.ts';
+import { editsOfKinds } from '../src/rest/_edits.ts';
+import { isOneOf } from '../src/rules/built-in.ts';
+import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
+import { KINDS } from '../src/subjects/kinds.ts';
+import { referencedByApplications } from '../src/subjects/workloads/kinds/application.ts';
 
 /**
  * Every way in which an application of the system comes to use an object: for each kind with references and each kind that it

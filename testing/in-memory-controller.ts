@@ -1,43 +1,30 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createInMemoryApiServer } from './_in-memory-api-server.ts';
-import { createAgents } from './agents/agents.ts';
-import type { ObservationDelta } from './agents/channel/dependencies.ts';
-import { nodeKeyName, nodeKeySecret, readNodeKey } from './agents/channel/node-key.ts';
-import { API_VERSION, LABELS, type SystemImages } from './api/names.ts';
-import type { ConfigMap, Secret } from './api/resources.ts';
-import type {
-  Application,
-  ApplicationTemplate,
-  CatalogItem,
-  EdgeNode,
-  Knowledge,
-  MicroserviceTemplate,
-  Model,
-  Registry,
-  RuntimeClass,
-  ServiceAccount,
-  VolumeMount,
-} from './api/v3/index.ts';
-import { runControllers } from './assembly/controllers.ts';
-import { createRest } from './assembly/rest.ts';
-import type { ControllerDependencies } from './controllers/dependencies.ts';
-import { createIds } from './datastore/ids.ts';
-import { createLookups } from './datastore/lookups.ts';
-import { createIdLookup, createStores, type Stores } from './datastore/stores.ts';
-import { createSystemNumbers, trackSystemNames } from './datastore/system-names.ts';
-import type { EventInput, KubeObject } from './kube/mod.ts';
-import type { MutableStore, Store } from './kube/store.ts';
-import { silentLog } from './lib/log.ts';
-import { ROLE_NAMES, rulesOf } from './rest/access/roles.ts';
-import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
-import { createClusterDependencies } from './rest/adapters/dependencies.ts';
-import { nodeUuid } from './rules/identity.ts';
-import { CORE_KINDS } from './subjects/content/kinds/core-objects.ts';
-import { KINDS } from './subjects/kinds.ts';
-import { liveness } from './subjects/nodes/rules/liveness.ts';
-import { createRenderer } from './templates/renderer.ts';
-import type { MicroserviceStatus } from './wire/agent.ts';
-import { artifactFingerprint } from './wire/artifacts.ts';
+import type { Logger } from 'pino';
+import type { ObservationDelta } from '../src/agents/channel/dependencies.ts';
+import { nodeKeySecret } from '../src/agents/channel/node-key.ts';
+import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from '../src/api/names.ts';
+import type { ConfigMap, Secret } from '../src/api/resources.ts';
+import type { Application, EdgeNode, Registry } from '../src/api/v3/index.ts';
+import { type AppOverrides, createApp } from '../src/app.ts';
+import { EPOCH_LOG } from '../src/datastore/epochs.ts';
+import { createStores, type Stores } from '../src/datastore/stores.ts';
+import type { Kind } from '../src/kinds/definition.ts';
+import type { EventInput, KubeObject } from '../src/kube/mod.ts';
+import type { MutableStore, Store } from '../src/kube/store.ts';
+import { silentLog } from '../src/lib/log.ts';
+import { ROLE_NAMES, rulesOf } from '../src/rest/access/roles.ts';
+import { createRuleAuthorizer, createTokenTable } from '../src/rest/access/rules.ts';
+import { nodeUuid } from '../src/rules/identity.ts';
+import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
+import { KINDS, type KindKey } from '../src/subjects/kinds.ts';
+import { createMetrics } from '../src/telemetry/metrics.ts';
+import type { MicroserviceStatus } from '../src/wire/agent.ts';
+import { artifactFingerprint } from '../src/wire/artifacts.ts';
+import { EXAMPLES } from './examples.ts';
+import { createInMemoryApiServer } from './in-memory-api-server.ts';
+import type { Draft } from './sequences/model.ts';
+import { createTerms } from './terms.ts';
+import { testConfig } from './test-config.ts';
 
 export const NAMESPACE = 'plant';
 const MICROSERVICES = 2;
@@ -48,7 +35,7 @@ export const RUNTIMES = ['crun', 'runc'] as const;
 
 export type InMemoryController = Awaited<ReturnType<typeof startInMemoryController>>;
 
-/** The parts of src/app.ts except for the API server, the election and the network. */
+/** A controller as src/app.ts makes it, over an API server in memory, of which it is the only and constant leader. */
 export async function startInMemoryController(
   size: number,
   {
@@ -60,103 +47,50 @@ export async function startInMemoryController(
     waitSeconds?: number;
     callers?: number;
     systemImages?: SystemImages;
-    sessions?: NonNullable<ControllerDependencies['sessions']>;
+    sessions?: AppOverrides['sessions'];
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
   const objectsRead = watchStores(stores);
-  const cluster = createInMemoryApiServer(stores);
+  const cluster = createInMemoryApiServer(stores, { isCounted: ({ name }) => !BOOKKEEPING.test(name) });
   const { client } = cluster;
-  const ids = createIds({
-    client,
-    namespace: NAMESPACE,
-    withId: createIdLookup(stores, KINDS),
-    isNamed: createSystemNumbers(stores, KINDS),
-  });
-  started.use(trackSystemNames(stores));
-  const agents = started.use(
-    createAgents({
-      client,
-      namespace: NAMESPACE,
-      stores,
-      versionKeys: { issueForVersion: async () => true },
-      leadership: { isLeading: true, leaderAddress: undefined },
-      credentials: { token: async () => '', verify: async () => true },
-      identity: 'one',
-      log: silentLog,
-    }),
-  );
   // The clock stands still unless a test advances it, so that no node falls silent on a slow machine.
   const time = { now: Date.now() };
   const clock = () => time.now;
-  const listeningSince = time.now;
+  const terms = createTerms(client, clock);
   const events: (EventInput & { of: string })[] = [];
-  const provisioning = (uuid: string) => {
-    const secret = stores.secrets.get(NAMESPACE, nodeKeyName(uuid));
-    return secret && readNodeKey(secret);
-  };
-  const server = started.use(
-    createRest({
-      validateReplies: false,
-      deps: createClusterDependencies({
-        templates: createRenderer(),
+  const depths = new Map<string, number>();
+  const app = started.use(
+    await createApp(
+      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false' }), systemImages },
+      { log: silentLog as unknown as Logger },
+      {
         client,
-        namespace: NAMESPACE,
+        leadership: terms.leadership,
         stores,
-        ids,
-        observations: { of: agents.currentValues.of, listeningSince: () => listeningSince },
-        self: { version: '0.0.0', caCert: () => '' },
-        provisioning,
+        sessions,
+        now: clock,
+        metrics: {
+          ...createMetrics(),
+          queueDepth: ({ controller }, depth) => void depths.set(controller, depth),
+        },
+        events: {
+          record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
+          [Symbol.asyncDispose]: async () => {},
+        },
         authenticator: createTokenTable({
           admin: { name: 'admin', groups: [] },
           ...Object.fromEntries(numbered('admin', callers).map((name) => [name, { name, groups: ['admin'] }])),
         }),
         authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
-      }),
-    }),
-  );
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const depths = new Map<string, number>();
-  /** The reconcilers of a leader whose term begins now. */
-  function lead() {
-    const stop = new AbortController();
-    const listeningSince = time.now;
-    const runs = runControllers(
-      {
-        namespace: NAMESPACE,
-        client,
-        stores,
-        kinds: KINDS,
-        lookups: createLookups(stores),
-        observations: agents.observations,
-        desired: (node) => agents.routes.desired(nodeUuid(node)),
-        provisioned: provisioning,
-        liveness: (node) => liveness(node, agents.observations.get(nodeUuid(node)), clock(), listeningSince),
-        listeningSince,
-        ids,
-        systemImages,
-        ...(sessions && { sessions }),
-        templates: createRenderer(),
-        events: {
-          record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
-          [Symbol.asyncDispose]: async () => {},
-        },
-        self: { apiVersion: 'v1', kind: 'Lease', metadata: { name: 'lease', namespace: NAMESPACE } },
-        log: silentLog,
-        metrics: { queueDepth: ({ controller }, depth) => void depths.set(controller, depth) },
-        clock,
       },
-      stop.signal,
-    );
-    return async () => {
-      stop.abort();
-      await runs;
-    };
-  }
-  let end = lead();
-  started.defer(() => end());
+    ),
+  );
+  const { agents } = app;
+  await app.start();
+  const url = `http://127.0.0.1:${app.addresses.rest}/api/v3`;
 
   const node = (i: number) => stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
   const spare = node(size);
@@ -257,8 +191,7 @@ export async function startInMemoryController(
 
   /** Another replica leads, and knows of its predecessor what the API server has. */
   async function nextTerm() {
-    await end();
-    end = lead();
+    await terms.next();
     await settle();
   }
 
@@ -316,7 +249,7 @@ export async function startInMemoryController(
     desired: (uuid: string) => agents.routes.desired(uuid),
     microservice: (i: number) => stores.applications.get(NAMESPACE, `line-${i}`)?.spec.microservices?.[0]?.uuid,
     async rest(method: string, path: string, body?: unknown): Promise<number> {
-      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+      const response = await fetch(`${url}${path}`, {
         method,
         headers: { authorization: 'Bearer admin', 'content-type': 'application/json' },
         ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -332,7 +265,7 @@ export async function startInMemoryController(
     ): Promise<{ status: number; body: Record<string, unknown> }> {
       const type = file === undefined ? 'application/json' : 'application/x-yaml';
       const sent = file ?? body;
-      const response = await fetch(`http://127.0.0.1:${port}/api/v3${path}`, {
+      const response = await fetch(`${url}${path}`, {
         method,
         headers: { authorization: `Bearer ${token}`, 'content-type': type },
         ...(sent !== undefined && { body: JSON.stringify(sent) }),
@@ -343,6 +276,9 @@ export async function startInMemoryController(
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+/** Names of objects that change by time, and not by what a test does. */
+const BOOKKEEPING = new RegExp(`^(${EPOCH_LOG}|${BUDGET_POLICY_NAME}|${SYSTEM_NAMES_NAME}|skerry-replica-.*)$`);
 
 const numbered = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
@@ -385,37 +321,22 @@ function fill(stores: Stores, size: number) {
     numbers.map((i) => application(i)),
     '1',
   );
-  const all = <T>(kind: string, prefix: string, specOf: (i: number) => object) =>
-    numbers.map((i) => ({ ...made(kind, `${prefix}-${i}`), spec: specOf(i) }) as T);
-  const artifact = (noun: string) => (i: number) => ({
-    uuid: uuidOf(`${noun} ${i}`),
-    repo: `plant/${noun}`,
-    registryId: 20 + i,
-    nodes: [`gateway-${i}`],
-  });
-  stores.models.swap(all<Model>('Model', 'model', artifact('model')), '1');
-  stores.knowledge.swap(all<Knowledge>('Knowledge', 'knowledge', artifact('knowledge')), '1');
-  stores.runtimeClasses.swap(
-    all<RuntimeClass>('RuntimeClass', 'runtime', (i) => ({ handler: RUNTIMES[0], nodes: [`gateway-${i}`] })),
-    '1',
-  );
-  stores.serviceAccounts.swap(
-    all<ServiceAccount>('ServiceAccount', 'account', (i) => ({
-      id: 20 + i,
-      name: 'part-0',
-      applicationName: `line-${i}`,
-      roleRef: { name: 'microservice' },
-    })),
-    '1',
-  );
-  stores.applicationTemplates.swap(
-    all<ApplicationTemplate>('ApplicationTemplate', 'line', (i) => ({ id: 20 + i, application: {} })),
-    '1',
-  );
-  stores.microserviceTemplates.swap(
-    all<MicroserviceTemplate>('MicroserviceTemplate', 'part', () => ({ microservice: {} })),
-    '1',
-  );
+  for (const [key, kind] of Object.entries(KINDS) as [KindKey, Kind][]) {
+    if (['nodes', 'applications', 'registries'].includes(key)) continue;
+    const { rest, identity, links, definition } = kind;
+    const prefix = PREFIXES[key] ?? definition.singular;
+    const objects = numbers.map((i) => ({
+      ...made(definition.kind, `${prefix}-${i}`),
+      spec: {
+        ...(identity.uuid && { uuid: uuidOf(`${key} ${i}`) }),
+        ...(identity.id && { id: 20 + i }),
+        ...(rest.crud?.scope && { name: 'part-0' }),
+        ...EXAMPLES[key].spec(draftOf(i), rest.crud?.scope ? `line-${i}/part-0` : `${prefix}-${i}`),
+        ...(links && { nodes: [`gateway-${i}`] }),
+      },
+    }));
+    (stores[key] as unknown as MutableStore<KubeObject>).swap(objects, '1');
+  }
   stores.registries.swap(
     [
       registry('remote', 1),
@@ -424,15 +345,6 @@ function fill(stores: Stores, size: number) {
         registry(`team-${i}`, 20 + i, { passwordSecretRef: { name: `password-${i}`, key: 'value' }, isPublic: false }),
       ),
     ],
-    '1',
-  );
-  stores.catalogItems.swap(
-    all<CatalogItem>('CatalogItem', 'item', (i) => ({
-      id: 20 + i,
-      images: [{ archId: 1, containerImage: 'plant/part-0:1.0' }],
-      registryId: `team-${i}`,
-      isPublic: false,
-    })),
     '1',
   );
   const shareable = (id: number) => ({ labels: { [LABELS.shareable]: 'true', [LABELS.id]: String(id) } });
@@ -459,16 +371,27 @@ function fill(stores: Stores, size: number) {
     ],
     '1',
   );
-  stores.volumeMounts.swap(
-    all<VolumeMount>('VolumeMount', 'files', (i) => ({ secretName: `files-${i}` })),
-    '1',
-  );
   stores.configMaps.swap(
     numbers.map((i) => ({ ...made('ConfigMap', `map-${i}`, shareable(20 + i)), data: { value: 'one' } }) as ConfigMap),
     '1',
   );
   for (const store of Object.values(stores) as MutableStore<KubeObject>[]) if (!store.synced) store.swap([], '1');
 }
+
+/** How names begin that tests use; others begin with the name of the kind. */
+const PREFIXES: Partial<Record<KindKey, string>> = {
+  catalogItems: 'item',
+  volumeMounts: 'files',
+  runtimeClasses: 'runtime',
+  serviceAccounts: 'account',
+};
+
+const draftOf = (i: number): Draft => ({
+  ...{ text: RUNTIMES[0], isHub: false, files: false, image: 'plant/part-0:1.0', role: 'microservice', data: {} },
+  registry: { to: 'registries', ref: `team-${i}` },
+  source: { to: 'secrets', ref: `files-${i}` },
+  isActivated: true,
+});
 
 const made = (kind: string, name: string, metadata: object = {}) => ({
   apiVersion: kind === 'Secret' || kind === 'ConfigMap' ? 'v1' : API_VERSION,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { BOUNDS } from './api/bounds.ts';
+import { BOUNDS } from '../src/api/bounds.ts';
 import {
   AGE_COLUMN,
   BASIC_CONDITIONS,
@@ -11,14 +11,14 @@ import {
   observedGenerationSchema,
   READY_COLUMN,
   type ResourceDefinition,
-} from './api/meta.ts';
-import { withRules } from './api/rules.ts';
-import { integer, object, text } from './api/schema.ts';
-import { defineKind } from './kinds/definition.ts';
-import type { FindReferenced } from './kinds/object.ts';
-import { plainTranslation } from './kinds/plain.ts';
-import { plainShapes } from './kinds/rest.ts';
-import { KINDS, type Kinds } from './subjects/kinds.ts';
+} from '../src/api/meta.ts';
+import { withRules } from '../src/api/rules.ts';
+import { integer, object, text } from '../src/api/schema.ts';
+import { defineKind } from '../src/kinds/definition.ts';
+import type { FindReferenced } from '../src/kinds/object.ts';
+import { plainTranslation } from '../src/kinds/plain.ts';
+import { plainShapes } from '../src/kinds/rest.ts';
+import { KINDS, type Kinds } from '../src/subjects/kinds.ts';
 
 /** A kind that consists of this definition alone: tests show with it what a definition provides. */
 const identity = IDENTITIES.id;

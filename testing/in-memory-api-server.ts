@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Stores } from './datastore/stores.ts';
-import { equal } from './kube/compare.ts';
+import type { Stores } from '../src/datastore/stores.ts';
+import { equal } from '../src/kube/compare.ts';
 import {
   ApiError,
   type JsonPatchOperation,
@@ -10,8 +10,9 @@ import {
   type ObjectRef,
   type Patch,
   type Resource,
-} from './kube/mod.ts';
-import type { MutableStore } from './kube/store.ts';
+} from '../src/kube/mod.ts';
+import type { MutableStore } from '../src/kube/store.ts';
+import type { WatchOptions } from '../src/kube/watch-stream.ts';
 
 /** An API server in memory that shows each write in the stores at once. */
 export interface InMemoryApiServer {
@@ -22,8 +23,14 @@ export interface InMemoryApiServer {
   edit<T extends KubeObject>(object: T, change: (copy: T) => void): T;
 }
 
-/** Supports resource versions, generations, merge and JSON patches, finalizers and preconditions, and nothing else. */
-export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
+/**
+ * Supports resource versions, generations, merge and JSON patches, finalizers and preconditions, and nothing else. `isCounted`
+ * selects the objects whose writes are counted.
+ */
+export function createInMemoryApiServer(
+  stores: Stores,
+  { isCounted = () => true }: { isCounted?: (ref: ObjectRef) => boolean } = {},
+): InMemoryApiServer {
   const writes = new Map<string, number>();
   /** objects of resources without a store */
   const others = new Map<string, KubeObject>();
@@ -71,12 +78,13 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
       metadata: { ...(subresource ? before : after).metadata },
     };
     if (equal(kept, before)) return structuredClone(before);
-    count(verb, resource, subresource);
+    count(verb, resource, ref, subresource);
     kept.metadata.generation = (before.metadata.generation ?? 1) + (equal(kept.spec, before.spec) ? 0 : 1);
     return put(resource, kept);
   }
 
-  function count(verb: string, resource: Resource, subresource = '') {
+  function count(verb: string, resource: Resource, ref: ObjectRef, subresource = '') {
+    if (!isCounted(ref)) return;
     const kind = `${verb} ${resource.plural}${subresource && `/${subresource}`}`;
     writes.set(kind, (writes.get(kind) ?? 0) + 1);
   }
@@ -97,7 +105,7 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
     listPage: list,
     async create(resource: Resource, object: KubeObject) {
       if (read(resource, object.metadata)) throw new ApiError(409, { reason: 'AlreadyExists' }, 'create');
-      count('create', resource);
+      count('create', resource, object.metadata);
       createdAt = Math.max(Date.now(), createdAt + 1);
       const creationTimestamp = new Date(createdAt).toISOString();
       const metadata = { uid: randomUUID(), generation: 1, creationTimestamp, ...structuredClone(object.metadata) };
@@ -112,13 +120,24 @@ export function createInMemoryApiServer(stores: Stores): InMemoryApiServer {
     async delete(resource: Resource, ref: ObjectRef) {
       const known = read(resource, ref);
       if (!known) return { found: false };
-      count('delete', resource);
+      count('delete', resource, ref);
       const metadata = { ...known.metadata, deletionTimestamp: new Date().toISOString() };
       const object = put(resource, { ...structuredClone(known), metadata });
       return { found: true, ...(metadata.finalizers?.length && { object }) };
     },
+    /** The objects that exist; later writes are in the stores without an event. */
+    async *watch(resource: Resource, { signal, onOpen }: WatchOptions = {}) {
+      onOpen?.();
+      const { items, resourceVersion } = await list(resource);
+      for (const object of items) yield { type: 'ADDED', object };
+      const annotations = { 'k8s.io/initial-events-end': 'true' };
+      yield { type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion, annotations } } };
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve, { once: true }));
+    },
+    request: async () => ({ status: { userInfo: { username: 'admin' } } }),
     observeWrites: () => ({ [Symbol.dispose]: () => {} }),
     fenced: () => client,
+    [Symbol.asyncDispose]: async () => {},
   } as unknown as KubeClient;
 
   return {

@@ -1,5 +1,7 @@
 import fc from 'fast-check';
-import type { Entry, Kind } from './_sequence-model.ts';
+import type { Example } from '../example.ts';
+import { EXAMPLES } from '../examples.ts';
+import type { Entry, Kind } from './model.ts';
 
 /**
  * Operations as they are drawn: names come from small pools, so that operations meet, and what a name means is decided when
@@ -65,24 +67,12 @@ export type Operation =
 
 /** Kinds of which kubectl can make two objects with one name. */
 type DuplicableKind = 'nodes' | 'registries' | 'catalogItems' | 'applications';
-export type LinkableKind = 'runtimeClasses' | 'models' | 'knowledge' | 'volumeMounts';
+type LinkableKind = 'runtimeClasses' | 'models' | 'knowledge' | 'volumeMounts';
 
-/** Some of the names are no names of Kubernetes objects. */
-export const POOL = {
-  nodes: ['gw-a', 'Gate B'],
-  registries: ['red', 'blue'],
-  runtimeClasses: ['fast', 'safe'],
-  catalogItems: ['reader', 'Writer 2'],
-  models: ['tiny', 'big'],
-  knowledge: ['tiny', 'docs'],
-  volumeMounts: ['files', 'certs'],
-  secrets: ['db', 'Db 2'],
-  configMaps: ['db', 'site'],
-  serviceAccounts: ['plant/web', 'plant/db', 'mill/web'],
-  applicationTemplates: ['line', 'cell'],
-  microserviceTemplates: ['base', 'edge'],
-  applications: ['plant', 'mill'],
-} as const satisfies Record<Kind, readonly string[]>;
+/** The names of each kind that operations draw from. */
+export const POOL = Object.fromEntries(
+  Object.entries(EXAMPLES).map(([kind, { names }]) => [kind, names]),
+) as unknown as Readonly<Record<Kind, Example['names']>>;
 
 const from = <T>(items: readonly T[]) => fc.constantFrom(...items);
 /** The first of a pool more often: it is there from the start. */

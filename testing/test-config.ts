@@ -1,4 +1,4 @@
-import { type Config, readConfig } from './config.ts';
+import { type Config, readConfig } from '../src/config.ts';
 
 /** The configuration of a controller under test: on loopback, at free ports. */
 export const testConfig = (kubeconfig: string, namespace: string, env: Record<string, string> = {}): Config =>
