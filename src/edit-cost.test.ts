@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type CallCounter, startCallCounter } from '../testing/count-calls.ts';
+import { makeDraft } from '../testing/example.ts';
 import { EVERY_KIND, FORMS } from '../testing/examples.ts';
 import {
   applicationBody,
@@ -9,7 +10,7 @@ import {
   RUNTIMES,
   startInMemoryController,
 } from '../testing/in-memory-controller.ts';
-import { type Draft, type Kind as Key, RULES } from '../testing/sequences/model.ts';
+import { type Kind as Key, RULES } from '../testing/sequences/model.ts';
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
@@ -53,15 +54,13 @@ const NAME = 'another';
 const made = ({ stores }: InMemoryController, key: Key) =>
   (storeOf(stores, EVERY_KIND[key]).byIndex('name', NAME)[0] as KindObject).status;
 
-const CREATED: Draft = {
-  ...{ text: RUNTIMES[0], isHub: false, files: false, image: 'plant/part-0:1.0', role: 'microservice' },
-  ...{ registry: { to: 'registries', ref: 23 }, source: { to: 'secrets', ref: 'secret-3' } },
-  ...{ data: { value: 'one' }, isActivated: true },
-};
-const EDITED: Draft = {
+const CREATED = makeDraft({
+  ...{ image: 'plant/part-0:1.0', registry: { to: 'registries', ref: 23 }, source: { to: 'secrets', ref: 'secret-3' } },
+});
+const EDITED = makeDraft({
   ...CREATED,
-  ...{ text: RUNTIMES[1], role: 'agent-admin', source: { to: 'secrets', ref: 'secret-4' }, data: { value: 'edited' } },
-};
+  ...{ text: RUNTIMES[1], role: 'agent-admin', source: { to: 'secrets', ref: 'secret-4' }, data: { a: 'edited' } },
+});
 
 /** What happens to an object of a kind over REST. */
 function actsOf(key: Key): Acts {

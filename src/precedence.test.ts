@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { makeDraft } from '../testing/example.ts';
+import { EXAMPLES } from '../testing/examples.ts';
 import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import { API_VERSION } from './api/names.ts';
 import { toStructural } from './api/structural.ts';
@@ -27,20 +29,9 @@ const YOUNGER = '2025-01-01T00:00:00Z';
 const IMAGES = { amd64: 'a:1' };
 const ALL = Object.values(KINDS) as unknown as readonly Kind[];
 
-/** The members that an object of each kind needs. */
-const SPECS: Readonly<Record<KindKey, object>> = {
-  applications: { microservices: [] },
-  nodes: {},
-  registries: { url: 'r.example' },
-  catalogItems: { images: [{ archId: 1, containerImage: 'a:1' }], registryId: 1 },
-  runtimeClasses: { handler: 'runc' },
-  models: { repo: 'team/m', registryId: 1 },
-  knowledge: { repo: 'team/k', registryId: 1 },
-  serviceAccounts: { applicationName: 'line-0', roleRef: { name: 'microservice' } },
-  applicationTemplates: { application: { microservices: [] } },
-  microserviceTemplates: { microservice: {} },
-  volumeMounts: { configMapName: 'files' },
-};
+/** The members that an object of a kind needs. */
+const specOf = ({ key, rest }: Kind): object =>
+  EXAMPLES[key as KindKey].spec(makeDraft(), rest.crud?.scope ? 'line-0/any' : 'any');
 
 /** What kubectl stores: an object without a status, as old as it is said to be. */
 function apply(kind: Kind, name: string, spec: object, creationTimestamp: string): void {
@@ -49,7 +40,7 @@ function apply(kind: Kind, name: string, spec: object, creationTimestamp: string
     apiVersion: API_VERSION,
     kind: kind.resource.kind,
     metadata: { ...metadata, creationTimestamp },
-    spec: { ...SPECS[kind.key as KindKey], ...spec },
+    spec: { ...specOf(kind), ...spec },
   } as KindObject);
 }
 const read = (kind: Kind, name: string) => storeOf(fleet.stores, kind).get(NAMESPACE, name);

@@ -33,6 +33,15 @@ export interface Edit {
   shows?(n: number): Json;
 }
 
+/** Content for an object of any kind, which names what exists in every installation. */
+export const makeDraft = (changes: Partial<Draft> = {}): Draft => ({
+  ...{ text: 'crun', isHub: false, files: false, image: 'a:1', role: 'microservice', isActivated: true },
+  registry: { to: 'registries', ref: 1 },
+  source: { to: 'configMaps', ref: 'files' },
+  data: { a: 'b' },
+  ...changes,
+});
+
 /** A node and an application to which the edits refer. */
 export const EDITED = { node: 'gw', hub: 'hub', application: 'shop', configMaps: ['site-a', 'site-b'] } as const;
 

@@ -20,9 +20,9 @@ import { KINDS, type KindKey } from '../src/subjects/kinds.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import type { MicroserviceStatus } from '../src/wire/agent.ts';
 import { artifactFingerprint } from '../src/wire/artifacts.ts';
+import { makeDraft } from './example.ts';
 import { EXAMPLES } from './examples.ts';
 import { createInMemoryApiServer } from './in-memory-api-server.ts';
-import type { Draft } from './sequences/model.ts';
 import { createTerms } from './terms.ts';
 import { testConfig } from './test-config.ts';
 
@@ -386,12 +386,12 @@ const PREFIXES: Partial<Record<KindKey, string>> = {
   serviceAccounts: 'account',
 };
 
-const draftOf = (i: number): Draft => ({
-  ...{ text: RUNTIMES[0], isHub: false, files: false, image: 'plant/part-0:1.0', role: 'microservice', data: {} },
-  registry: { to: 'registries', ref: `team-${i}` },
-  source: { to: 'secrets', ref: `files-${i}` },
-  isActivated: true,
-});
+const draftOf = (i: number) =>
+  makeDraft({
+    image: 'plant/part-0:1.0',
+    registry: { to: 'registries', ref: `team-${i}` },
+    source: { to: 'secrets', ref: `files-${i}` },
+  });
 
 const made = (kind: string, name: string, metadata: object = {}) => ({
   apiVersion: kind === 'Secret' || kind === 'ConfigMap' ? 'v1' : API_VERSION,

@@ -1,6 +1,5 @@
-import { EDITED, type Example, type Json } from '../../testing/example.ts';
+import { EDITED, type Example, type Json, makeDraft } from '../../testing/example.ts';
 import { EVERY_KIND, FORMS } from '../../testing/examples.ts';
-import type { Draft } from '../../testing/sequences/model.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { Answer, TestClient } from './_client.ts';
 
@@ -11,13 +10,6 @@ export interface Edits extends Pick<Example, 'edits' | 'kubectl'> {
   path: string;
   create(name: string): Json;
 }
-
-const CREATED: Draft = {
-  ...{ text: 'crun', isHub: false, files: false, image: 'a:1', role: 'microservice', isActivated: true },
-  registry: { to: 'registries', ref: 1 },
-  source: { to: 'configMaps', ref: EDITED.configMaps[0] },
-  data: { a: 'b' },
-};
 
 /** Creates what the objects of all kinds refer to. */
 export async function makeReferences(client: TestClient): Promise<void> {
@@ -32,7 +24,7 @@ export const editsOfKinds = (): readonly { kind: Kind; edits: Edits }[] =>
   Object.values(EVERY_KIND).map((kind) => {
     const { path, edits, kubectl, spec, edited } = FORMS[kind.key as keyof typeof FORMS];
     const whole = (name: string) => (kind.rest.crud?.scope ? `${EDITED.application}/${name}` : name);
-    const create = (name: string) => ({ name, ...spec({ ...CREATED, ...edited }, whole(name)) });
+    const create = (name: string) => ({ name, ...spec(makeDraft(edited), whole(name)) });
     return { kind, edits: { path, create, edits, kubectl } };
   });
 

@@ -4,7 +4,7 @@ import type { Application } from '../../src/api/v3/index.ts';
 import type { KubeObject } from '../../src/kube/object.ts';
 import type { Store } from '../../src/kube/store.ts';
 import { entryUuid as derivedUuid, objectName } from '../../src/rules/names.ts';
-import type { Json } from '../example.ts';
+import { type Json, makeDraft } from '../example.ts';
 import { type InMemoryController, NAMESPACE } from '../in-memory-controller.ts';
 import { POOL } from './draw.ts';
 import { objectOf } from './forms.ts';
@@ -84,12 +84,10 @@ export class Fleet {
   async begin(): Promise<void> {
     for (const kind of Object.keys(POOL) as Kind[])
       for (const name of EXIST_WHOLLY.has(kind) ? POOL[kind] : POOL[kind].slice(0, 1)) {
-        const draft = {
-          ...{ text: 'one', isHub: false, files: false, image: 'team/reader:1', data: { a: '1' } },
-          ...{ role: 'microservice', isActivated: true },
+        const draft = makeDraft({
+          ...{ text: 'one', image: 'team/reader:1', data: { a: '1' }, source: { to: 'secrets', ref: 'db' } },
           registry: { to: 'registries', ref: kind === 'catalogItems' ? 'red' : 1 },
-          source: { to: 'secrets', ref: 'db' },
-        } as const;
+        });
         const item = this.fresh(kind, name, draft);
         if (kind === 'applications') item.entries = [FIRST_ENTRY];
         await this.createObject(item);

@@ -28,7 +28,7 @@ export function resolvedEntry(
 ): { entry: Entry; sent: Entry & { template?: string }; missing: Refusal[] } {
   // kubectl names no template in these sequences.
   const template = surface === 'kubectl' ? undefined : named;
-  // A uuid may be that of a younger node of the name.
+  // A uuid may name a younger node of the name.
   const at = of(state, 'nodes').findLast(({ name }) => name === node);
   const item = catalog === undefined ? undefined : find(state, { to: 'catalogItems', ref: catalog });
   const ofTemplate = template === undefined ? undefined : find(state, { to: 'microserviceTemplates', ref: template });
