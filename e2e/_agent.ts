@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { testDependencies } from '../agent/src/_agent.ts';
 import { createAgent } from '../agent/src/app.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
-import type { Engine } from '../agent/src/engines/port/engine.ts';
+import type { Engine } from '../agent/src/engine-port/engine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
 import { prepareMounts } from '../agent/src/supervise/mounts.ts';

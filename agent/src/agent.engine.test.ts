@@ -12,9 +12,9 @@ import type {} from '../../hack/testing/provided.ts';
 import { listens } from './_listens.ts';
 import { webView } from './_web.ts';
 import { FakeController, type View } from './controller/_fake-controller.ts';
+import type { Container } from './engine-port/container.ts';
 import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
-import type { Container } from './engines/port/container.ts';
 import { readText } from './system/disk.ts';
 
 /**

@@ -7,7 +7,7 @@ import type { Transport } from './controller/client.ts';
 import type { LogLevel } from './domain/config.ts';
 import type { Random } from './domain/jitter.ts';
 import type { Places, Policy } from './domain/policy.ts';
-import type { Engine } from './engines/port/engine.ts';
+import type { Engine } from './engine-port/engine.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';

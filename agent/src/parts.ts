@@ -21,7 +21,7 @@ import {
   settingsInForce,
   timeZoneInForce,
 } from './domain/settings.ts';
-import { latestOf } from './engines/port/container.ts';
+import { latestOf } from './engine-port/container.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { EngineError } from '../../agent/src/engines/port/error.ts';
+import { EngineError } from '../../agent/src/engine-port/error.ts';
 import { createEngineHost, type EngineHost, type EngineMethod } from './engine-host.ts';
 import type { EngineRecord } from './history.ts';
 

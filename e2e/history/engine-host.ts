@@ -1,11 +1,11 @@
 import { LABEL_REBUILD_COUNT } from '../../agent/src/domain/names.ts';
+import type { Container } from '../../agent/src/engine-port/container.ts';
+import type { ContainerSpec } from '../../agent/src/engine-port/container-spec.ts';
+import type { Engine } from '../../agent/src/engine-port/engine.ts';
+import { EngineError } from '../../agent/src/engine-port/error.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
 import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
-import type { Container } from '../../agent/src/engines/port/container.ts';
-import type { ContainerSpec } from '../../agent/src/engines/port/container-spec.ts';
-import type { Engine } from '../../agent/src/engines/port/engine.ts';
-import { EngineError } from '../../agent/src/engines/port/error.ts';
 import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';

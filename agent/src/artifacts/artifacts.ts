@@ -17,7 +17,7 @@ import { roomRefusal } from '../domain/disk-room.ts';
 import type { Entry } from '../domain/entry.ts';
 import { jitter } from '../domain/jitter.ts';
 import type { Observed, Part } from '../domain/part.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { errorText } from '../system/log.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';

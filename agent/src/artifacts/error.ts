@@ -1,4 +1,4 @@
-import { EngineError, type EngineErrorCode } from '../engines/port/error.ts';
+import { EngineError, type EngineErrorCode } from '../engine-port/error.ts';
 import { ContentError } from '../system/download.ts';
 
 /** Why an artifact cannot be had. `isTransient`: the next attempt may succeed as things are. */

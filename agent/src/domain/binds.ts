@@ -1,5 +1,5 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Bind } from '../engines/port/container.ts';
+import type { Bind } from '../engine-port/container.ts';
 
 /**
  * A bind is a path that the agent checks and the engine mounts a moment later. A program that can write to a parent

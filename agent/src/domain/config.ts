@@ -2,7 +2,7 @@ import { dirname, join, resolve } from 'node:path';
 import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
-import { ENGINE_KINDS } from '../engines/port/facts.ts';
+import { ENGINE_KINDS } from '../engine-port/facts.ts';
 
 /** The configuration file of an installed agent. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';

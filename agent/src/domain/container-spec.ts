@@ -10,9 +10,9 @@ import {
 } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { containerFields } from '../../../src/wire/container.ts';
-import type { ContainerSpec } from '../engines/port/container-spec.ts';
-import { EngineError } from '../engines/port/error.ts';
-import type { EngineFacts } from '../engines/port/facts.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
+import { EngineError } from '../engine-port/error.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
 import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
 import { stringMap } from './digest.ts';
 import { LABEL_REBUILD_COUNT } from './names.ts';

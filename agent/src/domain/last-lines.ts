@@ -1,4 +1,4 @@
-import type { LogLine } from '../engines/port/logs.ts';
+import type { LogLine } from '../engine-port/logs.ts';
 
 /** Characters of lines that are kept until it is known which are the last. */
 const KEPT = 4 * 1024 * 1024;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import type { OtherAgentContainer } from '../engines/port/ownership.ts';
+import type { OtherAgentContainer } from '../engine-port/ownership.ts';
 import { isAlive, showAlive } from '../system/presence.ts';
 import { findOrphans, instanceOf, orphanProblem } from './orphans.ts';
 

@@ -1,4 +1,4 @@
-import type { OtherAgentContainer, OtherAgentsPort } from '../engines/port/ownership.ts';
+import type { OtherAgentContainer, OtherAgentsPort } from '../engine-port/ownership.ts';
 
 /**
  * Orphans: containers of an agent that no longer exists, because its data was lost or its program was removed. Those of

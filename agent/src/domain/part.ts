@@ -1,6 +1,6 @@
 import type { MicroserviceView, StatusReport } from '../../../src/wire/agent.ts';
 import type { SavedName } from '../../../src/wire/sections.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import type { ArtifactWait } from './artifact.ts';
 import type { Sent } from './desired.ts';
 import type { Entry } from './entry.ts';

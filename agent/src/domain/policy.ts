@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Bind } from '../engines/port/container.ts';
+import type { Bind } from '../engine-port/container.ts';
 import { bindsOf } from './binds.ts';
 import { canonicalHost, parseReference } from './reference.ts';
 

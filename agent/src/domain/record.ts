@@ -1,5 +1,5 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import type { Runs } from './runs.ts';
 import type { Step } from './step.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { ofFormerRun, type Runs, seenRun } from './runs.ts';
 

@@ -1,5 +1,5 @@
-import { type Container, isRunning } from '../engines/port/container.ts';
-import type { LogOptions } from '../engines/port/logs.ts';
+import { type Container, isRunning } from '../engine-port/container.ts';
+import type { LogOptions } from '../engine-port/logs.ts';
 import { AgentError } from './agent-error.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
-import type { EngineFacts } from '../engines/port/facts.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
 import { type Config, type SettingName, settingError } from './config.ts';
 
 /** The sources of the settings in force. */

@@ -1,6 +1,6 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { ContainerSpec } from '../engines/port/container-spec.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
 import type { PathCheck } from './binds.ts';
 import type { PullTarget } from './target.ts';
 

@@ -1,5 +1,5 @@
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import type { Container } from './port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 
 /** How a container field is asked for, and how it is observed that a container has it. */
 export interface ContractRow {

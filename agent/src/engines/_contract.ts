@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
+import type { Container } from '../engine-port/container.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
+import type { ContainerPort } from '../engine-port/containers.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
+import type { NetworkPort } from '../engine-port/networks.ts';
 import { makeView } from '../plan/_util.ts';
-import type { Container } from './port/container.ts';
-import type { ContainerSpec } from './port/container-spec.ts';
-import type { ContainerPort } from './port/containers.ts';
-import type { EngineFacts } from './port/facts.ts';
-import type { NetworkPort } from './port/networks.ts';
 
 /** Helpers for tests against a real engine. */
 

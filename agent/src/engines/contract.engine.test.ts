@@ -8,15 +8,15 @@ import { sampleImage } from '../../../hack/sample.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import type { CompleteEngine } from '../engine-port/engine.ts';
+import { EngineError } from '../engine-port/error.ts';
+import type { ExecProcess, StartedProgram } from '../engine-port/exec.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
+import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { ownLimits } from '../system/machine.ts';
 import { UsageReader } from '../system/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
-import type { CompleteEngine } from './port/engine.ts';
-import { EngineError } from './port/error.ts';
-import type { ExecProcess, StartedProgram } from './port/exec.ts';
-import type { EngineFacts } from './port/facts.ts';
-import type { LogLine, LogOptions } from './port/logs.ts';
 
 /** The contract of the engine interface, tested on real engines. Every adapter has to pass. */
 

@@ -13,6 +13,7 @@ import type {} from '../../../hack/testing/provided.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { notHonoured } from '../domain/container-spec.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
 import { makeView } from '../plan/_util.ts';
 import { HealthChecks } from '../supervise/health-checks.ts';
 import { systemClock } from '../system/clock.ts';
@@ -21,7 +22,6 @@ import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
 import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.ts';
 import { FIELDS, makeSources } from './_fields.ts';
 import { DockerEngine } from './docker/engine.ts';
-import type { EngineFacts } from './port/facts.ts';
 
 /** Every row of the contract on every engine. The results are written to SKERRY_FIELDS_OUT if that is set. */
 

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import { listens } from '../_listens.ts';
+import type { Container } from '../engine-port/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import type { Container } from '../engines/port/container.ts';
 import { readText } from '../system/disk.ts';
 import { lines, open } from '../system/http.ts';
 

@@ -8,8 +8,8 @@ import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { FakeController, type View } from '../controller/_fake-controller.ts';
+import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
-import type { Container } from '../engines/port/container.ts';
 import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 

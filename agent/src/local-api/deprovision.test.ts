@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sleep } from '../../../src/lib/clock.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
-import { EngineError } from '../engines/port/error.ts';
 import { LocalAgent } from './_local-agent.ts';
 
 /** `skerry-agent deprovision`, with which a person makes a machine leave its controller. */

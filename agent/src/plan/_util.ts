@@ -4,7 +4,7 @@ import type { HoldEntry, RunEntry } from '../domain/entry.ts';
 import { OPEN_POLICY } from '../domain/policy.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import { newRecord } from '../domain/record.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import type { PlanInput } from './context.ts';
 
 /** Builders for tests; what a test does not name is a sensible default. */

@@ -5,9 +5,9 @@ import { containerDigest } from '../domain/digest.ts';
 import { viewRefusal } from '../domain/policy.ts';
 import { type BareStep, type BareStepOf, type Step, type StepOf, serialKey } from '../domain/step.ts';
 import { pullTarget } from '../domain/target.ts';
-import type { Bind, Container } from '../engines/port/container.ts';
-import type { ContainerSpec } from '../engines/port/container-spec.ts';
-import { EngineError } from '../engines/port/error.ts';
+import type { Bind, Container } from '../engine-port/container.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
+import { EngineError } from '../engine-port/error.ts';
 import type { PlanInput } from './context.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { Entry } from '../domain/entry.ts';
 import type { Policy } from '../domain/policy.ts';
 import type { Records } from '../domain/record.ts';
 import type { BareStep, Step, Wait } from '../domain/step.ts';
-import type { Container, EngineSnapshot } from '../engines/port/container.ts';
+import type { Container, EngineSnapshot } from '../engine-port/container.ts';
 
 /** Everything that a plan is made from. */
 export interface PlanInput {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ReportedCheck } from '../domain/record.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { makeContainer } from './_util.ts';
 import { reportedCheck } from './health.ts';
 

@@ -1,6 +1,6 @@
 import { printable } from '../../../src/api/printable.ts';
 import type { ReportedCheck } from '../domain/record.ts';
-import { type Container, runKey } from '../engines/port/container.ts';
+import { type Container, runKey } from '../engine-port/container.ts';
 
 /** Characters of the output of a health check that are reported. */
 const OUTPUT_LENGTH = 200;

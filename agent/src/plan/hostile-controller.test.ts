@@ -12,7 +12,7 @@ import { NOTHING_SENT, readResponses } from '../domain/desired.ts';
 import { OPEN_POLICY, refusal } from '../domain/policy.ts';
 import { desiredEntries } from '../domain/sent-microservices.ts';
 import { boundPaths } from '../domain/volume-mounts.ts';
-import { EngineError } from '../engines/port/error.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { filesInMemory } from '../volume-mounts/_files.ts';
 import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import type { Failure, MicroserviceRecord } from '../domain/record.ts';
 import type { Plan } from '../domain/step.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makePlanInput, makeRecord, UUID } from './_util.ts';
 import { plan } from './plan.ts';
 import { targetKey } from './serves.ts';

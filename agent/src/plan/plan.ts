@@ -1,5 +1,5 @@
 import { type BareStep, type Plan, type Step, serialKey, type Wait } from '../domain/step.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { completeSteps } from './complete.ts';
 import type { Context, Decision, PlanInput } from './context.ts';
 import { arrangePorts } from './ports.ts';

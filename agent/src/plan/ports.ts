@@ -1,6 +1,6 @@
 import type { PortMapping } from '../../../src/api/container/index.ts';
 import type { BareStep, BareStepOf, Wait } from '../domain/step.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 
 type Stop = BareStepOf<'stop'>;
 

@@ -1,6 +1,6 @@
 import { isStartedLocally, type MicroserviceRecord } from '../domain/record.ts';
 import type { START_REASONS } from '../domain/step.ts';
-import { type Container, hasRun, isRunning } from '../engines/port/container.ts';
+import { type Container, hasRun, isRunning } from '../engine-port/container.ts';
 import type { Context, Decision } from './context.ts';
 import { waitForOrder } from './start-order.ts';
 import { start } from './steps.ts';

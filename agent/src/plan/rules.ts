@@ -2,7 +2,7 @@ import { containerDigest } from '../domain/digest.ts';
 import type { HoldEntry, RunEntry } from '../domain/entry.ts';
 import { isStartedLocally, type MicroserviceRecord } from '../domain/record.ts';
 import type { Wait } from '../domain/step.ts';
-import { type Container, hasRun, isRunning, runKey } from '../engines/port/container.ts';
+import { type Container, hasRun, isRunning, runKey } from '../engine-port/container.ts';
 import type { Context, Decision } from './context.ts';
 import { keepAlive, startAgain } from './restart.ts';
 import { HOLD_TARGET, isImageKnown, mismatch, servesEntry, targetKey } from './serves.ts';

@@ -1,7 +1,7 @@
 import type { Entry, RunEntry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { CREATE_REASONS } from '../domain/step.ts';
-import { type Container, type EngineSnapshot, hasRun, isRunning } from '../engines/port/container.ts';
+import { type Container, type EngineSnapshot, hasRun, isRunning } from '../engine-port/container.ts';
 
 /** One text for what an entry asks of a container; failures and crashes are counted for a target. */
 export function targetKey(entry: Entry): string {

@@ -3,7 +3,7 @@ import { containerDigest } from '../domain/digest.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { BareStep, Wait } from '../domain/step.ts';
-import { type Container, type EngineSnapshot, runKey } from '../engines/port/container.ts';
+import { type Container, type EngineSnapshot, runKey } from '../engine-port/container.ts';
 import { STUCK_AFTER, TIMES } from './backoff.ts';
 import { servesEntry } from './serves.ts';
 import { withEntry } from './update-records.ts';

@@ -3,8 +3,8 @@ import { notHonoured, type ProcessLimits } from '../domain/container-spec.ts';
 import type { Entry } from '../domain/entry.ts';
 import { newRecord, type Records } from '../domain/record.ts';
 import { type Step, serialKey, type Wait } from '../domain/step.ts';
-import type { EngineSnapshot } from '../engines/port/container.ts';
-import type { EngineFacts } from '../engines/port/facts.ts';
+import type { EngineSnapshot } from '../engine-port/container.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
 import { statusOf, unknownStatus } from './status.ts';
 
 /** Everything that the statuses of a node's microservices are made from. */

@@ -3,7 +3,7 @@ import { BUILT_IN_REGISTRIES, CONTAINER_NAME_PREFIX } from '../../../src/api/nam
 import type { RunEntry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { BareStepOf, CREATE_REASONS, ImagePolicy, START_REASONS } from '../domain/step.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { targetKey } from './serves.ts';
 
 /** The name of a microservice's container when it is the only one. */

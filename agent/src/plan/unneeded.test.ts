@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../domain/entry.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { makeContainer, makeEntry, makeHold, makeRecord } from './_util.ts';
 import { unneededContainers } from './unneeded.ts';
 

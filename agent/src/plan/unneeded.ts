@@ -1,6 +1,6 @@
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import { type Container, hasRun, isRunning, latestOf } from '../engines/port/container.ts';
+import { type Container, hasRun, isRunning, latestOf } from '../engine-port/container.ts';
 
 /**
  * The stopped containers that nothing needs: all of a microservice that is not wanted, and of a wanted one those that ran before

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { Step } from '../domain/step.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { noteResult } from './step-result.ts';
 import { type UpdateInput, updateRecords } from './update-records.ts';

@@ -2,7 +2,7 @@ import type { Entry, RunEntry } from '../domain/entry.ts';
 import { jitter, type Random } from '../domain/jitter.ts';
 import { type ExitCause, type MicroserviceRecord, newRecord, type Records, withoutFailure } from '../domain/record.ts';
 import { seenRun } from '../domain/runs.ts';
-import { type Container, type EngineSnapshot, latestOf, runKey } from '../engines/port/container.ts';
+import { type Container, type EngineSnapshot, latestOf, runKey } from '../engine-port/container.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
 import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';

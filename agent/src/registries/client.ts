@@ -5,7 +5,7 @@ import tls from 'node:tls';
 import { Reach, type ReachLimits } from '../domain/reach.ts';
 import { PUBLIC_HUB } from '../domain/reference.ts';
 import type { RegistrySource } from '../domain/target.ts';
-import { EngineError } from '../engines/port/error.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { exchange, type HttpRequest, open, TransportError } from '../system/http.ts';
 import { parseChallenge } from './challenge.ts';
 import { judgedLookup, type Resolver, requireReach } from './judged-lookup.ts';

@@ -2,7 +2,7 @@ import { lookup as systemLookup } from 'node:dns';
 import { lookup as lookupAll } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { Reach, type ReachLimits } from '../domain/reach.ts';
-import { EngineError } from '../engines/port/error.ts';
+import { EngineError } from '../engine-port/error.ts';
 
 /** Looks a name up; replaced in tests. */
 export type Resolver = typeof systemLookup;

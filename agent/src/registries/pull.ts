@@ -1,8 +1,8 @@
 import type { ReachLimits } from '../domain/reach.ts';
 import { parseReference } from '../domain/reference.ts';
 import type { PullTarget } from '../domain/target.ts';
-import { EngineError } from '../engines/port/error.ts';
-import type { ImagePort, PullRequest } from '../engines/port/images.ts';
+import { EngineError } from '../engine-port/error.ts';
+import type { ImagePort, PullRequest } from '../engine-port/images.ts';
 import { RegistryClient } from './client.ts';
 import { requireRegistryReach } from './judged-lookup.ts';
 import { openRelay, type Relay } from './relay.ts';

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Serv
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import type { ImageReference } from '../domain/reference.ts';
-import { EngineError } from '../engines/port/error.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { readAll, TransportError } from '../system/http.ts';
 import { isForeign, type RegistryClient } from './client.ts';
 

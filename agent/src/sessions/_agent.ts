@@ -3,9 +3,9 @@ import { silentLog } from '../../../src/lib/log.ts';
 import type { startStack } from '../../../src/sessions/_stack.ts';
 import { NO_SESSION_FILES } from '../_agent.ts';
 import { policySchema } from '../domain/policy.ts';
+import type { Container } from '../engine-port/container.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import type { Container } from '../engines/port/container.ts';
 import { systemClock } from '../system/clock.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 

@@ -1,8 +1,8 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { lastLines } from '../domain/last-lines.ts';
-import { type Container, hasRun, isRunning, runKey } from '../engines/port/container.ts';
-import { EngineError } from '../engines/port/error.ts';
-import type { LogLine, LogOptions, LogPort } from '../engines/port/logs.ts';
+import { type Container, hasRun, isRunning, runKey } from '../engine-port/container.ts';
+import { EngineError } from '../engine-port/error.ts';
+import type { LogLine, LogOptions, LogPort } from '../engine-port/logs.ts';
 
 const LOOK_EVERY = 1_000;
 /** Lines before those that are asked for, to count how many have the time of the last one. */

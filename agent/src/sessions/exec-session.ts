@@ -1,10 +1,10 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
-import type { ExecOptions, ExecProcess, StartedProgram } from '../engines/port/exec.ts';
+import type { ExecOptions, ExecProcess, StartedProgram } from '../engine-port/exec.ts';
 import { errorText } from '../system/log.ts';
+import { withCapability } from './capability.ts';
 import { SessionConnection } from './connection.ts';
 import type { Listed } from './decide.ts';
-import { withCapability } from './engine-port.ts';
 import { ProgramRecord } from './program-record.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 

@@ -9,10 +9,10 @@ import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
+import type { Container } from '../engine-port/container.ts';
+import type { EngineKind } from '../engine-port/facts.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import type { Container } from '../engines/port/container.ts';
-import type { EngineKind } from '../engines/port/facts.ts';
 import { ownLimits } from '../system/machine.ts';
 import { startSessions } from './_agent.ts';
 

@@ -1,12 +1,12 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { ofFormerRun } from '../domain/runs.ts';
-import type { LogOptions } from '../engines/port/logs.ts';
+import type { LogOptions } from '../engine-port/logs.ts';
 import { errorText } from '../system/log.ts';
+import { withCapability } from './capability.ts';
 import { SessionConnection } from './connection.ts';
 import { containerLog } from './container-log.ts';
 import type { Listed } from './decide.ts';
-import { withCapability } from './engine-port.ts';
 import { noLog } from './no-log.ts';
 import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
 

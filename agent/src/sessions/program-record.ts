@@ -1,6 +1,6 @@
-import type { StartedProgram } from '../engines/port/exec.ts';
+import type { StartedProgram } from '../engine-port/exec.ts';
 import { errorText } from '../system/log.ts';
-import { withCapability } from './engine-port.ts';
+import { withCapability } from './capability.ts';
 import type { SessionContext } from './session.ts';
 
 /** The program of one session, noted from before it starts until it is known to have ended. */

@@ -3,10 +3,10 @@ import type { Log } from '../../../src/lib/log.ts';
 import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Runs } from '../domain/runs.ts';
-import type { Container } from '../engines/port/container.ts';
-import type { Capable } from '../engines/port/engine.ts';
-import type { StartedProgram } from '../engines/port/exec.ts';
-import type { LogLine, LogOptions } from '../engines/port/logs.ts';
+import type { Container } from '../engine-port/container.ts';
+import type { Capable } from '../engine-port/engine.ts';
+import type { StartedProgram } from '../engine-port/exec.ts';
+import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import type { Attempt, SessionConnection } from './connection.ts';
 import type { ReportedState } from './no-log.ts';
 

@@ -6,13 +6,13 @@ import { type ControllerClient, ControllerError } from '../controller/client.ts'
 import { AgentError } from '../domain/agent-error.ts';
 import type { Policy } from '../domain/policy.ts';
 import { ofFormerRun } from '../domain/runs.ts';
-import { can } from '../engines/port/engine.ts';
-import type { StartedProgram } from '../engines/port/exec.ts';
-import type { LogLine, LogOptions } from '../engines/port/logs.ts';
+import { can } from '../engine-port/engine.ts';
+import type { StartedProgram } from '../engine-port/exec.ts';
+import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { errorText } from '../system/log.ts';
+import { withCapability } from './capability.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
-import { withCapability } from './engine-port.ts';
 import type { LocalExec } from './local-socket.ts';
 import { noLog } from './no-log.ts';
 import type { SessionContext, SessionRun } from './session.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import type { EngineEvent } from '../engine-port/connection.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import type { EngineEvent } from '../engines/port/connection.ts';
-import { EngineError } from '../engines/port/error.ts';
 import { VirtualClock } from '../system/_virtual-clock.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 

@@ -1,10 +1,10 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import { jitter, type Random } from '../domain/jitter.ts';
-import type { ConnectionPort } from '../engines/port/connection.ts';
-import { EngineError } from '../engines/port/error.ts';
-import type { EngineFacts } from '../engines/port/facts.ts';
-import type { EngineNetwork, NetworkPort } from '../engines/port/networks.ts';
+import type { ConnectionPort } from '../engine-port/connection.ts';
+import { EngineError } from '../engine-port/error.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
+import type { EngineNetwork, NetworkPort } from '../engine-port/networks.ts';
 import { errorText } from '../system/log.ts';
 
 const SECOND = 1000;

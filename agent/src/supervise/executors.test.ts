@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ImagePolicy, Step, StepOf } from '../domain/step.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { imageIdOf, MemoryEngine } from '../engines/memory/_engine.ts';
-import { EngineError } from '../engines/port/error.ts';
 import { memoryDatabase } from '../state/database.ts';
 import { mayUseImage, noteImagePull } from '../state/image-access.ts';
 import { executeAlone } from './_executors.ts';

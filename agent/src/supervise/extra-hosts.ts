@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ContainerSpec } from '../engines/port/container-spec.ts';
-import { EngineError } from '../engines/port/error.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
+import { EngineError } from '../engine-port/error.ts';
 
 type Hosts = ContainerSpec['extraHosts'];
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { HealthChecks } from './health-checks.ts';
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
-import type { OtherAgentContainer } from '../engines/port/ownership.ts';
+import type { OtherAgentContainer } from '../engine-port/ownership.ts';
 import { errorText } from '../system/log.ts';
 import { type Usage, UsageReader } from '../system/usage.ts';
 import type { Adoption } from './adoption.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import type { Container } from '../engines/port/container.ts';
-import { runKey } from '../engines/port/container.ts';
-import { EngineError } from '../engines/port/error.ts';
+import type { Container } from '../engine-port/container.ts';
+import { runKey } from '../engine-port/container.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { makeContainer, makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { LocalActions } from './local-actions.ts';
 

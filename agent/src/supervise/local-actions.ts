@@ -1,8 +1,8 @@
 import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import { type Container, runKey } from '../engines/port/container.ts';
-import type { EndPort } from '../engines/port/containers.ts';
-import { EngineError } from '../engines/port/error.ts';
+import { type Container, runKey } from '../engine-port/container.ts';
+import type { EndPort } from '../engine-port/containers.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { unneededContainers } from '../plan/unneeded.ts';
 import { errorText } from '../system/log.ts';
 import { STOP_GRACE_SECONDS } from './executors.ts';

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
 import { cleanUp, findContainer, makeSpec, until } from '../engines/_contract.ts';
 import type { Seen } from '../engines/_contract-row.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import type { EngineFacts } from '../engines/port/facts.ts';
 import { ownLimits } from '../system/machine.ts';
 import { prepareMounts } from './mounts.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { ContainerSpec } from '../engines/port/container-spec.ts';
-import { EngineError } from '../engines/port/error.ts';
+import type { ContainerSpec } from '../engine-port/container-spec.ts';
+import { EngineError } from '../engine-port/error.ts';
 import { directoryOwner, exists, followLinks, giveDirectory, makeDirectory } from '../system/disk.ts';
 
 /** The user and group that a container runs as, or that a directory belongs to. */

@@ -1,6 +1,6 @@
 import { bindsOf } from '../domain/binds.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { refusalOf, viewOf } from '../plan/complete.ts';
 import type { PlanInput } from '../plan/context.ts';
 import type { MachineAccess } from './executors.ts';

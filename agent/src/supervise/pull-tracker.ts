@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { StepOf } from '../domain/step.ts';
-import type { ImagePort } from '../engines/port/images.ts';
+import type { ImagePort } from '../engine-port/images.ts';
 import { isRelayName } from '../registries/pull.ts';
 import { errorText } from '../system/log.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
-import type { OtherAgentContainer } from '../engines/port/ownership.ts';
+import type { OtherAgentContainer } from '../engine-port/ownership.ts';
 import { watch } from './watchdog.ts';
 
 /** An engine with foreign containers; `stuck` ones cannot be removed. */

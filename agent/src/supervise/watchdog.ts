@@ -1,6 +1,6 @@
 import type { Log } from '../../../src/lib/log.ts';
-import type { EndPort } from '../engines/port/containers.ts';
-import type { OwnershipPort } from '../engines/port/ownership.ts';
+import type { EndPort } from '../engine-port/containers.ts';
+import type { OwnershipPort } from '../engine-port/ownership.ts';
 import { errorText } from '../system/log.ts';
 
 export interface WatchdogDependencies {

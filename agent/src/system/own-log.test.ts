@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { LogOptions } from '../engines/port/logs.ts';
+import type { LogOptions } from '../engine-port/logs.ts';
 import { bufferedSink, createLog, type LogBuffer } from './log.ts';
 import { logFileWriter } from './log-files.ts';
 import { ownLogReader } from './own-log.ts';

@@ -1,4 +1,4 @@
-import type { LogLine, LogOptions } from '../engines/port/logs.ts';
+import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { readTail } from './disk.ts';
 import type { LogBuffer } from './log.ts';
 import { logFiles } from './log-files.ts';

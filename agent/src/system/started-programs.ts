@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { StartedProgram } from '../engines/port/exec.ts';
+import type { StartedProgram } from '../engine-port/exec.ts';
 import { listDirectory, makeDirectory, removePath, writeBytes } from './disk.ts';
 
 /** The form of both ids. */

@@ -1,4 +1,4 @@
-import type { Container } from '../engines/port/container.ts';
+import type { Container } from '../engine-port/container.ts';
 import { readKernelFile } from './disk.ts';
 
 /** What a container uses: percent of one CPU since the last look, and bytes of memory without reclaimable cache. */

@@ -6,7 +6,7 @@ import {
   fieldRow,
   isAbsent,
 } from '../../../../src/api/container/index.ts';
-import type { ContainerSpec } from '../port/container-spec.ts';
+import type { ContainerSpec } from '../../engine-port/container-spec.ts';
 import type { Dialect } from './dialect.ts';
 
 const SECOND_IN_NS = 1e9;

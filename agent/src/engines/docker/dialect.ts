@@ -1,4 +1,4 @@
-import type { EngineKind } from '../port/facts.ts';
+import type { EngineKind } from '../../engine-port/facts.ts';
 
 /**
  * Where engines that speak the Docker API differ in what they mean by it. Everything else of the adapter holds for all

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { notHonoured } from '../../domain/container-spec.ts';
+import type { ContainerSpec } from '../../engine-port/container-spec.ts';
+import type { EngineFacts } from '../../engine-port/facts.ts';
 import { makeView } from '../../plan/_util.ts';
 import { makeSpec } from '../_contract.ts';
-import type { ContainerSpec } from '../port/container-spec.ts';
-import type { EngineFacts } from '../port/facts.ts';
 import { createBody as bodyOf } from './create-body.ts';
 import { dialectOf } from './dialect.ts';
 import { readLogFrames } from './log-frames.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { LogLine } from '../port/logs.ts';
+import type { LogLine } from '../../engine-port/logs.ts';
 import { eachOnce } from './each-once.ts';
 
 const line = (ts: string, text: string): LogLine => ({ ts, stream: 'stdout', line: text });

@@ -1,4 +1,4 @@
-import type { LogLine } from '../port/logs.ts';
+import type { LogLine } from '../../engine-port/logs.ts';
 
 /** How many lines back a repeated one may be. */
 const BACK = 256;

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { NETWORK_NAME } from '../../domain/names.ts';
 import { isPinned, parseReference, standIn } from '../../domain/reference.ts';
+import type { EngineEvent } from '../../engine-port/connection.ts';
+import type { Container } from '../../engine-port/container.ts';
+import type { ContainerSpec } from '../../engine-port/container-spec.ts';
+import { ALL_CAPABILITIES, type CompleteEngine } from '../../engine-port/engine.ts';
+import { EngineError } from '../../engine-port/error.ts';
+import type { ExecOptions, ExecProcess, StartedProgram } from '../../engine-port/exec.ts';
+import type { EngineFacts } from '../../engine-port/facts.ts';
+import type { PullRequest } from '../../engine-port/images.ts';
+import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
+import type { EngineNetwork } from '../../engine-port/networks.ts';
+import type { OtherAgentContainer } from '../../engine-port/ownership.ts';
 import { lines } from '../../system/http.ts';
-import type { EngineEvent } from '../port/connection.ts';
-import type { Container } from '../port/container.ts';
-import type { ContainerSpec } from '../port/container-spec.ts';
-import { ALL_CAPABILITIES, type CompleteEngine } from '../port/engine.ts';
-import { EngineError } from '../port/error.ts';
-import type { ExecOptions, ExecProcess, StartedProgram } from '../port/exec.ts';
-import type { EngineFacts } from '../port/facts.ts';
-import type { PullRequest } from '../port/images.ts';
-import type { LogLine, LogOptions } from '../port/logs.ts';
-import type { EngineNetwork } from '../port/networks.ts';
-import type { OtherAgentContainer } from '../port/ownership.ts';
 import {
   type ImageAnswer,
   type ImageItem,

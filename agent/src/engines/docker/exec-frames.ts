@@ -1,4 +1,4 @@
-import type { LogLine } from '../port/logs.ts';
+import type { LogLine } from '../../engine-port/logs.ts';
 
 /** What a program has written: data of one of its streams. */
 export interface Written {

@@ -1,4 +1,4 @@
-import type { EngineFacts } from '../port/facts.ts';
+import type { EngineFacts } from '../../engine-port/facts.ts';
 import type { InfoAnswer } from './answers.ts';
 import type { Dialect } from './dialect.ts';
 

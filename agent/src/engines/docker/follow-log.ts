@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LogLine, LogOptions } from '../port/logs.ts';
+import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 import { lastOf } from './log-query.ts';
 
 type Read = (options: LogOptions, signal?: AbortSignal) => AsyncIterable<LogLine>;

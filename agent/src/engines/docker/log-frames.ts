@@ -1,4 +1,4 @@
-import type { LogLine } from '../port/logs.ts';
+import type { LogLine } from '../../engine-port/logs.ts';
 
 const HEADER = 8;
 const LINE_LIMIT = 64 * 1024;

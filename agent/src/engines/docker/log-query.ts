@@ -1,5 +1,5 @@
 import { lastLines } from '../../domain/last-lines.ts';
-import type { LogLine, LogOptions } from '../port/logs.ts';
+import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 
 /**
  * What an engine is asked for, and how the lines are chosen from its answer. Times count to the millisecond here; some

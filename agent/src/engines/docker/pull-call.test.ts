@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { PullRequest } from '../port/images.ts';
+import type { PullRequest } from '../../engine-port/images.ts';
 import { pullCall } from './pull-call.ts';
 
 /** The call to each engine for one pull. */

@@ -1,6 +1,6 @@
 import { formatReference, isLoopback, parseReference } from '../../domain/reference.ts';
-import type { EngineFacts } from '../port/facts.ts';
-import type { PullRequest } from '../port/images.ts';
+import type { EngineFacts } from '../../engine-port/facts.ts';
+import type { PullRequest } from '../../engine-port/images.ts';
 
 /** How an engine is asked to pull. */
 export interface PullCall {

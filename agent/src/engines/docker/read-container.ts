@@ -1,7 +1,7 @@
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
-import type { Container } from '../port/container.ts';
-import type { EngineNetwork } from '../port/networks.ts';
+import type { Container } from '../../engine-port/container.ts';
+import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { Endpoint, InspectAnswer, ListItem } from './answers.ts';
 import type { Dialect } from './dialect.ts';
 

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
-import type { EngineEvent } from '../port/connection.ts';
-import type { Container } from '../port/container.ts';
-import type { ContainerSpec } from '../port/container-spec.ts';
-import type { Capability, Engine } from '../port/engine.ts';
-import { EngineError } from '../port/error.ts';
-import type { ExecOptions, ExecPort, StartedProgram } from '../port/exec.ts';
-import type { EngineFacts } from '../port/facts.ts';
-import type { PullRequest } from '../port/images.ts';
-import type { LogLine, LogOptions, LogPort } from '../port/logs.ts';
-import type { EngineNetwork } from '../port/networks.ts';
-import type { OtherAgentContainer } from '../port/ownership.ts';
+import type { EngineEvent } from '../../engine-port/connection.ts';
+import type { Container } from '../../engine-port/container.ts';
+import type { ContainerSpec } from '../../engine-port/container-spec.ts';
+import type { Capability, Engine } from '../../engine-port/engine.ts';
+import { EngineError } from '../../engine-port/error.ts';
+import type { ExecOptions, ExecPort, StartedProgram } from '../../engine-port/exec.ts';
+import type { EngineFacts } from '../../engine-port/facts.ts';
+import type { PullRequest } from '../../engine-port/images.ts';
+import type { LogLine, LogOptions, LogPort } from '../../engine-port/logs.ts';
+import type { EngineNetwork } from '../../engine-port/networks.ts';
+import type { OtherAgentContainer } from '../../engine-port/ownership.ts';
 import { MemoryLog } from './_log.ts';
 import { MemoryProgram } from './_program.ts';
 

@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import type { LogLine, LogOptions } from '../port/logs.ts';
+import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 
 /** The log of a container of a memory engine. */
 export class MemoryLog {

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
-import type { ExecOptions, ExecProcess } from '../port/exec.ts';
-import type { LogLine } from '../port/logs.ts';
+import type { ExecOptions, ExecProcess } from '../../engine-port/exec.ts';
+import type { LogLine } from '../../engine-port/logs.ts';
 
 /** A program in a container of a memory engine: the test decides what it writes and when it ends. */
 export class MemoryProgram implements ExecProcess {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { UpgradeRequest } from '../../../../../src/lib/web-socket/handshake.ts';
 import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
-import type { LogLine, LogOptions } from '../../../engines/port/logs.ts';
+import type { LogLine, LogOptions } from '../../../engine-port/logs.ts';
 import { choice, flag, logFields, logLine, optionalFlag, tailOf } from '../../server/fields.ts';
 import type { Grant } from '../../server/grants.ts';
 import { mapLines } from '../../server/lines.ts';

@@ -7,7 +7,7 @@ import {
 } from '../../../../../src/wire/agent.ts';
 import { stringMap } from '../../../domain/digest.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
-import type { Container } from '../../../engines/port/container.ts';
+import type { Container } from '../../../engine-port/container.ts';
 import { ApiError } from '../../server/errors.ts';
 import type { Reach } from '../../server/grants.ts';
 

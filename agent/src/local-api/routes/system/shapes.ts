@@ -8,7 +8,7 @@ import {
 } from '../../../../../src/wire/agent.ts';
 import type { Config } from '../../../domain/config.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
-import type { EngineFacts } from '../../../engines/port/facts.ts';
+import type { EngineFacts } from '../../../engine-port/facts.ts';
 import type { Identity } from '../../../state/identity.ts';
 
 const MIB = 1024 * 1024;

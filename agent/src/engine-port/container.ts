@@ -1,4 +1,4 @@
-import type { PortMapping } from '../../../../src/api/container/index.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
 
 /** One container of this agent, as the engine shows it. Times are Unix ms; 0 means never. */
 export interface Container {

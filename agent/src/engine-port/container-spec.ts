@@ -1,5 +1,5 @@
-import type { MicroserviceView } from '../../../../src/wire/agent.ts';
-import type { ContainerFields } from '../../../../src/wire/container.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import type { ContainerFields } from '../../../src/wire/container.ts';
 
 /**
  * A container to make. What depends on the machine, or on several fields, stands here in no engine's words; all other

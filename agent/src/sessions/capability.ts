@@ -1,5 +1,5 @@
 import { AgentError } from '../domain/agent-error.ts';
-import { type Capable, can } from '../engines/port/engine.ts';
+import { type Capable, can } from '../engine-port/engine.ts';
 
 const LACKS = {
   exec: 'the container engine of this machine starts no programs in containers',

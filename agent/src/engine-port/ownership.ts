@@ -1,4 +1,4 @@
-import type { PortMapping } from '../../../../src/api/container/index.ts';
+import type { PortMapping } from '../../../src/api/container/index.ts';
 
 /** Finds the containers of other agents. */
 export interface OtherAgentsPort {
