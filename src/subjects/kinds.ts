@@ -45,22 +45,6 @@ const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
 
 export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
 
-/**
- * Kinds that desired states are made from: their stores are sufficient to serve agents. A new one is added at the end,
- * since agents carry a resource version for each (src/agents/pipeline/not-older-than.ts).
- */
-export const ESSENTIAL_KINDS = [
-  'nodes',
-  'applications',
-  'registries',
-  'runtimeClasses',
-  'models',
-  'knowledge',
-  'serviceAccounts',
-  'catalogItems',
-  'volumeMounts',
-] as const satisfies readonly KindKey[];
-
 /** Kinds whose objects desired states look up, besides nodes and applications. */
 export const REFERENCED_KINDS = [
   'registries',
@@ -71,6 +55,9 @@ export const REFERENCED_KINDS = [
   'catalogItems',
   'volumeMounts',
 ] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
+
+/** Kinds that desired states are made from: their stores are sufficient to serve agents. */
+export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;
