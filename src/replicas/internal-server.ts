@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { jsonExcess } from '../api/json.ts';
 import { admitConnections } from '../http/admit-connections.ts';
-import { type BodyRefusal, createBodyReader } from '../http/body.ts';
+import type { BodyRefusal } from '../http/body.ts';
 import { clientAddress } from '../http/client-address.ts';
 import type { ConnectionLimits } from '../http/connections.ts';
 import { HttpError, RETRY_AFTER, replyTo, retryAfter } from '../http/http-error.ts';
+import { createJsonReader } from '../http/json-body.ts';
 import { json, type Reply, send } from '../http/reply.ts';
 import { isTransient } from '../kube/api-error.ts';
 import { createByteBudget } from '../lib/byte-budget.ts';
@@ -55,7 +55,7 @@ export function createInternalServer({
     admitted.authenticated(req.socket, address);
   }
 
-  const readBody = createBodyReader({ clock, refuse });
+  const readJson = createJsonReader({ clock, refuse, invalid });
   const budget = createByteBudget({ bytes: 8 * BODY_BYTES, messages: 64 });
   const lead = () => {
     if (!isLeading()) throw new NotLeader();
@@ -67,9 +67,15 @@ export function createInternalServer({
     if (!handler) throw new HttpError(404, 'ROUTE_NOT_FOUND', 'no such route');
     await verified(req);
     lead();
-    const body = await readBody(req, { maxBytes: BODY_BYTES, budget, caller: 'replicas', ms: BODY_MS });
+    const body = await readJson(req, {
+      maxBytes: BODY_BYTES,
+      elements: BODY_BYTES,
+      budget,
+      caller: 'replicas',
+      ms: BODY_MS,
+    });
     lead();
-    const value = await handler(body.length === 0 ? undefined : parse(body.toString('utf8')));
+    const value = await handler(body);
     // One that waited may answer after another replica leads.
     lead();
     return json(value);
@@ -127,16 +133,6 @@ const REFUSALS: Readonly<Record<BodyRefusal, readonly [status: number, code: str
 function refuse(why: BodyRefusal, message: string): HttpError {
   const [status, code] = REFUSALS[why];
   return new HttpError(status, code, message);
-}
-
-function parse(text: string): unknown {
-  const excess = jsonExcess(text, { elements: BODY_BYTES });
-  if (excess) throw invalid(`the body ${excess}`);
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalid('the body is not JSON');
-  }
 }
 
 const invalid = (message: string) => new HttpError(400, 'VALIDATION_ERROR', message);

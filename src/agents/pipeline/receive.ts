@@ -3,7 +3,7 @@ import { createByteBudget } from '../../lib/byte-budget.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { AgentLimits } from '../channel/dependencies.ts';
 import type { BodyClass, Exchange } from '../channel/exchange.ts';
-import { createJsonReader } from './json-body.ts';
+import { createAgentJsonReader } from './json-body.ts';
 
 /** Reads the body of a request within the bounds of its class; undefined for routes without one. */
 export type Receive = (exchange: Exchange) => Promise<unknown> | undefined;
@@ -13,7 +13,7 @@ const BYTES_PER_REQUEST = 16 * 1024;
 
 export function createReceive(limits: AgentLimits, requests: Pick<RateLimit, 'charge'>, clock: Clock): Receive {
   const { receiving } = limits;
-  const readJson = createJsonReader(clock);
+  const readJson = createAgentJsonReader(clock);
   const all = createByteBudget(receiving.all);
   const nodes = createByteBudget({ ...receiving.all, each: receiving.node, within: all });
   // Slow bodies of others at its address must not keep out a machine whose body comes at once.
