@@ -19,8 +19,8 @@ import {
   removePath,
   renameDurably,
   writeDurably,
-} from '../system/disk.ts';
-import { errorText } from '../system/log.ts';
+} from '../machine/disk.ts';
+import { errorText } from '../machine/log.ts';
 import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
 import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
