@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { localApiDocument } from '../agent/src/local-api/openapi.ts';
 import packageJson from '../package.json' with { type: 'json' };
-import { CONDITIONS, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditions.ts';
+import { CONDITIONS, EVENT_REASONS, STATUS_REASONS, VERDICT_REASONS } from '../src/api/conditions.ts';
 import { toCrd } from '../src/api/crd.ts';
 import { DEFAULT_NAMESPACE, GROUP } from '../src/api/names.ts';
 import { routes } from '../src/assembly/routes.ts';
@@ -108,6 +108,12 @@ function conditionsPage(): string {
     '| reason | meaning |',
     '|---|---|',
     ...rows(STATUS_REASONS),
+    '',
+    '## Events that are not about a condition',
+    '',
+    '| reason | meaning |',
+    '|---|---|',
+    ...rows(EVENT_REASONS),
     '',
   ].join('\n');
 }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
+import type { EventReason } from './api/conditions.ts';
 import { GROUP } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
@@ -102,7 +103,7 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   stores?: Stores;
   /** exec sessions, as the reconcilers know them */
   sessions?: LeaderWorkOptions['sessions'];
-  events?: EventRecorder;
+  events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
   now?: () => number;
@@ -160,7 +161,7 @@ export async function createApp(
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
-    createEventRecorder({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics });
+    createEventRecorder<EventReason>({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics });
   const openRecorder = () => building.use(recorderOf(client));
   reportRestores(epochs, openRecorder(), leadership.lease);
   leadership.onWentBack(() => {

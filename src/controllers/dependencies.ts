@@ -1,3 +1,4 @@
+import type { EventReason } from '../api/conditions.ts';
 import type { SystemImages } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Ids } from '../datastore/ids.ts';
@@ -45,7 +46,7 @@ export interface ControllerDependencies {
   systemImages?: SystemImages;
   /** renders templates that kubectl named */
   templates: Renderer;
-  events: EventRecorder;
+  events: EventRecorder<EventReason>;
   /** the object of events about the controller itself */
   self: KubeObject;
   log: Log;

@@ -1,3 +1,4 @@
+import type { EventReason } from '../api/conditions.ts';
 import type { EventRecorder } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { AuditEvent } from '../rules/audit.ts';
@@ -28,7 +29,7 @@ export interface RecordsOptions {
   /** the audit log, and whether it has the addresses of clients */
   audit?: { record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void; recordsAddresses: boolean } | undefined;
   /** of this replica alone: those of reconcilers have bounds of their own */
-  events?: Pick<EventRecorder, 'record'> | undefined;
+  events?: Pick<EventRecorder<EventReason>, 'record'> | undefined;
   log: Log;
 }
 
