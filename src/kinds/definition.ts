@@ -1,4 +1,5 @@
 import type { VerdictReason } from '../api/conditions.ts';
+import type { RestErrorCode } from '../api/error-codes.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
@@ -42,7 +43,7 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
    */
   readonly isOfSystem?: Of<T, boolean>;
   /** the error of REST for the deletion of an object that others refer to */
-  readonly inUse?: { status: 400 | 409; code: string };
+  readonly inUse?: { status: 400 | 409; code: RestErrorCode<400 | 409> };
   /** its objects can be linked to nodes: `spec.nodes` names them */
   readonly links?: KindLinks<T>;
   /** what desired states make of the status of its objects, besides the identity; the lookups are those of now */
@@ -63,7 +64,7 @@ export interface KindLinks<T> {
   /** body of a response to link and unlink: the object, or the nodes */
   reply: 'object' | 'nodes';
   /** code of the refusal to unlink what an entry on the node uses */
-  inUse: string;
+  inUse: RestErrorCode<409>;
   refusal?: {
     /** why the object cannot be linked to a node */
     of(object: T, node: EdgeNode): DomainError | undefined;

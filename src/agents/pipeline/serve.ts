@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../api/error-codes.ts';
 import { replyTo } from '../../http/http-error.ts';
 import { send } from '../../http/reply.ts';
 import { isTransient } from '../../kube/mod.ts';
@@ -13,7 +14,7 @@ export interface ServeOptions {
   pipeline: Pick<Pipeline, 'run'>;
   readiness: Pick<Readiness, 'ready'>;
   outgoing: Pick<Outgoing, 'charge'>;
-  audit: (exchange: Exchange, result: { status: number; code?: string }) => void;
+  audit: (exchange: Exchange, result: { status: number; code?: ErrorCode }) => void;
   metrics: AgentMetrics;
   log: Log;
 }

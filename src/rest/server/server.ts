@@ -3,9 +3,11 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
+import type { RestErrorCode } from '../../api/error-codes.ts';
 import { admitConnections } from '../../http/admit-connections.ts';
 import { createBodyReader } from '../../http/body.ts';
 import { addressOf } from '../../http/client-address.ts';
+import type { ErrorBody } from '../../http/http-error.ts';
 import { createByteBudget } from '../../lib/byte-budget.ts';
 import { type Clock, systemClock } from '../../lib/clock.ts';
 import { type Log, silentLog } from '../../lib/log.ts';
@@ -216,13 +218,13 @@ function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void
     socket.destroy();
     return;
   }
-  const [status, code, message] =
+  const [status, code, message]: [string, RestErrorCode<400 | 408 | 431>, string] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? ['431 Request Header Fields Too Large', 'HEADERS_TOO_LARGE', 'the headers are too large']
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'REQUEST_TIMEOUT', 'the request came too slowly']
         : ['400 Bad Request', 'MALFORMED_REQUEST', 'the request is not valid HTTP'];
-  const body = JSON.stringify({ name: 'ValidationError', message, code });
+  const body = JSON.stringify({ name: 'ValidationError', message, code } satisfies ErrorBody);
   // A client that keeps its own half open is in no limit of Node any more.
   const cut = setTimeout(() => socket.destroy(), MALFORMED_MS);
   socket.once('close', () => clearTimeout(cut));

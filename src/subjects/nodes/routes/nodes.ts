@@ -250,7 +250,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) => [
         if (reason)
           throw invalid(
             `${what(node)} is not ready to ${command}: ${reason}`,
-            `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
+            command === 'upgrade' ? 'INVALID_VERSION_COMMAND_UPGRADE' : 'INVALID_VERSION_COMMAND_ROLLBACK',
           );
         const semver = body?.semver;
         return withChanges(node, {

@@ -132,7 +132,7 @@ const managedFieldsOf = ({ metadata }: Application) =>
 
 /** The reason of a failure that an edit can mend; undefined for all others. */
 export function verdictOf(error: unknown): Verdict | undefined {
-  const make = (reason: VerdictReason, status: Verdict['status'], code: string, message: string): Verdict => ({
+  const make = (reason: VerdictReason, status: Verdict['status'], code: Verdict['code'], message: string): Verdict => ({
     reason,
     status,
     code,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../../../api/bounds.ts';
+import type { RestErrorCode } from '../../../../api/error-codes.ts';
 import { oneOf, text } from '../../../../api/schema.ts';
 import { isObject, requireUnchanged } from '../../../../rules/document.ts';
 import { DomainError, invalid } from '../../../../rules/errors.ts';
@@ -110,7 +111,7 @@ export function patchedContent<C extends CoreContent & { immutable?: boolean }>(
 /** Refuses a change of an immutable object, which may be sent again as it is: so does the API server. */
 export function requireMutable(
   what: string,
-  code: string,
+  code: RestErrorCode<400>,
   { before, after }: Record<'before' | 'after', CoreContent & { immutable?: boolean }>,
 ): void {
   if (!before.immutable || canonicalJson(before) === canonicalJson(after)) return;
