@@ -11,7 +11,7 @@ import type { KubeClient } from '../kube/mod.ts';
 import { ownerReference } from '../kube/object.ts';
 import type { Clock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
-import type { Leadership } from '../replicas/channel.ts';
+import type { LeaderState } from '../replicas/channel.ts';
 import { ESSENTIAL_KINDS } from '../subjects/kinds.ts';
 import type { PublicKey } from '../wire/agent.ts';
 import { NODE_TOKEN } from '../wire/node-token.ts';
@@ -212,7 +212,7 @@ export interface ReplicaOptions extends Partial<AgentsOptions> {
 /** One replica with a listener of its own. By default it is the leader. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
   const stores = options.stores ?? makeStores();
-  const leadership: Leadership & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
+  const leadership: LeaderState & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
   const clock = options.clock;
   const agents = createAgents({
     client: noClient as KubeClient,

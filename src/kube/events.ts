@@ -5,7 +5,7 @@ import { type Log, silentLog } from '../lib/log.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { isAlreadyExists, isTransient } from './api-error.ts';
 import type { KubeClient } from './client.ts';
-import type { Metrics } from './metrics.ts';
+import type { KubeMetrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
 
@@ -16,7 +16,7 @@ export interface EventOptions {
   /** The `reportingInstance` of the events: the name of the pod. */
   instance: string;
   log?: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   clock?: Clock;
 }
 

@@ -56,7 +56,7 @@ export function startChild(heapMiB: number): Promise<ChildProcess> {
 }
 
 /** Lets the child render one document; kills it when that takes too long or the request ends. */
-export function exchange(
+export function renderInChild(
   child: ChildProcess,
   rendering: Rendering,
   { lookUp, signal }: Pick<RenderOptions, 'lookUp' | 'signal'>,

@@ -3,7 +3,7 @@ import { replyTo } from '../../http/http-error.ts';
 import { send } from '../../http/reply.ts';
 import { isTransient } from '../../kube/mod.ts';
 import type { Log } from '../../lib/log.ts';
-import type { AgentMetrics } from '../channel/dependencies.ts';
+import type { AgentRouteMetrics } from '../channel/dependencies.ts';
 import type { Exchange } from '../channel/exchange.ts';
 import { failureOf } from '../channel/failure.ts';
 import type { Outgoing } from './outgoing.ts';
@@ -15,7 +15,7 @@ export interface ServeOptions {
   readiness: Pick<Readiness, 'ready'>;
   outgoing: Pick<Outgoing, 'charge'>;
   audit: (exchange: Exchange, result: { status: number; code?: ErrorCode }) => void;
-  metrics: AgentMetrics;
+  metrics: AgentRouteMetrics;
   log: Log;
 }
 

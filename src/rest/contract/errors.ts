@@ -3,7 +3,7 @@ import { type ErrorBody, errorBody, HttpError, RETRY_AFTER, retryAfter } from '.
 import { ApiError, isTransient } from '../../kube/api-error.ts';
 import { DomainError } from '../../rules/errors.ts';
 
-export const invalid = (message: string, code: RestErrorCode<400> = 'VALIDATION_ERROR') =>
+export const badRequest = (message: string, code: RestErrorCode<400> = 'VALIDATION_ERROR') =>
   new HttpError(400, code, message);
 export const notFound = (code: RestErrorCode<404>, message: string) => new HttpError(404, code, message);
 const duplicate = (message: string) =>
@@ -53,9 +53,9 @@ function fromApi(error: ApiError): HttpError {
   if (isPolicy(error)) return new HttpError(400, 'REFUSED_BY_POLICY', afterContext(error));
   if (status === 409)
     return new HttpError(409, 'CONFLICT', 'the object was changed at the same time, try again', { cause: error });
-  if (status === 422) return invalid(fieldText(error));
+  if (status === 422) return badRequest(fieldText(error));
   if (status === 413 || error.message.includes('request is too large'))
-    return invalid('the object would become too large to be stored', 'OBJECT_TOO_LARGE');
+    return badRequest('the object would become too large to be stored', 'OBJECT_TOO_LARGE');
   if (status === 401 || isTransient(error))
     return unavailable('the cluster cannot carry this out now, try again', error, error.retryAfterSeconds);
   return new HttpError(500, 'INTERNAL_ERROR', 'the cluster refused what the controller asked for', { cause: error });

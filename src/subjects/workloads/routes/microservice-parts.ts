@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ContainerSpec } from '../../../api/container/index.ts';
+import type { EntryContainer } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { type AnyRoute, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
@@ -15,7 +15,7 @@ const tag = 'Microservice parts';
 const byUuid = { name: 'uuid' };
 const [USER] = VARIANTS;
 
-const withContainer = (entry: MicroserviceEntry, container: Partial<ContainerSpec>): MicroserviceEntry => ({
+const withContainer = (entry: MicroserviceEntry, container: Partial<EntryContainer>): MicroserviceEntry => ({
   ...entry,
   container: { ...entry.container, ...container },
 });
@@ -47,7 +47,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         'Replaces the catalog; without items it is removed. The microservice is rebuilt when bindPath or permissions change, and when it had no items before or has none now. Other items appear in the running container.',
       access: { resource: USER.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'json', schema: z.unknown(), documents: shapes.catalog },
+      body: { kind: 'json', schema: z.unknown(), documents: shapes.catalogShape },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: (call) =>

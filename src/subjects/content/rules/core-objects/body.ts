@@ -66,7 +66,7 @@ export function secretPatch(body: unknown, stored: { name: string; type: SecretT
 function readSecret(body: unknown): GivenContent & { name?: string; type?: SecretType } {
   const { data, binaryData, ...rest } = fieldsOf(body);
   const head = validateSpec(SECRET_HEAD, rest);
-  if (isAbsent(data)) throw invalid('data: is required', 'data');
+  if (isNullish(data)) throw invalid('data: is required', 'data');
   return { ...head, ...contentOf(data, binaryData) };
 }
 
@@ -123,12 +123,12 @@ function fieldsOf(body: unknown): Record<string, unknown> {
   return body;
 }
 
-export const isAbsent = (value: unknown): value is null | undefined => value === undefined || value === null;
+export const isNullish = (value: unknown): value is null | undefined => value === undefined || value === null;
 
 function contentOf(data: unknown, binaryData: unknown): Pick<GivenContent, 'data' | 'binaryData'> {
   return {
-    ...(!isAbsent(data) && { data: textsOf(data, 'data') }),
-    ...(!isAbsent(binaryData) && { binaryData: base64Of(textsOf(binaryData, 'binaryData'), 'binaryData') }),
+    ...(!isNullish(data) && { data: textsOf(data, 'data') }),
+    ...(!isNullish(binaryData) && { binaryData: base64Of(textsOf(binaryData, 'binaryData'), 'binaryData') }),
   };
 }
 

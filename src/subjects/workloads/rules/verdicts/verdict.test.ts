@@ -20,7 +20,7 @@ import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
 import { entryUuid } from '../../../../rules/names.ts';
 import { nodeOf } from '../../../nodes/rules/placement/entries.ts';
 import { lookupsOf, lookupsWith } from '../application/lookups.ts';
-import { notActing } from '../application/not-acting.ts';
+import { fieldsNotActing } from '../application/not-acting.ts';
 import { applicationVerdict, VERDICT_RULES, verdict, verdicts } from './verdict.ts';
 
 const UUID = '33333333-3333-4333-8333-333333333333';
@@ -971,11 +971,11 @@ describe('notActing', () => {
     'an empty config is not listed': [{ config: {} }, []],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) =>
-    expect(notActing(granted, makeEntry(entry))).toEqual(want),
+    expect(fieldsNotActing(granted, makeEntry(entry))).toEqual(want),
   );
 
   it('says which bus access the application has not', () => {
-    expect(notActing(makeApplication(), makeEntry({ busEnabled: true }))).toEqual([
+    expect(fieldsNotActing(makeApplication(), makeEntry({ busEnabled: true }))).toEqual([
       'busConfig (needs busConfig.busAccess of the application)',
     ]);
   });
