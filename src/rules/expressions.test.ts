@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
+import { makeApplication, makeEntry } from '../subjects/workloads/_make.ts';
 import { fieldsNotActing } from '../subjects/workloads/rules/application/not-acting.ts';
 import { entryFromFlat, patchEntry } from '../subjects/workloads/rules/entry/flat.ts';
-import { makeApplication, makeEntry } from './_util.ts';
 import { findExpression } from './expressions.ts';
 
 describe('template expressions', () => {
