@@ -37,6 +37,7 @@ const crud: KindCrud<VolumeMount> = {
 export const volumeMountKind = defineKind<VolumeMount>()({
   key: 'volumeMounts',
   definition: volumeMountResource,
+  lookedUp: true,
   noun: 'volume mount',
   access: 'workloads',
   inUse: { status: 409, code: 'VOLUME_MOUNT_IN_USE' },
