@@ -4,7 +4,7 @@ import { ApiError, isConflict, isUnauthorized, TransportError } from './api-erro
 import { startDeadline } from './deadline.ts';
 import type { KubeMetrics } from './metrics.ts';
 import { errorFrom, parseBody, readResponseBody } from './response.ts';
-import type { Transport } from './transport.ts';
+import type { KubeTransport } from './transport.ts';
 
 /** Every call ends after at most `timeoutMs` (default 30 s), retries included. */
 export interface CallOptions {
@@ -14,7 +14,7 @@ export interface CallOptions {
 
 /** What the calls of a client share. */
 export interface CallContext {
-  transport: Transport;
+  transport: KubeTransport;
   metrics: KubeMetrics;
   maxResponseBytes: number;
   mayWrite: () => boolean;

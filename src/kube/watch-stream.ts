@@ -7,7 +7,7 @@ import { createJsonLines } from './json-lines.ts';
 import { groupResource, type KubeObject, type Resource } from './object.ts';
 import { pathOf, withQuery } from './path.ts';
 import { errorFrom, readResponseBody, typed } from './response.ts';
-import { type Transport, translate } from './transport.ts';
+import { type KubeTransport, translate } from './transport.ts';
 
 export interface WatchOptions {
   signal?: AbortSignal;
@@ -85,7 +85,7 @@ export async function* watchStream<T extends KubeObject>(
 
 /** Waits for the response headers, at most `timeoutMs`. After a 401 it reloads the credentials and retries once. */
 async function openWatch(
-  transport: Transport,
+  transport: KubeTransport,
   path: string,
   stop: AbortController,
   timeoutMs: number,

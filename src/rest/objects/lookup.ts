@@ -90,7 +90,7 @@ export interface Microservice {
 }
 
 /** The present microservice; undefined when there is none. */
-export async function findMicroservice(
+export async function presentMicroservice(
   deps: RestDependencies,
   uuid: string,
   signal: AbortSignal,

@@ -3,7 +3,7 @@ import type { EntryContainer } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { type AnyRoute, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
-import { findMicroservice } from '../../../rest/objects/lookup.ts';
+import { presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { volumeMappingId } from '../../../rules/names.ts';
 import { normalItem } from '../../../rules/normal-entry.ts';
@@ -71,7 +71,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         reply: { status: 200, schema: z.string() },
         errors: variant.system ? [404] : [400, 404],
         async handler({ deps, params, signal }) {
-          const found = await findMicroservice(deps, params.uuid, signal);
+          const found = await presentMicroservice(deps, params.uuid, signal);
           if (found?.application.spec.isSystem && !variant.system) throw systemConfig(params.uuid, found.entry);
           return configText((await findEntry(deps, variant, params.uuid, signal)).entry.config);
         },

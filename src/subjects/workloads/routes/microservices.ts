@@ -6,7 +6,7 @@ import { type AnyRoute, type Permission, type Requester, route } from '../../../
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
-import { applicationByName, findMicroservice, microserviceMissing } from '../../../rest/objects/lookup.ts';
+import { applicationByName, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError, duplicateName, invalid } from '../../../rules/errors.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { keepLogSize } from '../../../rules/normal-entry.ts';
@@ -62,7 +62,7 @@ export const microserviceRoutes: AnyRoute[] = [
       reply: { status: 200, schema: shapes.microserviceShape },
       errors: [404],
       async handler({ deps, params, caller, signal }) {
-        const found = await findMicroservice(deps, params.uuid, signal);
+        const found = await presentMicroservice(deps, params.uuid, signal);
         const application = found?.application ?? removedFrom(deps, params.uuid);
         if (!application || (application.spec.isSystem === true) !== variant.system)
           throw microserviceMissing(params.uuid);
