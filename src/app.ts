@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
+import type { EventReason } from './api/conditions.ts';
 import { GROUP } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
@@ -41,7 +42,7 @@ import {
   type KubeClient,
   type Leadership,
   NoServiceAccountError,
-  type ServiceAccount,
+  type OwnServiceAccount,
 } from './kube/mod.ts';
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
@@ -50,11 +51,11 @@ import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas
 import {
   type ClusterDependenciesOptions,
   createClusterDependencies,
-  createReadiness,
+  createReadinessCheck,
 } from './rest/adapters/dependencies.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
-import { LIMITS } from './rest/contract/limits.ts';
+import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
 import type { RestServer } from './rest/server/server.ts';
@@ -102,7 +103,7 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   stores?: Stores;
   /** exec sessions, as the reconcilers know them */
   sessions?: LeaderWorkOptions['sessions'];
-  events?: EventRecorder;
+  events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
   now?: () => number;
@@ -160,7 +161,7 @@ export async function createApp(
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
-    createEventRecorder({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics });
+    createEventRecorder<EventReason>({ client, controller: `${GROUP}/controller`, instance: identity, log, metrics });
   const openRecorder = () => building.use(recorderOf(client));
   reportRestores(epochs, openRecorder(), leadership.lease);
   leadership.onWentBack(() => {
@@ -334,7 +335,7 @@ interface SocketsOptions
   isAlone(): boolean;
   agents: Agents;
   rest: RestServer;
-  credentials: ServiceAccount;
+  credentials: OwnServiceAccount;
   metrics: Metrics;
   log: Log;
 }
@@ -446,8 +447,8 @@ function openRest(config: Config, { deps, log, metrics }: { deps: RestDependenci
     deps,
     limits: {
       connections: {
-        ...LIMITS.connections,
-        caller: Math.max(LIMITS.connections.caller, config.ofUser.sockets + SPARE_CONNECTIONS),
+        ...DEFAULT_LIMITS.connections,
+        caller: Math.max(DEFAULT_LIMITS.connections.caller, config.ofUser.sockets + SPARE_CONNECTIONS),
       },
     },
     trustProxy,
@@ -470,7 +471,7 @@ function chainOf({ certFile, caFile }: NonNullable<Config['server']['tls']>): st
 
 /** Ready as soon as agents can be served: stores that agents do not depend on have no effect on readiness. */
 function createOps({ client, stores, metrics }: { client: KubeClient; stores: EssentialStores; metrics: Metrics }) {
-  const readiness = createReadiness(client, stores);
+  const readiness = createReadinessCheck(client, stores);
   return createOpsServer({
     registry: metrics.registry,
     ready: async () => (await readiness.check(AbortSignal.timeout(5_000)))?.message,

@@ -2,10 +2,10 @@ import { hostname, networkInterfaces } from 'node:os';
 import { KubeConfig } from '@kubernetes/client-node';
 import packageJson from '../package.json' with { type: 'json' };
 import type { Config } from './config.ts';
-import { createClient, type Metrics } from './kube/mod.ts';
+import { createClient, type KubeMetrics } from './kube/mod.ts';
 
 /** A client of the API server that the configuration names. Credentials are read for every connection, since they rotate. */
-export const connect = (config: Config, metrics?: Metrics) =>
+export const connect = (config: Config, metrics?: KubeMetrics) =>
   createClient({
     config: () => loadKubeConfig(config),
     userAgent: `skerry/${packageJson.version}`,

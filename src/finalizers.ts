@@ -1,9 +1,9 @@
 import { FINALIZERS } from './api/names.ts';
 import {
+  groupResource,
   isNotFound,
   type KubeClient,
   type KubeObject,
-  nameOf,
   type Resource,
   refOf,
   removeFinalizer,
@@ -38,7 +38,7 @@ export async function removeFinalizers(
       for (const object of rest) await free(client, resource, object, signal);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, freeRest));
-    counts.set(nameOf(resource), held.length);
+    counts.set(groupResource(resource), held.length);
   }
   return counts;
 }

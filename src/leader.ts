@@ -1,3 +1,4 @@
+import type { EventReason } from './api/conditions.ts';
 import { BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME } from './api/names.ts';
 import { runControllers } from './assembly/controllers.ts';
 import type { ControllerDependencies } from './controllers/dependencies.ts';
@@ -16,7 +17,7 @@ export interface LeaderWorkOptions
   leadership: Leadership;
   epochs: Epochs;
   /** a recorder of the events of one term, which writes with this client */
-  recorderOf(client: KubeClient): EventRecorder;
+  recorderOf(client: KubeClient): EventRecorder<EventReason>;
   usage: StoredUsage;
   budgets: Budgets;
 }

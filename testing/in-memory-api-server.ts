@@ -3,10 +3,10 @@ import type { Stores } from '../src/datastore/stores.ts';
 import { equal } from '../src/kube/compare.ts';
 import {
   ApiError,
+  groupResource,
   type JsonPatchOperation,
   type KubeClient,
   type KubeObject,
-  nameOf,
   type ObjectRef,
   type Patch,
   type Resource,
@@ -42,7 +42,8 @@ export function createInMemoryApiServer(
     Object.values(stores).find((store) => store.resource.plural === plural) as unknown as
       | MutableStore<KubeObject>
       | undefined;
-  const keyIn = (resource: Resource, { namespace, name }: ObjectRef) => `${nameOf(resource)}/${namespace}/${name}`;
+  const keyIn = (resource: Resource, { namespace, name }: ObjectRef) =>
+    `${groupResource(resource)}/${namespace}/${name}`;
   const read = (resource: Resource, ref: ObjectRef) =>
     storeOf(resource)?.get(ref.namespace, ref.name) ?? others.get(keyIn(resource, ref));
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../src/api/bounds.ts';
+import type { RestErrorCode } from '../src/api/error-codes.ts';
 import {
   AGE_COLUMN,
   BASIC_CONDITIONS,
@@ -74,7 +75,8 @@ export const widgetKind = defineKind<Widget>()({
   rest: {
     tag: 'Widgets',
     key: 'name',
-    notFound: 'WIDGET_NOT_FOUND',
+    // A kind of the product has its codes in src/api/error-codes.ts.
+    notFound: 'WIDGET_NOT_FOUND' as string as RestErrorCode<404>,
     crud: {
       path: '/widgets',
       list: 'widgets',

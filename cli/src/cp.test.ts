@@ -6,10 +6,10 @@ import { until } from '../../agent/src/engines/_contract.ts';
 import type { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
 import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
-import { makeApplication } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
 import { makeTar } from '../../src/lib/tar/write.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
+import { storedApplication } from '../../testing/stored.ts';
 import { createPlugin } from './_plugin.ts';
 
 /** `cp` through the sockets of a controller to an agent whose containers are in memory. */
@@ -34,7 +34,7 @@ const program = (): Promise<MemoryProgram> => until('the program', () => engine.
 
 /** Of the API server, the one application that the words name. */
 const plugin = () => {
-  const shop = makeApplication('shop', [
+  const shop = storedApplication('shop', [
     { name: 'web', uuid: stack.web, agent: { name: 'edge-1' }, images: { amd64: 'x' } },
   ]);
   const origin = new URL(stack.url).origin.replace('ws', 'http');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { makeApplication, makeNode } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
+import { storedApplication, storedNode } from '../../testing/stored.ts';
 import { createPlugin } from './_plugin.ts';
 
 const uuid = '7faa827a-4355-4898-8705-10cb8a4c9efa';
@@ -11,7 +11,7 @@ const LONG = `cannot be started: ${'x'.repeat(200)}`;
 const OBJECTS: Readonly<Record<string, unknown[]>> = {
   edgenodes: [
     {
-      ...makeNode('gw'),
+      ...storedNode('gw'),
       status: {
         microservices: [
           { uuid, state: 'RUNNING', image: 'shop/web:1', healthStatus: 'unhealthy', healthMessage: 'exit code 2: no' },
@@ -21,7 +21,7 @@ const OBJECTS: Readonly<Record<string, unknown[]>> = {
   ],
   applications: [
     {
-      ...makeApplication('shop', [
+      ...storedApplication('shop', [
         { name: 'web', uuid, agent: { name: 'gw' }, images: { amd64: 'shop/web:1.O' } },
         { name: 'api', agent: { name: 'gw' }, images: { amd64: 'shop/api:1' } },
       ]),

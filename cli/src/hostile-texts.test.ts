@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { makeApplication, makeNode } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
 import { encodeFrame, FRAME_TYPES } from '../../src/wire/frames.ts';
+import { storedApplication, storedNode } from '../../testing/stored.ts';
 import { createPlugin } from './_plugin.ts';
 import { COMMANDS } from './commands.ts';
 
@@ -33,7 +33,7 @@ const condition = {
   lastTransitionTime: '2026-01-01T00:00:00Z',
 };
 const node = {
-  ...makeNode('gw', { description: 'd', location: 'l' }),
+  ...storedNode('gw', { description: 'd', location: 'l' }),
   status: {
     ...{ daemonStatus: 'RUNNING', version: '1.0', ipAddress: '10', containerEngine: 'docker', systemOs: 'linux' },
     ...{ availableRuntimes: ['runc'], warningMessage: 'w', systemOsVersion: '1', conditions: [condition] },
@@ -52,7 +52,7 @@ const node = {
   },
 };
 const shop = {
-  ...makeApplication('shop', [{ name: 'web', uuid: WEB, agent: { name: 'gw' }, images: { amd64: 'x' } }]),
+  ...storedApplication('shop', [{ name: 'web', uuid: WEB, agent: { name: 'gw' }, images: { amd64: 'x' } }]),
   status: {
     ...{ uuid: WEB, ready: '0/1', conditions: [condition] },
     microservices: [{ name: 'web', uuid: WEB, state: 'FAILED', ready: 'no', message: 'm', node: 'gw' }],

@@ -3,9 +3,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { makeApplication } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
 import { encodeFrame, FRAME_TYPES } from '../../src/wire/frames.ts';
+import { storedApplication } from '../../testing/stored.ts';
 import { createPlugin } from './_plugin.ts';
 
 /** `logs` beside a controller that ends sessions as the test says, one request after the other. */
@@ -24,7 +24,7 @@ async function logs(args: readonly string[], ...answers: Answer[]) {
     if (answer === 'too many') socket.end(TOO_MANY);
     else sockets.handleUpgrade(request, socket, head, (ws) => answer?.(ws));
   });
-  const shop = makeApplication('shop', [
+  const shop = storedApplication('shop', [
     { name: 'web', uuid: '7faa827a-4355-4898-8705-10cb8a4c9efa', agent: { name: 'edge-1' }, images: { amd64: 'x' } },
   ]);
   const { port } = open.address() as AddressInfo;

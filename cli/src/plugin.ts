@@ -1,5 +1,5 @@
 import { isForbidden, isNotFound } from '../../src/kube/api-error.ts';
-import { type Flags, type FlagValues, LineError, type Program } from '../../src/lib/command-line/command.ts';
+import { type CommandLine, type Flags, type FlagValues, LineError } from '../../src/lib/command-line/command.ts';
 import { completionOf } from '../../src/lib/command-line/completion.ts';
 import { readLine } from '../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../src/terminal/safe.ts';
@@ -15,7 +15,7 @@ const FLAGS: Flags = {
   help: { short: 'h', about: 'say what a command does' },
 };
 
-const PROGRAM: Program<Command> = {
+const PROGRAM: CommandLine<Command> = {
   name: 'kubectl skerry',
   about: 'kubectl skerry: containers on machines outside the cluster.',
   notes: ['kubectl skerry COMMAND --help says more.'],

@@ -1,9 +1,10 @@
 import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
+import { NAMESPACE, nextVersion, stored, storedApplication, storedNode, storedRegistry } from '../../testing/stored.ts';
+import { HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
-import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api/v3/index.ts';
+import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { provisioningKeyData, provisioningKeyName } from '../datastore/provisioning-key.ts';
 import { createStores, type ReadStores } from '../datastore/stores.ts';
 import { createVirtualClock } from '../kube/_util.ts';
@@ -11,80 +12,22 @@ import type { KubeClient } from '../kube/mod.ts';
 import { ownerReference } from '../kube/object.ts';
 import type { Clock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
-import type { Leadership } from '../replicas/channel.ts';
+import type { LeaderState } from '../replicas/channel.ts';
 import { ESSENTIAL_KINDS } from '../subjects/kinds.ts';
 import type { PublicKey } from '../wire/agent.ts';
 import { NODE_TOKEN } from '../wire/node-token.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
 import { type NodeKey, nodeKeySecret } from './channel/node-key.ts';
 
-export const NAMESPACE = 'skerry';
-
 /** A clock that only the test advances. */
 export const makeClock = () => createVirtualClock(Date.parse('2026-01-01T00:00:00Z'));
-
-let version = 0;
-const metadata = (name: string, extra: object = {}) => ({
-  name,
-  namespace: NAMESPACE,
-  uid: randomUUID(),
-  resourceVersion: String(++version),
-  generation: 1,
-  creationTimestamp: '2026-01-01T00:00:00Z',
-  ...extra,
-});
-
-export function makeNode(name: string, spec: Partial<EdgeNode['spec']> = {}, extra: object = {}): EdgeNode {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'EdgeNode',
-    metadata: metadata(name, extra),
-    spec: { uuid: randomUUID(), archId: 1, ...spec },
-  } as EdgeNode;
-}
-
-export function makeApplication(name: string, microservices: object[], extra: object = {}): Application {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: metadata(name, extra),
-    spec: { uuid: randomUUID(), isActivated: true, microservices },
-  } as Application;
-}
-
-export function makeRegistry(name: string, id: number, spec: object = {}): Registry {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Registry',
-    metadata: metadata(name),
-    spec: { id, url: `${name}.example`, isPublic: true, type: 'oci', insecure: false, ...spec },
-  } as Registry;
-}
-
-export const makeModel = (name: string, spec: object = {}): Model => ({
-  apiVersion: API_VERSION,
-  kind: 'Model',
-  metadata: metadata(name),
-  spec: { repo: `team/${name}`, registryId: 1, ...spec },
-});
-
-export const makeVolumeMount = (name: string, spec: VolumeMount['spec']): VolumeMount => ({
-  apiVersion: API_VERSION,
-  kind: 'VolumeMount',
-  metadata: metadata(name),
-  spec,
-});
-
-export function makeSecret(name: string, data: Record<string, string>, extra: object = {}): Secret {
-  const encoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]);
-  return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(name, extra), data: Object.fromEntries(encoded) };
-}
 
 /** The Secret of a provisioning key of a node, valid for a minute of real time. */
 export function provisioningKeyOf(node: EdgeNode, key: string): Secret {
   const data = provisioningKeyData({ nodeUuid: node.spec.uuid ?? '', expiresAt: Date.now() + 60_000 });
   const ownerReferences = [ownerReference(node)];
-  return { apiVersion: 'v1', kind: 'Secret', metadata: metadata(provisioningKeyName(key), { ownerReferences }), data };
+  const metadata = { name: provisioningKeyName(key) };
+  return stored({ apiVersion: 'v1', kind: 'Secret', metadata, data }, { ownerReferences });
 }
 
 /** A client of an API server that holds no object and accepts every write. `find` is called with each name that is looked up. */
@@ -95,15 +38,6 @@ export const makeEmptyClient = (find: (name: string) => void = () => {}) =>
     replace: async (_: unknown, object: object) => object,
   }) as unknown as KubeClient;
 
-/** A copy of the object after a change, with the next resource version and generation. */
-export function changed<T extends { metadata: { generation?: number } }>(object: T, change: (copy: T) => void): T {
-  const copy = structuredClone(object);
-  change(copy);
-  version++;
-  Object.assign(copy.metadata, { resourceVersion: String(version), generation: version });
-  return copy;
-}
-
 export const makeStores = () => createStores({ namespace: NAMESPACE }) satisfies ReadStores;
 
 export type TestStores = ReturnType<typeof makeStores>;
@@ -113,12 +47,12 @@ export function fill(
   stores: TestStores,
   objects: { nodes?: EdgeNode[]; applications?: Application[]; secrets?: Secret[] },
 ) {
-  stores.nodes.swap(objects.nodes ?? [], String(++version));
-  stores.applications.swap(objects.applications ?? [], String(++version));
-  stores.registries.swap([makeRegistry('remote', 1), makeRegistry('local', 2)], String(++version));
-  stores.secrets.swap(objects.secrets ?? [], String(++version));
-  stores.configMaps.swap([], String(++version));
-  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], String(++version));
+  stores.nodes.swap(objects.nodes ?? [], nextVersion());
+  stores.applications.swap(objects.applications ?? [], nextVersion());
+  stores.registries.swap([storedRegistry('remote', 1), storedRegistry('local', 2)], nextVersion());
+  stores.secrets.swap(objects.secrets ?? [], nextVersion());
+  stores.configMaps.swap([], nextVersion());
+  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], nextVersion());
 }
 
 export interface TestKey {
@@ -144,7 +78,7 @@ export function keyOf(node: EdgeNode, { publicKey }: TestKey, extra: Partial<Nod
     ...extra,
   };
   const secret = nodeKeySecret(node, record);
-  return { ...secret, metadata: metadata(secret.metadata.name, secret.metadata) };
+  return stored(secret, secret.metadata);
 }
 
 export interface TokenChanges {
@@ -212,7 +146,7 @@ export interface ReplicaOptions extends Partial<AgentsOptions> {
 /** One replica with a listener of its own. By default it is the leader. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
   const stores = options.stores ?? makeStores();
-  const leadership: Leadership & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
+  const leadership: LeaderState & Replica['leadership'] = { isLeading: true, leaderAddress: undefined };
   const clock = options.clock;
   const agents = createAgents({
     client: noClient as KubeClient,
@@ -279,9 +213,9 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
 /** A node with its key, an application with one entry for it, and a replica with these objects in its stores. */
 export async function startWithNode(options: ReplicaOptions = {}) {
   const clock = makeClock();
-  const node = makeNode('edge-1');
+  const node = storedNode('edge-1');
   const key = makeKey();
-  const application = makeApplication('shop', [
+  const application = storedApplication('shop', [
     { name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' }, isActivated: true },
   ]);
   const replica = await startReplica({ clock, ...options });

@@ -3,11 +3,17 @@ import type { ReadStores } from '../datastore/stores.ts';
 import type { KubeClient } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import type { InternalCredentials, InternalHandlers, Leadership } from '../replicas/channel.ts';
+import type { InternalCredentials, InternalHandlers, LeaderState } from '../replicas/channel.ts';
 import { createInternalServer, type InternalServer } from '../replicas/internal-server.ts';
 import { createLeaderClient, type LeaderClient } from '../replicas/leader-client.ts';
 import { mergeReport } from '../subjects/nodes/rules/report.ts';
-import type { AgentMetrics, AgentOptions, AgentRoutes, CurrentValues, Observations } from './channel/dependencies.ts';
+import type {
+  AgentOptions,
+  AgentRouteMetrics,
+  AgentRoutes,
+  CurrentValues,
+  Observations,
+} from './channel/dependencies.ts';
 import { createCurrentValues } from './leader/current-values.ts';
 import { createAgentsAtLeader, createLeaderHandlers } from './leader/leader-api.ts';
 import { createObservationForwarder } from './leader/observation-forwarder.ts';
@@ -20,7 +26,7 @@ export interface AgentsOptions extends AgentOptions {
   client: KubeClient;
   stores: ReadStores;
   versionKeys: VersionKeys;
-  leadership: Leadership;
+  leadership: LeaderState;
   credentials: InternalCredentials;
   /** what the leader answers to other replicas besides what agents need */
   internalHandlers?: InternalHandlers;
@@ -29,7 +35,7 @@ export interface AgentsOptions extends AgentOptions {
   identity: string;
   log: Log;
   clock?: Clock;
-  metrics?: AgentMetrics;
+  metrics?: AgentRouteMetrics;
   /** that of the domain, which a test may replace */
   desiredState?: AgentRoutesOptions['desiredState'];
 }

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../api/error-codes.ts';
 import type { RecordedEvent } from './channel/dependencies.ts';
 import type { Exchange } from './channel/exchange.ts';
 
@@ -7,7 +8,7 @@ import type { Exchange } from './channel/exchange.ts';
  */
 export function agentEvent(
   { route, call, provisioned }: Pick<Exchange, 'route' | 'call' | 'provisioned'>,
-  { status, code = '', address }: { status: number; code?: string; address: string },
+  { status, code, address }: { status: number; code?: ErrorCode; address: string },
 ): RecordedEvent | undefined {
   if (!route?.isAudited) return undefined;
   const node = call?.uuid ?? provisioned ?? '';
@@ -22,7 +23,7 @@ export function agentEvent(
     ipAddress: address,
     status: status < 400 ? 'SUCCESS' : 'FAILED',
     statusCode: status,
-    statusMessage: code,
+    statusMessage: code ?? '',
     requestId: '',
   };
 }

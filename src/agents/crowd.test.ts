@@ -3,20 +3,10 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
+import { storedNode, storedSecret, storedVolumeMount } from '../../testing/stored.ts';
 import { LABELS } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import {
-  keyOf,
-  makeEmptyClient,
-  makeKey,
-  makeNode,
-  makeSecret,
-  makeToken,
-  makeVolumeMount,
-  provisioningKeyOf,
-  startWithNode,
-  type TestKey,
-} from './_util.ts';
+import { keyOf, makeEmptyClient, makeKey, makeToken, provisioningKeyOf, startWithNode, type TestKey } from './_util.ts';
 
 /** What many, or one that sends rubbish, do to the others at the same replica. */
 type Setup = Awaited<ReturnType<typeof startWithNode>>;
@@ -66,7 +56,7 @@ test.for([
   const setup = await startWithNode({ client: makeEmptyClient() });
   await using _ = setup.replica;
   const { replica } = setup;
-  const machine = makeNode('edge-2');
+  const machine = storedNode('edge-2');
   // 64 of the bodies leave no room for as many bytes.
   const key = 'a'.repeat(64);
   replica.stores.nodes.set(machine);
@@ -121,7 +111,7 @@ test('a node that sends invalid reports gets 429, others do not', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { replica, node, key } = setup;
-  const [other, otherKey] = [makeNode('edge-2'), makeKey()];
+  const [other, otherKey] = [storedNode('edge-2'), makeKey()];
   replica.stores.nodes.set(other);
   replica.stores.secrets.set(keyOf(other, otherKey));
   const body = { microserviceStatus: Array(500).fill({ id: 'a', status: 'RUNNING', ports: [{}, {}] }) };
@@ -139,15 +129,15 @@ async function startWithMounts(count: number) {
   const sending = { all: { bytes: 64 * MIB, messages: 100 }, node: { bytes: 28 * MIB, messages: 4 } };
   const setup = await startWithNode({ limits: { sending } });
   const { stores } = setup.replica;
-  const nodes = Array.from({ length: count }, (_, i) => ({ node: makeNode(`site-${i}`), key: makeKey() }));
+  const nodes = Array.from({ length: count }, (_, i) => ({ node: storedNode(`site-${i}`), key: makeKey() }));
   for (const { node, key } of nodes) {
     stores.nodes.set(node);
     stores.secrets.set(keyOf(node, key));
   }
   const shareable = { labels: { [LABELS.shareable]: 'true' } };
-  stores.secrets.set(makeSecret('large', { file: randomBytes(6.75 * MIB).toString('base64') }, shareable));
+  stores.secrets.set(storedSecret('large', { file: randomBytes(6.75 * MIB).toString('base64') }, shareable));
   const names = nodes.map(({ node }) => node.metadata.name);
-  stores.volumeMounts.set(makeVolumeMount('large', { secretName: 'large', nodes: names }));
+  stores.volumeMounts.set(storedVolumeMount('large', { secretName: 'large', nodes: names }));
   return { ...setup, nodes };
 }
 

@@ -16,8 +16,8 @@ import { createHear, targetOf } from './channel/call.ts';
 import {
   AGENT_LIMITS,
   type AgentLimits,
-  type AgentMetrics,
   type AgentOptions,
+  type AgentRouteMetrics,
   type AgentRoutes,
   type CurrentValues,
 } from './channel/dependencies.ts';
@@ -54,7 +54,7 @@ export interface AgentRoutesOptions extends AgentOptions {
   epochs?: Epochs;
   log: Log;
   clock?: Clock;
-  metrics?: AgentMetrics;
+  metrics?: AgentRouteMetrics;
   /** computes the desired state of a node: that of the domain, which a test may replace */
   desiredState?: typeof desiredState;
 }

@@ -154,7 +154,6 @@ export const STATUS_REASONS = {
   OnTrial: 'The release runs and stays once a report of it is confirmed.',
   UpdateFailed:
     'The agent gave the release up, or the machine went back to the version before; it waits for another request.',
-  AgentVersionChanged: 'The agent of the node has another version (an event only).',
   // Registry
   Usable: 'The registry can be used.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
@@ -168,3 +167,13 @@ export const STATUS_REASONS = {
 type StatusReason = keyof typeof STATUS_REASONS;
 
 export type Reason = VerdictReason | StatusReason;
+
+/** The reasons of events that are not about a condition. All other events have the reason of the condition that changed. */
+export const EVENT_REASONS = {
+  AgentVersionChanged: 'The agent of the node has another version.',
+  MassSilence: 'So many nodes fell silent at once that the controller, its network or its clock is suspected first.',
+  MassSilenceOver: 'The nodes of a mass silence send again, or are marked as silent.',
+  SessionBegan: 'A user opened a terminal or a log.',
+  SessionEnded: 'A terminal or a log of a user ended; the note says after how long, and why.',
+} as const;
+export type EventReason = Reason | keyof typeof EVENT_REASONS;

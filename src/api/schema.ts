@@ -53,11 +53,11 @@ export const integer = (min: number, max: number) =>
     .meta({ type: 'integer' });
 
 /** The reason why a member has no effect (withoutEffect). */
-export const WITHOUT_EFFECT = 'x-skerry-without-effect';
+export const WITHOUT_EFFECT_KEY = 'x-skerry-without-effect';
 
 /** A member that requests of v3 clients may have and that nothing reads: who asks for it over REST gets a warning with the reason. */
 export const withoutEffect = <T extends z.ZodType>(schema: T, reason: string) =>
-  schema.optional().meta({ description: `Accepted without effect: ${reason}.`, [WITHOUT_EFFECT]: reason });
+  schema.optional().meta({ description: `Accepted without effect: ${reason}.`, [WITHOUT_EFFECT_KEY]: reason });
 
 /** One of the given words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(...words: T) => z.enum(words);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compareVersions, versionOf } from './version.ts';
+import { compareVersions, parseVersion } from './version.ts';
 
 test('versions are ordered by their precedence', () => {
   const ordered = [
@@ -29,5 +29,5 @@ test.each([
   ['1.2.3-..', undefined],
   ['1.2.3/x', undefined],
 ])('the text %s means the version %s', (text, version) => {
-  expect(versionOf(text)).toBe(version);
+  expect(parseVersion(text)).toBe(version);
 });

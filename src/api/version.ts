@@ -2,7 +2,7 @@
 const VERSION = /^(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z-]{1,32}(?:\.[0-9A-Za-z-]{1,32}){0,7}))?$/;
 
 /** The version that a text means, without a leading v and build metadata; undefined when it is none. */
-export function versionOf(text: string): string | undefined {
+export function parseVersion(text: string): string | undefined {
   const plain = text.replace(/^v/, '').split('+')[0] ?? '';
   return VERSION.test(plain) ? plain : undefined;
 }

@@ -1,9 +1,10 @@
+import type { EventReason } from '../api/conditions.ts';
 import type { SystemImages } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Ids } from '../datastore/ids.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import type { Stores } from '../datastore/stores.ts';
-import type { EventRecorder, KubeClient, KubeObject, Metrics } from '../kube/mod.ts';
+import type { EventRecorder, KubeClient, KubeMetrics, KubeObject } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { Renderer } from '../rules/renderer.ts';
@@ -45,11 +46,11 @@ export interface ControllerDependencies {
   systemImages?: SystemImages;
   /** renders templates that kubectl named */
   templates: Renderer;
-  events: EventRecorder;
+  events: EventRecorder<EventReason>;
   /** the object of events about the controller itself */
   self: KubeObject;
   log: Log;
-  metrics: Metrics & {
+  metrics: KubeMetrics & {
     massSilence?(is: boolean): void;
     /** the API server refused a status */
     statusRefused?(labels: { kind: string }): void;

@@ -1,7 +1,7 @@
 import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
-import { type Identified, type Identity, idToRecord, idVerdict, uuidToRecord } from '../rules/identity.ts';
+import { type Identified, idToRecord, idVerdict, type ObjectIdentity, uuidToRecord } from '../rules/identity.ts';
 import type { Verdict } from '../rules/inputs.ts';
 import { holder } from '../rules/precedence.ts';
 import type { ControllerDependencies } from './dependencies.ts';
@@ -15,7 +15,7 @@ export async function identityOf<T extends KindObject>(
   kind: Kind<T>,
   object: T,
   signal: AbortSignal,
-): Promise<Identity> {
+): Promise<ObjectIdentity> {
   if (object.metadata.deletionTimestamp) return identityOnRecord(object);
   const { definition, identity, builtIns } = kind;
   const store = storeOf(stores, kind);
@@ -42,7 +42,7 @@ export function idTaken<T extends KindObject>(
   return idVerdict(object, given, others.find(({ metadata }) => metadata.uid !== object.metadata.uid)?.metadata.name);
 }
 
-const identityOnRecord = ({ status }: Identified): Identity => ({
+const identityOnRecord = ({ status }: Identified): ObjectIdentity => ({
   ...(status?.uuid && { uuid: status.uuid }),
   ...(status?.id && { id: status.id }),
 });

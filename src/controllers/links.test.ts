@@ -7,8 +7,9 @@ import { createStores, storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Store } from '../kube/mod.ts';
-import { makeNode, makeRuntimeClass } from '../rules/_util.ts';
+import { makeRuntimeClass } from '../subjects/catalog/_make.ts';
 import { KINDS, type KindKey } from '../subjects/kinds.ts';
+import { makeNode } from '../subjects/nodes/_make.ts';
 import { createLinks } from './links.ts';
 
 /** Links that kubectl writes, with all reconcilers over an API server in memory. */

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
+import { makeInputs, makeLookups } from '../../testing/inputs.ts';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
 import { desiredState } from '../desired/rules/desired.ts';
 import type { EventInput } from '../kube/mod.ts';
-import { makeApplication, makeEntry, makeInputs, makeLookups, makeNode, makeObserved } from '../rules/_util.ts';
+import { makeNode } from '../subjects/nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../subjects/workloads/_make.ts';
 import { applicationStatus } from '../subjects/workloads/rules/application/status.ts';
 import { verdicts } from '../subjects/workloads/rules/verdicts/verdict.ts';
 import { recordTransitions } from './transition-events.ts';
@@ -18,7 +20,7 @@ function statusOf(item: Partial<ObservedMicroservice>): NonNullable<Application[
   const revision = view && 'revision' in view ? view.revision : '';
   const node = {
     ...bare,
-    status: { observedGeneration: 1, ...bare.status, microservices: [makeObserved({ revision, ...item })] },
+    status: { observedGeneration: 1, ...bare.status, microservices: [observedReader({ revision, ...item })] },
   };
   const desired = desiredState(makeInputs({ node, applications: [application] }));
   const lookups = makeLookups({ nodes: [node], applications: [application] });

@@ -1,4 +1,4 @@
-import type { ConditionType, Reason } from '../api/conditions.ts';
+import type { ConditionType, EventReason, Reason } from '../api/conditions.ts';
 import type { Condition } from '../api/meta.ts';
 import type { EventRecorder, KubeObject } from '../kube/mod.ts';
 
@@ -42,7 +42,7 @@ const EXPECTED: ReadonlySet<string> = new Set<Reason>([
  * begins is what its creation says.
  */
 export function recordTransitions(
-  events: EventRecorder,
+  events: EventRecorder<EventReason>,
   object: KubeObject,
   before: WithConditions | undefined,
   after: WithConditions,
@@ -56,7 +56,8 @@ export function recordTransitions(
     if (type === 'Ready' && !was && !bad) continue;
     events.record(object, {
       type: bad ? 'Warning' : 'Normal',
-      reason: is.reason,
+      // Just computed, so that it is a reason of this version.
+      reason: is.reason as Reason,
       action: 'Reconcile',
       note: is.message,
       about: type,

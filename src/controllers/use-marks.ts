@@ -2,7 +2,7 @@ import type { ObjectMeta } from '../api/meta.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 
 /** What the admission policies are to know of an object's users. */
-export interface Use {
+export interface UseFacts {
   inUse: boolean;
   /** the refusal of its deletion */
   refusal?: string | undefined;
@@ -14,7 +14,7 @@ export interface Use {
  * The labels by which admission policies refuse the deletion of an object in use and the change of one that the system uses, and the
  * annotation with the words of the former, as a merge patch; undefined when the object has all of them.
  */
-export function useMarks({ labels = {}, annotations = {} }: ObjectMeta, { inUse, refusal, usedBySystem }: Use) {
+export function useMarks({ labels = {}, annotations = {} }: ObjectMeta, { inUse, refusal, usedBySystem }: UseFacts) {
   const wanted = [
     [LABELS.inUse, inUse],
     [LABELS.usedBySystem, usedBySystem],

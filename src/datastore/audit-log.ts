@@ -5,7 +5,7 @@ import { createTokenBuckets } from '../lib/token-bucket.ts';
 import {
   AUDIT_BOUNDS,
   type AuditEvent,
-  bounded,
+  boundedEvent,
   createPage,
   createRetention,
   DAY_MS,
@@ -210,7 +210,7 @@ export function createAuditLog(options: AuditLogOptions): AuditLog {
     record(event) {
       if (isOver) return;
       const timestamp = clock.wall();
-      const kept = bounded({ ...event, id: nextId(timestamp), timestamp });
+      const kept = boundedEvent({ ...event, id: nextId(timestamp), timestamp });
       if (hasRoom(kept)) waiting.push(kept);
       else count(event, timestamp);
       schedule();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeRegistry } from '../rules/_util.ts';
+import { makeRegistry } from '../subjects/catalog/_make.ts';
 import { createLookups } from './lookups.ts';
 import { createStores } from './stores.ts';
 

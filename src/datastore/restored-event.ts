@@ -1,3 +1,4 @@
+import type { EventReason } from '../api/conditions.ts';
 import type { EventRecorder, KubeObject } from '../kube/mod.ts';
 import type { Epochs } from './epochs.ts';
 
@@ -7,7 +8,7 @@ import type { Epochs } from './epochs.ts';
  */
 export function reportRestores(
   epochs: Pick<Epochs, 'onRestored'>,
-  events: EventRecorder,
+  events: EventRecorder<EventReason>,
   about: KubeObject,
 ): Disposable {
   return epochs.onRestored((lost, now) =>

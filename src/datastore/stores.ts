@@ -5,8 +5,8 @@ import type { KindObject } from '../kinds/object.ts';
 import {
   createStore,
   type KubeClient,
+  type KubeMetrics,
   type KubeObject,
-  type Metrics,
   type MutableStore,
   type Reflector,
   type Resource,
@@ -88,7 +88,7 @@ export function createIdLookup(stores: object, kinds: Kinds): (kind: string, id:
 /** Keeps the stores equal to the objects of the API server, and applies our own writes to them at once. */
 export function followStores(
   stores: Stores,
-  options: { client: KubeClient; log?: Log; metrics?: Metrics },
+  options: { client: KubeClient; log?: Log; metrics?: KubeMetrics },
   signal: AbortSignal,
 ): Reflector<KubeObject>[] {
   return (Object.values(stores) as MutableStore<KubeObject>[]).map((store) => {

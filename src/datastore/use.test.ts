@@ -1,9 +1,10 @@
 import { describe, expect, it, test } from 'vitest';
 import type { Application, Registry } from '../api/v3/index.ts';
 import { inUseError, usersOf } from '../kinds/definition.ts';
-import { makeApplication, makeEntry, makeRegistry } from '../rules/_util.ts';
+import { makeRegistry } from '../subjects/catalog/_make.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { KINDS } from '../subjects/kinds.ts';
+import { makeApplication, makeEntry } from '../subjects/workloads/_make.ts';
 import { createStores } from './stores.ts';
 import { createUse } from './use.ts';
 

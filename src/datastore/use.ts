@@ -17,7 +17,7 @@ export function referenced<T extends KindObject>(kind: Kind<T>, store: Store<T>,
 export const referrersOf = (kinds: Kinds): Kind[] => Object.values(kinds).filter(({ references }) => references);
 
 /** The users of the objects of one kind. */
-export interface Use<T> {
+export interface UserIndex<T> {
   /** Takes constant time for any number of users. */
   isUsed(object: T): boolean;
   /** Names of the users of the object, for messages; sorted. */
@@ -31,7 +31,7 @@ export interface Use<T> {
   first(object: T): Users;
 }
 
-export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): Use<T> {
+export function createUse<T extends KindObject>(stores: object, kinds: Kinds, kind: Kind<T>): UserIndex<T> {
   const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
   const find = finder(stores, { ...kinds, [kind.key]: kind as Kind });
   /** The references that mean this object: another object may have its name or id. */

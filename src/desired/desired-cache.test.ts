@@ -1,17 +1,15 @@
 import { expect, test } from 'vitest';
 import {
   changed,
-  fill,
-  makeApplication,
-  makeClock,
-  makeModel,
-  makeNode,
-  makeRegistry,
-  makeSecret,
-  makeStores,
-  makeVolumeMount,
   NAMESPACE,
-} from '../agents/_util.ts';
+  storedApplication,
+  storedModel,
+  storedNode,
+  storedRegistry,
+  storedSecret,
+  storedVolumeMount,
+} from '../../testing/stored.ts';
+import { fill, makeClock, makeStores } from '../agents/_util.ts';
 import { createLongPolls } from '../agents/long-polls/long-polls.ts';
 import { createLookups } from '../datastore/lookups.ts';
 import { silentLog } from '../lib/log.ts';
@@ -32,7 +30,7 @@ const entry = (name: string, node: string, extra: object = {}) => ({
 
 function setUp(nodeCount = 3) {
   const stores = makeStores();
-  const nodes = Array.from({ length: nodeCount }, (_, i) => makeNode(`n${i}`, { host: `10.0.0.${i}` }));
+  const nodes = Array.from({ length: nodeCount }, (_, i) => storedNode(`n${i}`, { host: `10.0.0.${i}` }));
   fill(stores, { nodes });
   const computed: string[] = [];
   const cache = createDesiredCache({
@@ -60,7 +58,7 @@ function setUp(nodeCount = 3) {
 test('a desired state is cached until something that it was made from changes', () => {
   const { stores, cache, uuids, touchedBy } = setUp();
   expect(touchedBy(() => {})).toEqual([]);
-  const application = makeApplication('shop', [entry('a', 'n0'), entry('b', 'n1')]);
+  const application = storedApplication('shop', [entry('a', 'n0'), entry('b', 'n1')]);
   expect(touchedBy(() => stores.applications.set(application))).toEqual(['n0', 'n1']);
   const moved = changed(application, ({ spec }) => {
     Object.assign(spec, { microservices: [entry('a', 'n0'), entry('b', 'n2')] });
@@ -85,7 +83,7 @@ test('a desired state is cached until something that it was made from changes', 
 
 test('the end of a wait for a former node affects that node and the new one, and no other node of the application', () => {
   const { stores, uuids, cache, touchedBy } = setUp();
-  const application = makeApplication('shop', [entry('a', 'n1'), entry('b', 'n2')]);
+  const application = storedApplication('shop', [entry('a', 'n1'), entry('b', 'n2')]);
   const line = { name: 'a', uuid: entryUuid(application, { name: 'a' }), node: 'n1', state: 'QUEUED', ready: false };
   const since = '2026-01-01T00:00:00.000Z';
   const formerNodes = [{ node: 'n0', uuid: uuids[0] ?? '', since, state: 'Stopping' as const }];
@@ -109,13 +107,13 @@ test('a node is computed again for what its entries refer to, found or not, and 
   const env = [{ key: 'A', valueFromSecret: 'db/password' }];
   const extraHosts = [{ name: 'peer', address: '${Agents.n2}' }];
   stores.applications.set(
-    makeApplication('shop', [entry('a', 'n0', { container: { env, extraHosts } }), entry('b', 'n1')]),
+    storedApplication('shop', [entry('a', 'n0', { container: { env, extraHosts } }), entry('b', 'n1')]),
   );
-  const secret = makeSecret('db', { password: 'x' }, SHAREABLE);
+  const secret = storedSecret('db', { password: 'x' }, SHAREABLE);
   expect(touchedBy(() => stores.secrets.set(secret))).toEqual(['n0']);
-  expect(touchedBy(() => stores.secrets.set(makeSecret('db2', { password: 'x' }, SHAREABLE)))).toEqual([]);
+  expect(touchedBy(() => stores.secrets.set(storedSecret('db2', { password: 'x' }, SHAREABLE)))).toEqual([]);
   expect(touchedBy(() => stores.secrets.remove(changed(secret, () => {})))).toEqual(['n0']);
-  const rehosted = changed(nodes[2] ?? makeNode('x'), ({ spec }) => {
+  const rehosted = changed(nodes[2] ?? storedNode('x'), ({ spec }) => {
     spec.host = '10.9.9.9';
   });
   expect(touchedBy(() => stores.nodes.set(rehosted))).toEqual(['n0', 'n2']);
@@ -123,10 +121,10 @@ test('a node is computed again for what its entries refer to, found or not, and 
 
 test('a model affects the nodes that it is linked to and those that bind it, and a link only the node that it is about', () => {
   const { stores, touchedBy } = setUp();
-  const model = makeModel('tiny', { nodes: ['n0'] });
+  const model = storedModel('tiny', { nodes: ['n0'] });
   expect(touchedBy(() => stores.models.set(model))).toEqual(['n0']);
   const models = { bindPath: '/models', items: [{ name: 'tiny' }] };
-  stores.applications.set(makeApplication('shop', [entry('a', 'n1', { models })]));
+  stores.applications.set(storedApplication('shop', [entry('a', 'n1', { models })]));
   const edited = changed(model, ({ spec }) => {
     spec.revision = 'v2';
   });
@@ -144,9 +142,9 @@ test('a model affects the nodes that it is linked to and those that bind it, and
 
 test('a changed Secret affects the nodes of its volume mount once, and not again when the status counts the change', () => {
   const { stores, touchedBy } = setUp();
-  const secret = makeSecret('db', { password: 'x' }, SHAREABLE);
+  const secret = storedSecret('db', { password: 'x' }, SHAREABLE);
   stores.secrets.set(secret);
-  const mount = makeVolumeMount('files', { secretName: 'db', nodes: ['n0', 'n1'] });
+  const mount = storedVolumeMount('files', { secretName: 'db', nodes: ['n0', 'n1'] });
   const lookups = createLookups(stores);
   /** The mount with the status that its reconciler writes; a write of a status raises no generation. */
   const counted = (one: typeof mount): typeof mount => ({
@@ -170,18 +168,18 @@ test('a changed Secret affects the nodes of its volume mount once, and not again
 
 test('the password of a registry affects the nodes that pull from it, and only a Secret that may be used counts', () => {
   const { stores, uuids, cache, touchedBy } = setUp();
-  const registry = makeRegistry('private', 7, {
+  const registry = storedRegistry('private', 7, {
     isPublic: false,
     username: 'u',
     passwordSecretRef: { name: 'pull', key: 'password' },
   });
   stores.registries.set(registry);
   stores.applications.set(
-    makeApplication('shop', [entry('a', 'n0', { images: { amd64: 'x:1', registry: 7 } }), entry('b', 'n1')]),
+    storedApplication('shop', [entry('a', 'n0', { images: { amd64: 'x:1', registry: 7 } }), entry('b', 'n1')]),
   );
   const password = () => cache.state(uuids[0] ?? '')?.registries.find(({ id }) => id === 7)?.password;
   expect(password()).toBe('');
-  const stranger = makeSecret('pull', { password: 'the operator' });
+  const stranger = storedSecret('pull', { password: 'the operator' });
   expect(touchedBy(() => stores.secrets.set(stranger))).toEqual(['n0']);
   expect(password()).toBe('');
   const owned = changed(stranger, (copy) => {
@@ -196,21 +194,21 @@ test('the password of a registry affects the nodes that pull from it, and only a
 test('an application with the name or a uuid of another affects the nodes of both', () => {
   const { stores, touchedBy } = setUp();
   const uuid = '11111111-1111-4111-8111-111111111111';
-  stores.applications.set(makeApplication('shop', [entry('a', 'n0', { uuid })]));
-  expect(touchedBy(() => stores.applications.set(makeApplication('other', [entry('a', 'n1', { uuid })])))).toEqual([
+  stores.applications.set(storedApplication('shop', [entry('a', 'n0', { uuid })]));
+  expect(touchedBy(() => stores.applications.set(storedApplication('other', [entry('a', 'n1', { uuid })])))).toEqual([
     'n0',
     'n1',
   ]);
-  const namesake = makeApplication('shop2', [entry('x', 'n2')]);
+  const namesake = storedApplication('shop2', [entry('x', 'n2')]);
   Object.assign(namesake.spec, { name: 'shop' });
   expect(touchedBy(() => stores.applications.set(namesake))).toEqual(['n0', 'n2']);
 });
 
 test('an application affects a node that still reports its containers, although no entry names the node', () => {
   const { stores, nodes, touchedBy } = setUp();
-  const application = makeApplication('shop', [entry('a', 'n0')]);
+  const application = storedApplication('shop', [entry('a', 'n0')]);
   stores.applications.set(application);
-  const reporting = changed(nodes[1] ?? makeNode('x'), (node) => {
+  const reporting = changed(nodes[1] ?? storedNode('x'), (node) => {
     node.status = { observedGeneration: 1, microservices: [{ uuid: 'u', application: 'shop', state: 'RUNNING' }] };
   });
   expect(touchedBy(() => stores.nodes.set(reporting))).toEqual(['n1']);
@@ -222,7 +220,7 @@ test('an application affects a node that still reports its containers, although 
 
 test('states that were not used lately are computed again when they are read, and digests are not', () => {
   const stores = makeStores();
-  const nodes = [makeNode('a'), makeNode('b')];
+  const nodes = [storedNode('a'), storedNode('b')];
   fill(stores, { nodes });
   let computed = 0;
   const cache = createDesiredCache({
@@ -245,7 +243,7 @@ test('states that were not used lately are computed again when they are read, an
 
 test('a deleted node has no state and leaves nothing behind', () => {
   const { stores, nodes, uuids, cache } = setUp();
-  stores.nodes.remove(changed(nodes[0] ?? makeNode('x'), () => {}));
+  stores.nodes.remove(changed(nodes[0] ?? storedNode('x'), () => {}));
   expect(cache.digests(uuids[0] ?? '')).toBeUndefined();
   expect(cache.state(uuids[0] ?? '')).toBeUndefined();
 });
@@ -284,7 +282,7 @@ test.for([1, 2, 3, 4, 5])(
         await longPolls.arm({ uuid, have: has, seconds: 3_600, signal: { onGone: () => {} } });
       }
     })();
-    let application = makeApplication('shop', []);
+    let application = storedApplication('shop', []);
     for (let i = 0; i < 100; i++) {
       application = changed(application, ({ spec }) => {
         const count = random(4);

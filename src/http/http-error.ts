@@ -1,8 +1,9 @@
+import type { ErrorCode, ErrorStatus } from '../api/error-codes.ts';
 import { printable } from '../api/printable.ts';
 import type { Reply } from './reply.ts';
 
 /** Names of error classes in responses, by status (docs/spec/rest-v3.md#errors). */
-const NAMES: Readonly<Record<number, string>> = {
+const NAMES: Readonly<Record<ErrorStatus, string>> = {
   400: 'ValidationError',
   401: 'AuthenticationError',
   403: 'ForbiddenError',
@@ -30,19 +31,19 @@ export interface HttpErrorOptions {
 }
 
 /** A response that is not a success. Its text reaches the client: never put anything secret or internal into it. */
-export class HttpError extends Error {
+export class HttpError<Status extends ErrorStatus = ErrorStatus> extends Error {
   override readonly name: string;
-  readonly status: number;
-  readonly code: string;
+  readonly status: ErrorStatus;
+  readonly code: ErrorCode;
   readonly headers: Readonly<Record<string, string>>;
   /** further members of the body */
   readonly members: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, code: string, message: string, options: HttpErrorOptions = {}) {
+  constructor(status: Status, code: ErrorCode<Status>, message: string, options: HttpErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.status = status;
     this.code = code;
-    this.name = options.name ?? NAMES[status] ?? 'Error';
+    this.name = options.name ?? NAMES[status];
     this.headers = options.headers ?? {};
     this.members = options.members ?? {};
   }
@@ -52,7 +53,7 @@ export class HttpError extends Error {
 export interface ErrorBody {
   name: string;
   message: string;
-  code: string;
+  code: ErrorCode;
   error?: string;
   [member: string]: unknown;
 }

@@ -1,11 +1,12 @@
 import type { VerdictReason } from '../api/conditions.ts';
+import type { RestErrorCode } from '../api/error-codes.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import { customResource, type ResourceOf } from '../api/resources.ts';
 import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { type BuiltIn, isReservedFor } from '../rules/built-in.ts';
 import { DomainError } from '../rules/errors.ts';
 import { idOf, uuidOf } from '../rules/identity.ts';
-import type { Lookups, Verdict } from '../rules/inputs.ts';
+import type { Lookups, ReferencedObjects, Verdict } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import type { FindReferenced, KindObject, Reference } from './object.ts';
 import type { KindRest } from './rest.ts';
@@ -42,11 +43,13 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
    */
   readonly isOfSystem?: Of<T, boolean>;
   /** the error of REST for the deletion of an object that others refer to */
-  readonly inUse?: { status: 400 | 409; code: string };
+  readonly inUse?: { status: 400 | 409; code: RestErrorCode<400 | 409> };
   /** its objects can be linked to nodes: `spec.nodes` names them */
   readonly links?: KindLinks<T>;
   /** what desired states make of the status of its objects, besides the identity; the lookups are those of now */
   readonly readOfStatus?: { of(object: T, lookups: Pick<Lookups, 'secret' | 'configMap'>): unknown }['of'];
+  /** rules look its objects up (`ReferencedObjects`): agents are served from its store, and a change of an object reaches nodes */
+  readonly lookedUp?: true;
   /** the row of the roles for its objects (src/rest/access/roles.ts) */
   readonly access: 'workloads' | 'infrastructure';
   /** the support document has the members of its spec without their values */
@@ -63,7 +66,7 @@ export interface KindLinks<T> {
   /** body of a response to link and unlink: the object, or the nodes */
   reply: 'object' | 'nodes';
   /** code of the refusal to unlink what an entry on the node uses */
-  inUse: string;
+  inUse: RestErrorCode<409>;
   refusal?: {
     /** why the object cannot be linked to a node */
     of(object: T, node: EdgeNode): DomainError | undefined;
@@ -139,11 +142,16 @@ interface KindIdentity<T> {
 /** Names of the indexes that kinds share. */
 export type IdentityIndex = 'name' | 'uuid' | 'id' | 'ref' | 'systemRef' | 'linked';
 
+/** A kind says that it is looked up exactly when rules have the type of its objects. */
+type LookedUp<Key> = Key extends keyof ReferencedObjects ? { lookedUp: true } : { lookedUp?: never };
+
 /** Defines a kind; its key and its indexes are inferred. */
 export const defineKind =
   <T extends KindObject>() =>
   <const Key extends string, Index extends string = never>(
-    kind: Omit<Kind<T, Key, Index>, 'resource' | 'identity'> & { identity?: Pick<KindIdentity<T>, 'name'> },
+    kind: Omit<Kind<T, Key, Index>, 'resource' | 'identity' | 'lookedUp'> & {
+      identity?: Pick<KindIdentity<T>, 'name'>;
+    } & LookedUp<Key>,
   ): Kind<T, Key, Index> => {
     const { has } = kind.definition.identity;
     const { builtIns = [] } = kind;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { RestErrorCode } from '../api/error-codes.ts';
 import type { ResourceDefinition } from '../api/meta.ts';
 import type { DomainError } from '../rules/errors.ts';
 import type { FindReferenced } from './object.ts';
@@ -12,7 +13,7 @@ export interface KindRest<T, W extends Write<T> = Write<T>> {
   /** parameter of the path of one object */
   key: 'uuid' | 'name' | 'id';
   /** code of the 404 */
-  notFound: string;
+  notFound: RestErrorCode<404>;
   /** absent for kinds whose routes are written by hand */
   crud?: KindCrud<T, W>;
 }

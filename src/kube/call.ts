@@ -2,9 +2,9 @@ import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { sleep, systemClock } from '../lib/clock.ts';
 import { ApiError, isConflict, isUnauthorized, TransportError } from './api-error.ts';
 import { startDeadline } from './deadline.ts';
-import type { Metrics } from './metrics.ts';
-import { errorFrom, parseBody, readBody } from './response.ts';
-import type { Transport } from './transport.ts';
+import type { KubeMetrics } from './metrics.ts';
+import { errorFrom, parseBody, readResponseBody } from './response.ts';
+import type { KubeTransport } from './transport.ts';
 
 /** Every call ends after at most `timeoutMs` (default 30 s), retries included. */
 export interface CallOptions {
@@ -14,8 +14,8 @@ export interface CallOptions {
 
 /** What the calls of a client share. */
 export interface CallContext {
-  transport: Transport;
-  metrics: Metrics;
+  transport: KubeTransport;
+  metrics: KubeMetrics;
   maxResponseBytes: number;
   mayWrite: () => boolean;
 }
@@ -25,7 +25,7 @@ const RETRIES = 5;
 const RETRY: Backoff = { baseMs: 100, factor: 3, maxMs: 5_000, jitter: 0.5 };
 
 /** One request for the retry loop. `repeatable`: the effect of two executions is that of one. */
-export interface Call {
+export interface ApiCall {
   verb: string;
   resource: string;
   method: string;
@@ -63,7 +63,7 @@ const mayBeDone = (error: unknown): boolean =>
   error instanceof TransportError ? error.code !== 'refused' : error instanceof ApiError && error.status >= 500;
 
 /** Sends one request. Returns the parsed body, or throws an ApiError or TransportError. */
-async function exchange(context: CallContext, call: Call, signal: AbortSignal): Promise<unknown> {
+async function exchange(context: CallContext, call: ApiCall, signal: AbortSignal): Promise<unknown> {
   const start = performance.now();
   let code = '';
   try {
@@ -80,7 +80,7 @@ async function exchange(context: CallContext, call: Call, signal: AbortSignal): 
       signal,
     });
     code = String(response.statusCode);
-    const text = await readBody(response, context.maxResponseBytes, signal);
+    const text = await readResponseBody(response, context.maxResponseBytes, signal);
     if (response.statusCode >= 400) throw errorFrom(response, text, `${call.verb} ${call.path}`);
     return text === '' ? undefined : parseBody(text);
   } catch (error) {
@@ -97,7 +97,7 @@ async function exchange(context: CallContext, call: Call, signal: AbortSignal): 
 /** Carries out a call: with a deadline, retries, one reload of the credentials after a 401, and the fence of a former leader. */
 export async function performCall(
   context: CallContext,
-  call: Call,
+  call: ApiCall,
   { signal, timeoutMs = CALL_MS }: CallOptions,
 ): Promise<unknown> {
   if (call.method !== 'GET' && !context.mayWrite()) throw new FencedError(`${call.verb} ${call.path}`);

@@ -1,8 +1,8 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import { isNotFound, type StatusBody } from './api-error.ts';
-import { type Call, type CallContext, type CallOptions, performCall } from './call.ts';
-import type { Metrics } from './metrics.ts';
-import { isEnded, type KubeObject, nameOf, type ObjectRef, type Resource, refOf } from './object.ts';
+import { type ApiCall, type CallContext, type CallOptions, performCall } from './call.ts';
+import type { KubeMetrics } from './metrics.ts';
+import { groupResource, isEnded, type KubeObject, type ObjectRef, type Resource, refOf } from './object.ts';
 import { createPageSize, PAGE_SIZE } from './page-size.ts';
 import { pathOf, type Query, withQuery } from './path.ts';
 import { typed } from './response.ts';
@@ -74,7 +74,7 @@ export interface KubeClientOptions {
    */
   config: () => KubeConfig;
   userAgent?: string;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   /** Maximum of parallel connections for calls; default 32. Watches have further connections, without a limit. */
   connections?: number;
   /** Maximum length of a response; it is checked while the response is received. */
@@ -165,11 +165,11 @@ interface Core extends CallContext, WatchContext {
 
 function clientOver(core: Core): KubeClient {
   const { transport, observers } = core;
-  const perform = (call: Call, options: CallOptions) => performCall(core, call, options);
+  const perform = (call: ApiCall, options: CallOptions) => performCall(core, call, options);
   const paging: CallContext = { ...core, maxResponseBytes: core.maxPageBytes };
 
   const observersOf = <T extends KubeObject>(resource: Resource<T>) =>
-    [...(observers.get(nameOf(resource)) ?? [])] as WriteObserver<T>[];
+    [...(observers.get(groupResource(resource)) ?? [])] as WriteObserver<T>[];
 
   function reportGone(resource: Resource, ref: ObjectRef, uid: string | undefined) {
     if (uid) for (const observer of observersOf(resource)) observer.observeGone(ref, uid);
@@ -185,7 +185,7 @@ function clientOver(core: Core): KubeClient {
 
   async function write<T extends KubeObject>(
     resource: Resource<T>,
-    call: Omit<Call, 'resource' | 'path'>,
+    call: Omit<ApiCall, 'resource' | 'path'>,
     ref: { namespace?: string; name?: string },
     options: WriteOptions,
     query: Query = {},
@@ -196,7 +196,7 @@ function clientOver(core: Core): KubeClient {
       fieldValidation: options.isStrict ? 'Strict' : undefined,
       ...query,
     });
-    const result = (await perform({ ...call, resource: nameOf(resource), path }, options)) as T;
+    const result = (await perform({ ...call, resource: groupResource(resource), path }, options)) as T;
     // Some subresources return another kind (Scale, TokenRequest).
     if (!options.dryRun && result.kind === resource.kind) report(resource, result);
     return result;
@@ -206,7 +206,7 @@ function clientOver(core: Core): KubeClient {
     async get(resource, ref, options = {}) {
       const path = pathOf(resource, ref.namespace, ref.name);
       return (await perform(
-        { verb: 'get', resource: nameOf(resource), method: 'GET', path, repeatable: true },
+        { verb: 'get', resource: groupResource(resource), method: 'GET', path, repeatable: true },
         options,
       )) as never;
     },
@@ -229,7 +229,7 @@ function clientOver(core: Core): KubeClient {
       });
       const body = (await performCall(
         options.limit === 0 ? core : paging,
-        { verb: 'list', resource: nameOf(resource), method: 'GET', path, repeatable: true },
+        { verb: 'list', resource: groupResource(resource), method: 'GET', path, repeatable: true },
         { timeoutMs: LIST_MS, ...options },
       )) as { items?: T[] | null; metadata: { resourceVersion: string; continue?: string } };
       const page: ListPage<T> = {
@@ -295,7 +295,14 @@ function clientOver(core: Core): KubeClient {
       const { preconditions, propagationPolicy, gracePeriodSeconds } = options;
       const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds };
       const path = pathOf(resource, ref.namespace, ref.name);
-      const call = { verb: 'delete', resource: nameOf(resource), method: 'DELETE', path, body, repeatable: true };
+      const call = {
+        verb: 'delete',
+        resource: groupResource(resource),
+        method: 'DELETE',
+        path,
+        body,
+        repeatable: true,
+      };
       let answer: StatusBody | T;
       try {
         answer = (await perform(call, options)) as StatusBody | T;
@@ -321,7 +328,7 @@ function clientOver(core: Core): KubeClient {
     },
 
     observeWrites<T extends KubeObject>(resource: Resource<T>, observer: WriteObserver<T>) {
-      const name = nameOf(resource);
+      const name = groupResource(resource);
       const all = observers.get(name) ?? new Set();
       observers.set(name, all.add(observer as WriteObserver<KubeObject>));
       return {

@@ -4,7 +4,7 @@ import { type Log, silentLog } from '../lib/log.ts';
 import { isAlreadyExists, isConflict } from './api-error.ts';
 import { FencedError } from './call.ts';
 import { startDeadline } from './deadline.ts';
-import type { Metrics } from './metrics.ts';
+import type { KubeMetrics } from './metrics.ts';
 import { type KubeObject, keyOf } from './object.ts';
 import { delayOf, type Outcome } from './outcome.ts';
 import { createQueue, type Queue } from './queue.ts';
@@ -62,7 +62,7 @@ export interface ControllerOptions {
   deadlineMs?: number;
   backoff?: Backoff;
   log?: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   clock?: Clock;
   random?: () => number;
 }

@@ -5,7 +5,7 @@ import { type Log, silentLog } from '../lib/log.ts';
 import { createTokenBuckets } from '../lib/token-bucket.ts';
 import { isAlreadyExists, isTransient } from './api-error.ts';
 import type { KubeClient } from './client.ts';
-import type { Metrics } from './metrics.ts';
+import type { KubeMetrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
 import type { KubeObject, Resource } from './object.ts';
 
@@ -16,15 +16,15 @@ export interface EventOptions {
   /** The `reportingInstance` of the events: the name of the pod. */
   instance: string;
   log?: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   clock?: Clock;
 }
 
-/** One change, described for users. */
-export interface EventInput {
+/** One change, described for users. `Reason` has the reasons of a program. */
+export interface EventInput<Reason extends string = string> {
   type: 'Normal' | 'Warning';
   /** What happened, as one CamelCase word: the reason of the condition. */
-  reason: string;
+  reason: Reason;
   /** What the controller did or tried: `Deploy`, `Reconcile`. */
   action: string;
   note: string;
@@ -42,8 +42,8 @@ export interface EventInput {
  * before it have no event. `record` returns at once; a write that an API server which is away or busy did not accept is repeated
  * for some minutes, and a failure is counted and never reaches the caller. Disposing waits for pending writes, and repeats none.
  */
-export interface EventRecorder extends AsyncDisposable {
-  record(regarding: KubeObject, event: EventInput): void;
+export interface EventRecorder<Reason extends string> extends AsyncDisposable {
+  record(regarding: KubeObject, event: EventInput<Reason>): void;
 }
 
 const EVENTS: Resource = {
@@ -82,7 +82,7 @@ interface Withheld {
   leftOut: number;
 }
 
-export function createEventRecorder(options: EventOptions): EventRecorder {
+export function createEventRecorder<Reason extends string>(options: EventOptions): EventRecorder<Reason> {
   const { client, controller, instance, clock = systemClock, metrics = {}, log = silentLog } = options;
   /** the last event, by uid and what it is about */
   const recorded = createMemory<string>(REMEMBERED);

@@ -1,7 +1,7 @@
 import type { Log } from '../lib/log.ts';
 import type { KubeClient } from './client.ts';
 import { type Election, LEASES, startElection } from './lease.ts';
-import type { Metrics } from './metrics.ts';
+import type { KubeMetrics } from './metrics.ts';
 import type { KubeObject } from './object.ts';
 
 /** One leadership of this replica, from taking the lease to losing it. */
@@ -44,7 +44,7 @@ export interface LeadershipOptions {
   /** annotation of the Lease that carries the leader's address */
   dataAnnotation: string;
   log: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   /** the election by Lease, which a test may replace */
   elect?: typeof startElection;
 }

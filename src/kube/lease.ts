@@ -3,7 +3,7 @@ import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
 import type { KubeClient } from './client.ts';
-import type { Metrics } from './metrics.ts';
+import type { KubeMetrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
 import { compareResourceVersions, type KubeObject, type Resource } from './object.ts';
 import { startReflector } from './reflector.ts';
@@ -44,7 +44,7 @@ export interface ElectionOptions {
    */
   onWentBack?: () => void;
   log?: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   clock?: Clock;
   random?: () => number;
 }

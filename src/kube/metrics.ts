@@ -1,5 +1,5 @@
 /** Every hook is optional; a hook must not throw. Labels have a low cardinality: never the name of an object. */
-export interface Metrics {
+export interface KubeMetrics {
   /** One HTTP request to the API server; each retry counts. `code` is the status, or a transport error code. */
   apiRequest?(labels: { verb: string; resource: string; code: string }, seconds: number): void;
   /** One change received from a watch. */

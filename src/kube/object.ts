@@ -66,7 +66,7 @@ export function apiVersionOf(resource: Resource): string {
 }
 
 /** A short name for logs and metrics: `configmaps`, `edgenodes.skerry.dev`. */
-export function nameOf(resource: Resource): string {
+export function groupResource(resource: Resource): string {
   return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`;
 }
 

@@ -12,8 +12,8 @@ import {
   TransportError,
 } from './api-error.ts';
 import type { KubeClient } from './client.ts';
-import type { Metrics } from './metrics.ts';
-import { compareResourceVersions, type KubeObject, keyOf, nameOf } from './object.ts';
+import type { KubeMetrics } from './metrics.ts';
+import { compareResourceVersions, groupResource, type KubeObject, keyOf } from './object.ts';
 import { createPageSize } from './page-size.ts';
 import { type MutableStore, type Store, selectionQuery } from './store.ts';
 
@@ -21,7 +21,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   client: Pick<KubeClient, 'watch' | 'listPage'>;
   store: MutableStore<T>;
   log?: Log;
-  metrics?: Metrics;
+  metrics?: KubeMetrics;
   clock?: Clock;
   random?: () => number;
   timing?: Partial<ReflectorTiming>;
@@ -139,7 +139,7 @@ const QUICK_ENDS_FREE = 2;
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>, signal?: AbortSignal): Reflector<T> {
   const { client, store, clock = systemClock, random = Math.random, metrics = {} } = options;
   const timing = { ...TIMING, ...options.timing };
-  const resource = nameOf(store.resource);
+  const resource = groupResource(store.resource);
   const log = (options.log ?? silentLog).child({ resource });
   const query = selectionQuery(store.selection);
   const pageSize = createPageSize(options.pageSize);

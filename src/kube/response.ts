@@ -3,7 +3,7 @@ import { ApiError, type StatusBody, TransportError } from './api-error.ts';
 import { apiVersionOf, type KubeObject, type Resource } from './object.ts';
 import { translate } from './transport.ts';
 
-export async function readBody(
+export async function readResponseBody(
   response: Dispatcher.ResponseData,
   maxBytes: number,
   signal: AbortSignal,

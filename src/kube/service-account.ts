@@ -6,7 +6,7 @@ import type { KubeClient } from './client.ts';
  * the common ServiceAccount with an audience for this purpose, and authenticates the others by them. No secret is shared
  * or stored.
  */
-export interface ServiceAccount {
+export interface OwnServiceAccount {
   /** A token of this account for the audience, renewed before it expires. */
   token(signal?: AbortSignal): Promise<string>;
   /** Whether a token is one of this account for the audience. Rejects when the API server does not respond. */
@@ -34,7 +34,7 @@ export function createServiceAccount(options: {
   client: Pick<KubeClient, 'request'>;
   audience: string;
   now?: () => number;
-}): ServiceAccount {
+}): OwnServiceAccount {
   const { client, audience, now = Date.now } = options;
   let known: Account | undefined;
   let current: { token: string; renewAt: number } | undefined;

@@ -15,7 +15,7 @@ interface TransportRequest {
 }
 
 /** HTTP requests to the API server with the credentials of the KubeConfig. */
-export interface Transport extends AsyncDisposable {
+export interface KubeTransport extends AsyncDisposable {
   send(request: TransportRequest): Promise<Dispatcher.ResponseData>;
   /** Makes the next request load the credentials again, after the API server refused them. */
   reload(): void;
@@ -45,7 +45,7 @@ type TlsOptions = Pick<
   'ca' | 'cert' | 'key' | 'pfx' | 'passphrase' | 'rejectUnauthorized' | 'servername'
 >;
 
-export function createTransport({ config, userAgent, connections }: TransportOptions): Transport {
+export function createTransport({ config, userAgent, connections }: TransportOptions): KubeTransport {
   let current = config();
   let session: Session | undefined;
   let resolving: Promise<Session> | undefined;

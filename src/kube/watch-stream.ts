@@ -4,10 +4,10 @@ import { ApiError, type StatusBody, TransportError } from './api-error.ts';
 import { CALL_MS, type CallContext } from './call.ts';
 import { startDeadline } from './deadline.ts';
 import { createJsonLines } from './json-lines.ts';
-import { type KubeObject, nameOf, type Resource } from './object.ts';
+import { groupResource, type KubeObject, type Resource } from './object.ts';
 import { pathOf, withQuery } from './path.ts';
-import { errorFrom, readBody, typed } from './response.ts';
-import { type Transport, translate } from './transport.ts';
+import { errorFrom, readResponseBody, typed } from './response.ts';
+import { type KubeTransport, translate } from './transport.ts';
 
 export interface WatchOptions {
   signal?: AbortSignal;
@@ -43,7 +43,7 @@ export async function* watchStream<T extends KubeObject>(
   options: WatchOptions,
 ): AsyncGenerator<WatchEvent<T>, void> {
   const { transport, metrics } = core;
-  const context = `watch ${nameOf(resource)}`;
+  const context = `watch ${groupResource(resource)}`;
   const path = withQuery(pathOf(resource, options.namespace), {
     watch: 'true',
     allowWatchBookmarks: 'true',
@@ -64,9 +64,12 @@ export async function* watchStream<T extends KubeObject>(
     code = String(response.statusCode);
     if (response.statusCode >= 400) {
       using deadline = startDeadline(CALL_MS, stop.signal);
-      throw errorFrom(response, await readBody(response, core.maxResponseBytes, deadline.signal), context);
+      throw errorFrom(response, await readResponseBody(response, core.maxResponseBytes, deadline.signal), context);
     }
-    metrics.apiRequest?.({ verb: 'watch', resource: nameOf(resource), code }, (performance.now() - start) / 1000);
+    metrics.apiRequest?.(
+      { verb: 'watch', resource: groupResource(resource), code },
+      (performance.now() - start) / 1000,
+    );
     options.onOpen?.();
     const lines = createJsonLines(core.maxLineBytes);
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
@@ -82,7 +85,7 @@ export async function* watchStream<T extends KubeObject>(
 
 /** Waits for the response headers, at most `timeoutMs`. After a 401 it reloads the credentials and retries once. */
 async function openWatch(
-  transport: Transport,
+  transport: KubeTransport,
   path: string,
   stop: AbortController,
   timeoutMs: number,

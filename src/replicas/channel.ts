@@ -3,7 +3,7 @@ import type { Leadership as KubeLeadership } from '../kube/leadership.ts';
 /** What both ends of the channel between replicas share. */
 
 /** The part of leadership that a replica needs; each use reads it again, since it may change at any time. */
-export type Leadership = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
+export type LeaderState = Pick<KubeLeadership, 'isLeading' | 'leaderAddress'>;
 
 /** How replicas of one controller authenticate each other: tokens of their ServiceAccount with a separate audience. */
 export interface InternalCredentials {

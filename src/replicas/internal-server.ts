@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
+import type { ErrorCode, ErrorStatus } from '../api/error-codes.ts';
 import { admitConnections } from '../http/admit-connections.ts';
 import type { BodyRefusal } from '../http/body.ts';
 import { clientAddress } from '../http/client-address.ts';
@@ -121,7 +122,7 @@ export function createInternalServer({
 
 class NotLeader extends Error {}
 
-const REFUSALS: Readonly<Record<BodyRefusal, readonly [status: number, code: string]>> = {
+const REFUSALS: Readonly<Record<BodyRefusal, readonly [status: ErrorStatus, code: ErrorCode]>> = {
   encoding: [415, 'UNSUPPORTED_ENCODING'],
   'too-large': [413, 'BODY_TOO_LARGE'],
   'caller-full': [429, 'TOO_MANY_REQUESTS'],

@@ -1,5 +1,5 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
-import type { InternalCredentials, Leadership } from './channel.ts';
+import type { InternalCredentials, LeaderState } from './channel.ts';
 import { LeaderError } from './leader-error.ts';
 
 /** The client of a follower for the leader. One attempt per call; the caller decides whether to retry. */
@@ -17,7 +17,7 @@ const ANSWER_BYTES = 64 * 2 ** 20;
 const MOST_SOCKETS = 8;
 
 export function createLeaderClient(options: {
-  leadership: Leadership;
+  leadership: LeaderState;
   credentials: Pick<InternalCredentials, 'token'>;
 }): LeaderClient {
   const { leadership, credentials } = options;

@@ -15,7 +15,7 @@ import { nodeFromBody } from '../subjects/nodes/rules/body.ts';
 import { readMicroserviceUpload } from '../subjects/workloads/rules/entry/document.ts';
 import { entryFromFlat, flatFromEntry } from '../subjects/workloads/rules/entry/flat.ts';
 import { readApplicationBody, readApplicationUpload } from '../subjects/workloads/rules/upload/application.ts';
-import { parseJson } from './server/body.ts';
+import { parseJsonBody } from './server/body.ts';
 import { parseYaml } from './server/yaml.ts';
 
 /** Valid documents with random changes. */
@@ -120,7 +120,7 @@ const set = (holder: object, key: string, value: unknown) =>
   Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
 /** The value without members `__proto__`, which REST drops from every body, whereas the API server stores and counts them. */
-const withoutProto = (value: unknown): unknown => parseJson(JSON.stringify(value), 64);
+const withoutProto = (value: unknown): unknown => parseJsonBody(JSON.stringify(value), 64);
 
 let kube: Kube;
 beforeAll(async () => {
@@ -212,7 +212,7 @@ describe(`readers (${seeds})`, () => {
         fc.property(files, steps, (document, changes) => {
           const value = mutate(document, changes);
           const text = JSON.stringify(value);
-          refusesOrReads(() => parseJson(text, 64));
+          refusesOrReads(() => parseJsonBody(text, 64));
           for (const read of [
             readApplicationUpload,
             readMicroserviceUpload,
@@ -292,7 +292,7 @@ describe(`readers (${seeds})`, () => {
           const long = text.repeat(times);
           const began = performance.now();
           refusesOrReads(() => parseYaml(long));
-          refusesOrReads(() => parseJson(long, 64));
+          refusesOrReads(() => parseJsonBody(long, 64));
           expect(performance.now() - began).toBeLessThan(10_000);
           expect(({} as Record<string, unknown>).a).toBeUndefined();
         }),

@@ -209,7 +209,7 @@ export function summaryEvent({ id, endpointType, actorId, count, failed, since }
 }
 
 /** An event whose texts are as long as the log allows. */
-export const bounded = (event: AuditEvent): AuditEvent =>
+export const boundedEvent = (event: AuditEvent): AuditEvent =>
   Object.fromEntries(
     Object.entries(event).map(([key, value]) => [
       key,

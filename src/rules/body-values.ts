@@ -1,8 +1,9 @@
+import type { Fields } from '../api/rules.ts';
 import { invalid } from './errors.ts';
 
 /** Readers of single values of a body or a YAML document. Each throws a DomainError that names the field. */
 
-export type Fields = Record<string, unknown>;
+export type { Fields };
 
 /** The values that mean "not set" in both forms: null, empty text, an empty object or list. */
 export const isEmpty = (value: unknown): boolean =>

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../api/names.ts';
 import type { Application, ObservedMicroservice } from '../api/v3/index.ts';
-import { at, MINUTE, makeDesired, makeNode, makeObserved, T0 } from '../subjects/nodes/rules/_util.ts';
+import { at, MINUTE, makeDesired, makeNode, makeObserved, T0 } from '../subjects/nodes/_make.ts';
 import { checkApplicationDeletion, checkNodeDeletion, DELETION_LIMIT_MS, hasContainer } from './deletion.ts';
 import type { Liveness } from './inputs.ts';
 
@@ -13,7 +13,7 @@ const makeApplication = (annotations?: Record<string, string>, deleted = true): 
 });
 
 const makeDeletedNode = (microservices: ObservedMicroservice[], annotations?: Record<string, string>) =>
-  makeNode({ status: { microservices }, metadata: { deletionTimestamp: at(T0), annotations } });
+  makeNode({ status: { microservices }, deletionTimestamp: at(T0), annotations });
 
 const saidGoodbye = (node: ReturnType<typeof makeDeletedNode>) =>
   ({ ...node, status: { ...node.status, daemonStatus: 'DEPROVISIONED' } }) as typeof node;
@@ -66,7 +66,7 @@ describe('the deletion of an Application', () => {
     const given = [
       ...nodes('live', makeObserved({ uuid: 'b', name: 'writer' }), makeObserved()),
       {
-        node: makeNode({ metadata: { name: 'gw-2' }, status: { microservices: [makeObserved()] } }),
+        node: makeNode({ name: 'gw-2', status: { microservices: [makeObserved()] } }),
         liveness: 'silent' as const,
       },
     ];

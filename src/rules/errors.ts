@@ -1,3 +1,4 @@
+import type { RestErrorCode } from '../api/error-codes.ts';
 import type { Verdict } from './inputs.ts';
 
 /** `name` of a REST error body by kind of failure (docs/spec/rest-v3.md#errors). */
@@ -13,13 +14,18 @@ export type DomainStatus = keyof typeof NAMES;
  * The error for a request that a rule refuses; REST makes an error body of it. The message names the field, its value unless
  * that is secret, and a value that would be valid.
  */
-export class DomainError extends Error {
+export class DomainError<Status extends DomainStatus = DomainStatus> extends Error {
   readonly status: DomainStatus;
-  readonly code: string;
+  readonly code: RestErrorCode<DomainStatus>;
   /** path of the field, spelled as in the request */
   readonly field: string | undefined;
 
-  constructor(status: DomainStatus, code: string, message: string, options: { field?: string; name?: string } = {}) {
+  constructor(
+    status: Status,
+    code: RestErrorCode<Status>,
+    message: string,
+    options: { field?: string; name?: string } = {},
+  ) {
     super(message);
     this.name = options.name ?? NAMES[status];
     this.status = status;
@@ -28,9 +34,9 @@ export class DomainError extends Error {
   }
 }
 
-export const invalid = (message: string, field?: string, code = 'VALIDATION_ERROR') =>
+export const invalid = (message: string, field?: string, code: RestErrorCode<400> = 'VALIDATION_ERROR') =>
   new DomainError(400, code, message, { field });
-export const conflict = (code: string, message: string, field?: string) =>
+export const conflict = (code: RestErrorCode<409>, message: string, field?: string) =>
   new DomainError(409, code, message, { field });
 /** A name that another object has; always 409. */
 export const duplicateName = (what: string, name: string) =>
@@ -41,4 +47,4 @@ export const duplicateName = (what: string, name: string) =>
 
 /** A verdict as a REST error. */
 export const verdictError = (verdict: Verdict, field?: string) =>
-  new DomainError(verdict.status, verdict.code, verdict.message, { field: field ?? verdict.field });
+  new DomainError<DomainStatus>(verdict.status, verdict.code, verdict.message, { field: field ?? verdict.field });

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
-import { notActing } from '../subjects/workloads/rules/application/not-acting.ts';
+import { makeApplication, makeEntry } from '../subjects/workloads/_make.ts';
+import { fieldsNotActing } from '../subjects/workloads/rules/application/not-acting.ts';
 import { entryFromFlat, patchEntry } from '../subjects/workloads/rules/entry/flat.ts';
-import { makeApplication, makeEntry } from './_util.ts';
 import { findExpression } from './expressions.ts';
 
 describe('template expressions', () => {
@@ -23,7 +23,9 @@ describe('template expressions', () => {
 
   it('are reported as plain text in objects that kubectl stored', () => {
     const entry = makeEntry({ container: { env: [{ key: 'A', value: '{{ .Name }}' }] } });
-    expect(notActing(makeApplication(), entry)).toEqual(['template expressions, whose text is taken as it stands']);
+    expect(fieldsNotActing(makeApplication(), entry)).toEqual([
+      'template expressions, whose text is taken as it stands',
+    ]);
     expect(makeApplication({ entries: [entry] }).spec.microservices?.[0]?.container?.env?.[0]?.value).toBe(
       '{{ .Name }}',
     );

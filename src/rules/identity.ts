@@ -17,7 +17,7 @@ export interface Identified {
 }
 
 /** The recorded identity. */
-export interface Identity {
+export interface ObjectIdentity {
   uuid?: string;
   id?: number;
 }
@@ -107,7 +107,7 @@ export function idVerdict(
 }
 
 /** The labels that repeat an identity. */
-export function identityLabels({ uuid, id }: Identity): Record<string, string> {
+export function identityLabels({ uuid, id }: ObjectIdentity): Record<string, string> {
   return { ...(uuid && { [LABELS.uuid]: uuid }), ...(id && { [LABELS.id]: String(id) }) };
 }
 
@@ -127,7 +127,10 @@ function labelledId({ metadata: { labels } }: Identified): number | undefined {
  * How firmly an object has an identity: 2 when its status records it, 1 when its label has it, as after a restore that left
  * statuses out, 0 when only its spec asks for it.
  */
-export function firmness(object: Identified, { uuid, id }: Identity | { uuid?: undefined; id?: undefined }): number {
+export function firmness(
+  object: Identified,
+  { uuid, id }: ObjectIdentity | { uuid?: undefined; id?: undefined },
+): number {
   if (uuid !== undefined) return object.status?.uuid === uuid ? 2 : Number(labelledUuid(object) === uuid);
   if (id !== undefined) return object.status?.id === id ? 2 : Number(labelledId(object) === id);
   return 0;

@@ -1,4 +1,5 @@
 import type { VerdictReason } from '../api/conditions.ts';
+import type { RestErrorCode } from '../api/error-codes.ts';
 import type {
   Application,
   CatalogItem,
@@ -155,7 +156,7 @@ export interface Verdict {
   /** HTTP status of the response to a write with this verdict */
   status: 400 | 403 | 404 | 409;
   /** code of the REST error body (docs/spec/rest-v3.md#error-codes) */
-  code: string;
+  code: RestErrorCode<400 | 403 | 404 | 409>;
   /** path of the field in the entry, spelled as in the YAML form */
   field?: string;
   /** paths of the entry that the message names; a JSON body has other names for them */

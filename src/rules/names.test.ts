@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NAME_PATTERN } from '../api/meta.ts';
-import { makeApplication, makeNode } from './_util.ts';
+import { makeNode } from '../subjects/nodes/_make.ts';
+import { makeApplication } from '../subjects/workloads/_make.ts';
 import { applicationUuid, nodeUuid } from './identity.ts';
 import { entryUuid, objectName, uuid5, v3Name, volumeMappingId } from './names.ts';
 

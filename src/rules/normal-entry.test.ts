@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { MicroserviceEntry } from '../api/v3/index.ts';
-import { makeEntry } from './_util.ts';
+import { makeEntry } from '../subjects/workloads/_make.ts';
 import { imageFor, normalEntry, normalReference } from './normal-entry.ts';
 
 const normal = (entry: Partial<MicroserviceEntry>) => normalEntry(makeEntry(entry));

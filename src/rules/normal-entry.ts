@@ -2,7 +2,7 @@ import {
   CONTAINER_FIELD_NAMES,
   CONTAINER_FIELDS,
   type ContainerField,
-  type ContainerSpec,
+  type EntryContainer,
   fieldRow,
   isAbsent,
 } from '../api/container/index.ts';
@@ -15,7 +15,7 @@ export type ImageArchitecture = Exclude<Architecture, 'auto'>;
 /** Architectures that images can be given for, by ascending id. */
 export const IMAGE_ARCHITECTURES = ARCHITECTURES.slice(1) as readonly ImageArchitecture[];
 
-type Value<F extends ContainerField> = NonNullable<ContainerSpec[F]>;
+type Value<F extends ContainerField> = NonNullable<EntryContainer[F]>;
 type Item<F extends ContainerField> = Value<F> extends (infer I)[] ? I : never;
 type ItemDefault<F extends ContainerField> = (typeof CONTAINER_FIELDS)[F] extends { itemDefaults: infer D } ? D : never;
 type NormalItem<F extends ContainerField> = Item<F> & Required<Pick<Item<F>, keyof ItemDefault<F> & keyof Item<F>>>;
@@ -102,7 +102,7 @@ const NORMAL: { readonly [F in ContainerField]?: (value: Value<F>) => NormalValu
   healthCheck: (check) => (check.test?.length ? check : undefined),
 };
 
-function normalContainer(container: ContainerSpec): NormalContainer {
+function normalContainer(container: EntryContainer): NormalContainer {
   const normal: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(container)) {
     const field = SPELLINGS.get(key);

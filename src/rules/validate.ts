@@ -16,7 +16,7 @@ interface CheckOptions {
 }
 
 /** Parses a value by a schema: nulls removed, defaults filled in. */
-export function check<T extends z.ZodType>(
+export function validated<T extends z.ZodType>(
   schema: T,
   value: unknown,
   { tolerant = false }: CheckOptions = {},
@@ -44,7 +44,7 @@ export function validateSpec<T extends z.ZodType>(
   value: unknown,
   { tolerant = false, path = '' }: CheckOptions & { path?: string } = {},
 ): z.infer<T> {
-  const result = check(schema, value, { tolerant });
+  const result = validated(schema, value, { tolerant });
   if (result.ok) return result.value;
   const { violation } = result;
   const field = formatPath(violation.path, path);

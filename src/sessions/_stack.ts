@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { fill, keyOf, makeApplication, makeKey, makeNode, makeToken, startReplica } from '../agents/_util.ts';
+import { storedApplication, storedNode } from '../../testing/stored.ts';
+import { fill, keyOf, makeKey, makeToken, startReplica } from '../agents/_util.ts';
 import { HEADERS } from '../api/names.ts';
 import { createRest } from '../assembly/rest.ts';
 import { createLookups } from '../datastore/lookups.ts';
@@ -46,15 +47,15 @@ function makeObjects(further: number) {
     { uuid: ROUTER, state: 'RUNNING', application: 'system', name: 'router' },
     ...many.map((one) => ({ ...one, state: 'RUNNING', application: 'many' })),
   ];
-  const node = makeNode('edge-1');
+  const node = storedNode('edge-1');
   const lastSeenTime = new Date().toISOString();
   Object.assign(node, { status: { daemonStatus: 'RUNNING', lastSeenTime, agent: '1.0.0', microservices: observed } });
   const key = makeKey();
   const entry = { agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' } };
   const applications = [
-    makeApplication('shop', [{ ...entry, name: 'web', uuid: WEB }]),
-    makeApplication('system', [{ ...entry, name: 'router', uuid: ROUTER }]),
-    makeApplication(
+    storedApplication('shop', [{ ...entry, name: 'web', uuid: WEB }]),
+    storedApplication('system', [{ ...entry, name: 'router', uuid: ROUTER }]),
+    storedApplication(
       'many',
       many.map((one) => ({ ...entry, ...one })),
     ),

@@ -1,3 +1,5 @@
+import type { EventReason } from '../api/conditions.ts';
+import type { ErrorCode } from '../api/error-codes.ts';
 import type { EventRecorder } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { AuditEvent } from '../rules/audit.ts';
@@ -12,7 +14,7 @@ export interface SessionRecords {
   connected(path: UserPath, requester: SocketUser, opened: { id: string } | { refused: SessionOutcome }): void;
   ended(path: UserPath, requester: SocketUser, id: string, outcome: SessionOutcome): void;
   /** A user who is known got an HTTP response instead of a socket. */
-  refused(path: UserPath, requester: SocketUser, error: { status: number; code: string }): void;
+  refused(path: UserPath, requester: SocketUser, error: { status: number; code: ErrorCode }): void;
 }
 
 export type UserPath = SocketPath & { by: 'user' };
@@ -28,7 +30,7 @@ export interface RecordsOptions {
   /** the audit log, and whether it has the addresses of clients */
   audit?: { record(event: Omit<AuditEvent, 'id' | 'timestamp'>): void; recordsAddresses: boolean } | undefined;
   /** of this replica alone: those of reconcilers have bounds of their own */
-  events?: Pick<EventRecorder, 'record'> | undefined;
+  events?: Pick<EventRecorder<EventReason>, 'record'> | undefined;
   log: Log;
 }
 

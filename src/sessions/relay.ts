@@ -7,7 +7,7 @@ import { dial, type RawSocket } from '../lib/web-socket/handshake.ts';
 import type { MessageSocket } from '../lib/web-socket/socket.ts';
 import { SOCKET_BOUNDS } from '../wire/frames.ts';
 import { CLOSE_CODES, type CloseCode, SESSION_TIMES } from '../wire/sessions.ts';
-import { respond, unavailable } from './respond.ts';
+import { respond, tryAgainLater } from './respond.ts';
 import type { Joining, ReplicaSessions } from './sessions.ts';
 import { acceptUpgrade, sessionSocket } from './socket.ts';
 
@@ -126,7 +126,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Inter
         const asked = askedOf(request);
         if (!asked) throw new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such socket');
         await authenticate(request);
-        if (isDraining) throw unavailable('the controller shuts down');
+        if (isDraining) throw tryAgainLater('the controller shuts down');
         if (socket.destroyed) return;
         const ws = acceptUpgrade({ incoming: request, socket, head });
         if (!ws) return;
@@ -135,7 +135,7 @@ export function createRelay({ sessions, token, authenticate, clock, log }: Inter
         if (refused) agent.close(CLOSE_CODES.refused, refused.refused);
       };
       serve().catch((error: unknown) =>
-        respond(socket, error instanceof HttpError ? error : unavailable('the socket cannot be opened now')),
+        respond(socket, error instanceof HttpError ? error : tryAgainLater('the socket cannot be opened now')),
       );
     },
     drain() {

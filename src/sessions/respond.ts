@@ -2,9 +2,9 @@ import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HttpError, replyTo, retryAfter } from '../http/http-error.ts';
 
-export const tooMany = (message: string, seconds: number) =>
+export const tooManyRequests = (message: string, seconds: number) =>
   new HttpError(429, 'TOO_MANY_REQUESTS', message, { headers: retryAfter(seconds) });
-export const unavailable = (message: string) =>
+export const tryAgainLater = (message: string) =>
   new HttpError(503, 'CONTROLLER_NOT_READY', message, { headers: retryAfter(1) });
 
 /** until a client has taken a response */

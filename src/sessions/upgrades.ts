@@ -16,8 +16,8 @@ import { type SocketPath, socketPath, type UserSocket } from './paths.ts';
 import type { Places } from './places.ts';
 import { createRecords, type RecordsOptions, type SocketUser, type UserPath } from './records.ts';
 import type { SessionRelay } from './relay.ts';
-import { respond, tooMany, unavailable } from './respond.ts';
-import { readExec, readTail } from './rules/request.ts';
+import { respond, tooManyRequests, tryAgainLater } from './respond.ts';
+import { readExec, readTailConfig } from './rules/request.ts';
 import type { SessionTarget } from './rules/session.ts';
 import type { Joining, ReplicaSessions } from './sessions.ts';
 import { acceptUpgrade, refuse, sessionSocket } from './socket.ts';
@@ -100,7 +100,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     clock,
     perSecond: (mostOfUser * SOCKET_LIMITS.upgradesPerSocket) / 60,
     burst: mostOfUser * SOCKET_LIMITS.upgradesPerSocket,
-    refuse: (seconds) => tooMany('you open too many sockets: wait before the next one', seconds),
+    refuse: (seconds) => tooManyRequests('you open too many sockets: wait before the next one', seconds),
   });
   /** open sockets, by `user <name>` and `node <uuid>` */
   const open = new Map<string, number>();
@@ -112,7 +112,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   /** Counts a socket until it is closed; `most` sockets of one owner are open at once. */
   function count(owner: string, socket: Duplex, most: number, refusal: string): void {
     const own = open.get(owner) ?? 0;
-    if (own >= most) throw tooMany(refusal, RETRY_SECONDS);
+    if (own >= most) throw tooManyRequests(refusal, RETRY_SECONDS);
     open.set(owner, own + 1);
     socket.once('close', () => {
       const left = (open.get(owner) ?? 1) - 1;
@@ -124,7 +124,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
   /** A user who is known has a socket: what an address may open is not bounded, since many users can share it. */
   function countUser(name: string, socket: Duplex): void {
     upgradesOfUser.take(name);
-    if (ofUsers >= mostSockets) throw unavailable('too many sockets are open at this replica');
+    if (ofUsers >= mostSockets) throw tryAgainLater('too many sockets are open at this replica');
     const refusal = `you have ${mostOfUser} open sockets at this replica, which is the limit: close one first`;
     count(`user ${name}`, socket, mostOfUser, refusal);
     ofUsers++;
@@ -133,7 +133,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
 
   /** Ends the handshake; a client that is gone, or whose handshake is wrong, gets no socket. */
   function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, opened: (ws: RawSocket) => void) {
-    if (isDraining) throw unavailable('the controller shuts down');
+    if (isDraining) throw tryAgainLater('the controller shuts down');
     if (socket.destroyed) return;
     const ws = acceptUpgrade({ incoming: request, socket, head });
     if (!ws) return;
@@ -223,13 +223,13 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       const present = await options.present(found.node, AbortSignal.timeout(SOCKET_LIMITS.admitMs));
       const placed = placeSession(found, present, kind);
       if ('refused' in placed) return placed;
-      const refused = kind === 'log' && readTail(query).previous ? formerRunRefusal(found, present) : undefined;
+      const refused = kind === 'log' && readTailConfig(query).previous ? formerRunRefusal(found, present) : undefined;
       if (refused !== undefined) return { refused };
       const common = { node: placed.node, user: digestOf(userName) };
       const of = 'microservice' in named ? { microservice: named.microservice } : {};
       const { called } = found;
       if (kind === 'exec') return { target: { kind, ...common, microservice: '', ...of, ...readExec(query) }, called };
-      const tail = readTail(query);
+      const tail = readTailConfig(query);
       const endsWhenQuiet = placed.keepsLogsOpen === true && !tail.follow;
       return { target: { kind, ...common, tail, ...of, ...(endsWhenQuiet && { endsWhenQuiet }) }, called };
     } catch (error) {
@@ -282,13 +282,13 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
       socket.once('close', () => connections.delete(socket));
       const path = socketPath((request.url ?? '').split('?', 1)[0] ?? '');
       const serve = async () => {
-        if (isDraining) throw unavailable('the controller shuts down');
+        if (isDraining) throw tryAgainLater('the controller shuts down');
         if (!path) throw new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such socket');
         await (path.by === 'user' ? ofUser(path, request, socket, head) : ofAgent(path, request, socket, head));
       };
       serve().catch((error: unknown) => {
         if (!(error instanceof HttpError)) log.error({ err: error }, 'Upgrade failed');
-        const refusal = error instanceof HttpError ? error : unavailable('the socket cannot be opened now');
+        const refusal = error instanceof HttpError ? error : tryAgainLater('the socket cannot be opened now');
         if (path) metrics.socketRefused?.(path.by, refusal.status);
         respond(socket, refusal);
       });

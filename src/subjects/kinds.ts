@@ -50,15 +50,9 @@ const byKey = (kinds: readonly Kind<KindObject, string, string>[]): Kinds =>
 export const KINDS = byKey(ALL as readonly Kind[]) as { readonly [K in KindKey]: KindOf<K> };
 
 /** Kinds whose objects desired states look up, besides nodes and applications. */
-export const REFERENCED_KINDS = [
-  'registries',
-  'runtimeClasses',
-  'models',
-  'knowledge',
-  'serviceAccounts',
-  'catalogItems',
-  'volumeMounts',
-] as const satisfies readonly (keyof ReferencedObjects & KindKey)[];
+export const REFERENCED_KINDS = ALL.filter((kind: Kind) => kind.lookedUp).map(
+  ({ key }) => key as keyof ReferencedObjects,
+);
 
 /** Kinds that desired states are made from: their stores are sufficient to serve agents. */
 export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as const satisfies readonly KindKey[];

@@ -1,19 +1,4 @@
-/**
- * Every metric of the controller, as data: registration (metrics.ts) and docs/metrics.md are made from it, and dashboard
- * and alerts may name no other. Names follow Prometheus: base units, `_total` for counters; those that have a customary
- * name elsewhere (`workqueue_*`, `process_*`, `nodejs_*`) keep it. Labels are low in cardinality: never a name of an
- * object.
- */
-export interface MetricSpec {
-  name: string;
-  type: 'counter' | 'gauge' | 'histogram';
-  /** label -> what it says */
-  labels: Readonly<Record<string, string>>;
-  unit: string;
-  help: string;
-  /** bounds of a histogram, in its unit */
-  buckets?: readonly number[];
-}
+import type { MetricSpec } from '../lib/metric.ts';
 
 /** From a cache hit to a dependency that does not respond. */
 const SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30] as const;
@@ -25,6 +10,12 @@ const SESSION = { kind: 'exec or log' } as const;
 /** Customary label of the workqueue metrics. */
 const QUEUE = { name: 'the reconciler that the queue belongs to' } as const;
 
+/**
+ * Every metric of the controller, as data: registration (metrics.ts) and docs/metrics.md are made from it, and dashboard
+ * and alerts may name no other. Names follow Prometheus: base units, `_total` for counters; those that have a customary
+ * name elsewhere (`workqueue_*`, `process_*`, `nodejs_*`) keep it. Labels are low in cardinality: never a name of an
+ * object.
+ */
 export const CONTROLLER_METRICS = {
   // the fleet: read from memory at each scrape, on the leader only
   nodes: {

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { basename, dirname, join } from 'node:path';
-import { DomainError, invalid } from '../rules/errors.ts';
+import { DomainError, type DomainStatus, invalid } from '../rules/errors.ts';
 import {
   EXPRESSION_FAILED,
   type LookUp,
@@ -56,7 +56,7 @@ export function startChild(heapMiB: number): Promise<ChildProcess> {
 }
 
 /** Lets the child render one document; kills it when that takes too long or the request ends. */
-export function exchange(
+export function renderInChild(
   child: ChildProcess,
   rendering: Rendering,
   { lookUp, signal }: Pick<RenderOptions, 'lookUp' | 'signal'>,
@@ -132,6 +132,6 @@ function expressionFailed(
   const field = formatPath(path);
   const text = field ? `${field}: ${message}` : message;
   if (lookUp instanceof DomainError && lookUp.status === 403)
-    return new DomainError(lookUp.status, lookUp.code, text, { field });
+    return new DomainError<DomainStatus>(lookUp.status, lookUp.code, text, { field });
   return invalid(text, field || undefined, EXPRESSION_FAILED);
 }

@@ -1,6 +1,6 @@
 import { Liquid, type Template } from 'liquidjs';
 import { LOOK_UPS, type LookUpName, type Rendering } from '../rules/renderer.ts';
-import type { Failure } from './messages.ts';
+import type { RenderFailure } from './messages.ts';
 
 /**
  * Renders the expressions of a document. The limits here give errors that name the text that exceeds them; what holds against
@@ -25,9 +25,9 @@ const LIMITS = {
 
 /** A text that cannot be rendered. */
 export class RenderError extends Error {
-  readonly failure: Failure;
+  readonly failure: RenderFailure;
 
-  constructor(path: Failure['path'], message: string) {
+  constructor(path: RenderFailure['path'], message: string) {
     super(message);
     this.failure = { path: [...path], message };
   }
@@ -50,7 +50,7 @@ export async function renderDocument(
   const parsedTexts = new Map<string, Template[]>();
   let texts = 0;
 
-  async function render(text: string, path: Failure['path']): Promise<unknown> {
+  async function render(text: string, path: RenderFailure['path']): Promise<unknown> {
     if (++texts > LIMITS.texts) throw new Error(`the document has more than ${LIMITS.texts} texts with expressions`);
     if (text.length > LIMITS.text) throw new Error(`a text with expressions has at most ${LIMITS.text} characters`);
     try {
@@ -92,7 +92,7 @@ const set = (holder: object, key: string, value: unknown) =>
   Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
 const located =
-  (path: Failure['path']) =>
+  (path: RenderFailure['path']) =>
   (error: unknown): never => {
     throw error instanceof RenderError ? error : new RenderError(path, reasonOf(error));
   };

@@ -11,10 +11,10 @@ export type FromProcess =
   | { ready: true }
   | { lookUp: number; filter: LookUpName; input: unknown }
   | { done: Record<string, unknown> }
-  | { failed: Failure };
+  | { failed: RenderFailure };
 
 /** Why a document cannot be rendered, and where. */
-export interface Failure {
+export interface RenderFailure {
   path: readonly (string | number)[];
   message: string;
 }

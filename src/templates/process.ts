@@ -1,5 +1,5 @@
 import { RenderError, renderDocument } from './engine.ts';
-import type { Failure, FromProcess, ToProcess } from './messages.ts';
+import type { FromProcess, RenderFailure, ToProcess } from './messages.ts';
 
 /**
  * The process that renders, a child of the controller: it has little memory, no environment and no files, answers one document
@@ -29,7 +29,7 @@ process.on('message', (message: ToProcess) => {
 });
 process.on('disconnect', () => process.exit(0));
 
-const failureOf = (error: unknown): Failure =>
+const failureOf = (error: unknown): RenderFailure =>
   error instanceof RenderError ? error.failure : { path: [], message: 'cannot be rendered' };
 
 if (process.send) send({ ready: true });

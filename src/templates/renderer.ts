@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Renderer, Rendering, RenderOptions } from '../rules/renderer.ts';
-import { exchange, startChild } from './child.ts';
+import { renderInChild, startChild } from './child.ts';
 
 type Json = Record<string, unknown>;
 
@@ -56,7 +56,7 @@ export function createRenderer(given: RendererOptions = {}): Renderer & Disposab
   async function run({ rendering, options }: Job): Promise<Json> {
     options.signal.throwIfAborted();
     if (!child?.connected || child.killed) child = await startChild(heapMiB);
-    return exchange(child, rendering, options, Math.min(timeMs, options.timeMs ?? timeMs));
+    return renderInChild(child, rendering, options, Math.min(timeMs, options.timeMs ?? timeMs));
   }
 
   async function runAll(): Promise<void> {

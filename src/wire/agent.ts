@@ -102,7 +102,7 @@ const ruleSchema = z.object({
   /** uuids or names; absent: all */
   resourceNames: words.optional(),
 });
-export type Rule = z.infer<typeof ruleSchema>;
+export type RoleRule = z.infer<typeof ruleSchema>;
 
 /** As whom a microservice asks the agent's local API. Rules that cannot be read grant nothing. */
 const serviceAccountSchema = z.object({

@@ -1,4 +1,4 @@
-import { type Flags, type FlagValues, LineError, type Program } from '../../../src/lib/command-line/command.ts';
+import { type CommandLine, type Flags, type FlagValues, LineError } from '../../../src/lib/command-line/command.ts';
 import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
 import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
@@ -32,7 +32,7 @@ export const GLOBAL_FLAGS: Flags = {
   help: { short: 'h', about: 'say what a command does' },
 };
 
-const PROGRAM: Program<Command> = {
+const PROGRAM: CommandLine<Command> = {
   name: 'skerry-agent',
   about: 'skerry-agent runs containers on this machine, as a controller wants them.',
   notes: [

@@ -1,11 +1,10 @@
 import { join } from 'node:path';
+import { ARTIFACT_KINDS, type ArtifactKind } from '../../../src/api/artifact-kinds.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ArtifactStatus, ArtifactView } from '../../../src/wire/artifacts.ts';
 import type { Entry } from './entry.ts';
 
-/** The kinds of artifacts. Both are handled by the same code. */
-export const ARTIFACT_KINDS = ['models', 'knowledge'] as const;
-export type ArtifactKind = (typeof ARTIFACT_KINDS)[number];
+export { ARTIFACT_KINDS, type ArtifactKind };
 
 /** What one artifact of a kind is called in texts. */
 export const ARTIFACT_NOUNS: Readonly<Record<ArtifactKind, string>> = { models: 'model', knowledge: 'knowledge' };

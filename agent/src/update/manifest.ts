@@ -2,7 +2,7 @@ import { createHash, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Architecture } from '../../../src/api/names.ts';
-import { compareVersions, versionOf } from '../../../src/api/version.ts';
+import { compareVersions, parseVersion } from '../../../src/api/version.ts';
 import { isSigned } from '../../../src/wire/release-signature.ts';
 
 /** Product that a manifest is about, so that a signature of the same key over another text is worth nothing here. */
@@ -17,7 +17,7 @@ export const LIBRARIES = 'lib';
 const version = z
   .string()
   .max(128)
-  .refine((text) => versionOf(text) === text, 'must be a version such as 1.2.3');
+  .refine((text) => parseVersion(text) === text, 'must be a version such as 1.2.3');
 const file = z.object({
   size: z.number().int().min(1).max(MAX_FILE),
   sha256: z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hex digits'),

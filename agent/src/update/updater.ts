@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Architecture } from '../../../src/api/names.ts';
-import { versionOf } from '../../../src/api/version.ts';
+import { parseVersion } from '../../../src/api/version.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
@@ -224,7 +224,7 @@ export class Updater implements Part {
   }
 
   #isInstalled({ versionCommand, semver }: VersionReply): boolean {
-    return versionCommand === 'upgrade' && semver !== undefined && versionOf(semver) === this.#deps.version;
+    return versionCommand === 'upgrade' && semver !== undefined && parseVersion(semver) === this.#deps.version;
   }
 
   /** Ends an action without a switch; false when that cannot be saved. */
@@ -244,7 +244,7 @@ export class Updater implements Part {
     const { program, keys, version: installed, architecture, accessTo, log } = this.#deps;
     if (!releasesUrl) throw new ReleaseError('the controller names no place of releases');
     if (keys.length === 0) throw new ReleaseError(NO_KEY);
-    const version = semver === undefined ? undefined : versionOf(semver);
+    const version = semver === undefined ? undefined : parseVersion(semver);
     if (semver !== undefined && version === undefined) throw new ReleaseError('it is not a version such as 1.2.3');
     const at = releasesUrl.replace(/(?<!\/)\/+$/, '');
     const folder = `${at}/${version ?? 'latest'}`;
@@ -267,7 +267,7 @@ export class Updater implements Part {
     const { program, version: from } = this.#deps;
     const version = this.#previous;
     if (version === undefined) throw new ReleaseError('there is no former release on this machine');
-    if (semver !== undefined && versionOf(semver) !== version)
+    if (semver !== undefined && parseVersion(semver) !== version)
       throw new ReleaseError(`the former release is ${version}; another one is had with the command upgrade`);
     this.#switchTo({ version, digest: '', action, from, starts: 0 });
     program.switchTo(version);

@@ -14,8 +14,8 @@ import {
   FIELD_MANAGER,
 } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
-import { readWanted, type Wanted } from '../objects/documents.ts';
-import { missingReferences, type Written } from '../objects/missing.ts';
+import { readWanted, type WantedObject } from '../objects/documents.ts';
+import { missingReferences, type WrittenObject } from '../objects/missing.ts';
 
 /** The length that one file may have. */
 const MAX_BYTES = 8 * 2 ** 20;
@@ -44,7 +44,7 @@ export const apply: Command = {
     const sources = (context.flags.filename ?? []) as readonly string[];
     if (sources.length === 0) throw new UsageError('apply needs -f FILE');
     let failed = 0;
-    const written: Written[] = [];
+    const written: WrittenObject[] = [];
     for (const { place, document } of sources.flatMap(documentsOf)) {
       try {
         const { said, ...one } = await applyOne(context, readWanted(document));
@@ -100,15 +100,15 @@ function statOf(path: string) {
 }
 
 /** What was applied, and the line about it. */
-type Applied = Written & { said: string };
+type Applied = WrittenObject & { said: string };
 
-function applyOne(context: CommandContext, wanted: Wanted): Promise<Applied> {
+function applyOne(context: CommandContext, wanted: WantedObject): Promise<Applied> {
   return 'entry' in wanted ? applyEntry(context, wanted) : applyObject(context, wanted);
 }
 
 async function applyObject(
   context: CommandContext,
-  { resource, object, name, rebuild }: Exclude<Wanted, { entry: unknown }>,
+  { resource, object, name, rebuild }: Exclude<WantedObject, { entry: unknown }>,
 ): Promise<Applied> {
   const { client, namespace } = context.cluster;
   const full = { ...object, metadata: { ...object.metadata, namespace } };
@@ -121,7 +121,7 @@ async function applyObject(
 /** Applies one entry of an application with an owner of its own, so that several files can own separate entries. */
 async function applyEntry(
   context: CommandContext,
-  { application: name, entry, rebuild }: Extract<Wanted, { entry: unknown }>,
+  { application: name, entry, rebuild }: Extract<WantedObject, { entry: unknown }>,
 ): Promise<Applied> {
   const before = await applicationNamed(context, name);
   const object: KubeObject = {

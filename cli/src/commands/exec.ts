@@ -1,7 +1,7 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
 import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
 import type { Command } from '../context/command.ts';
-import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, refusalOf } from '../context/controller.ts';
+import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, sessionRefusal } from '../context/controller.ts';
 import { CommandError } from '../context/errors.ts';
 import { createNotices } from '../context/notices.ts';
 import { CONTAINER_FLAG, completeTargets, microserviceTarget, withContainer } from '../objects/targets.ts';
@@ -61,5 +61,5 @@ export const exec: Command = {
 export function codeOf(end: Attached): number {
   if ('exitCode' in end) return passedOn(end.exitCode);
   if ('interrupted' in end) return 130;
-  throw new CommandError(refusalOf(end.failed));
+  throw new CommandError(sessionRefusal(end.failed));
 }

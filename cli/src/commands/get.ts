@@ -3,7 +3,7 @@ import { structured, table } from '../../../src/terminal/output.ts';
 import type { Command, CommandContext } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
 import { paint } from '../objects/colours.ts';
-import { type Fleet, followFleet, readFleet, type Wanted } from '../objects/fleet.ts';
+import { type Fleet, type FleetQuery, followFleet, readFleet } from '../objects/fleet.ts';
 import {
   APPLICATION_COLUMNS,
   type Column,
@@ -19,7 +19,7 @@ import {
 interface Listing<T> {
   names: readonly string[];
   /** what the rows are made from */
-  wanted(context: CommandContext): Wanted;
+  wanted(context: CommandContext): FleetQuery;
   columns: readonly Column<T>[];
   rows(fleet: Fleet, context: CommandContext): readonly T[];
   nameOf(row: T): string;

@@ -8,9 +8,9 @@ import type { Command, CommandContext } from '../context/command.ts';
 import {
   CONTROLLER_DETAILS,
   CONTROLLER_FLAGS,
-  type Controller,
+  type ControllerAccess,
   controllerOf,
-  refusalOf,
+  sessionRefusal,
 } from '../context/controller.ts';
 import { UnreachableError, UsageError } from '../context/errors.ts';
 import { createNotices } from '../context/notices.ts';
@@ -18,7 +18,7 @@ import {
   CONTAINER_FLAG,
   completeTargets,
   logTargets,
-  type SessionTarget,
+  type SessionPaths,
   selectedTargets,
   withContainer,
 } from '../objects/targets.ts';
@@ -132,8 +132,8 @@ interface Position {
 /** Shows one log; resolves with whether it succeeded. */
 function follower(
   context: CommandContext,
-  controller: Controller,
-  { name, logs: path }: SessionTarget,
+  controller: ControllerAccess,
+  { name, logs: path }: SessionPaths,
   query: URLSearchParams,
   hasPrefix: boolean,
 ): () => Promise<boolean> {
@@ -189,8 +189,8 @@ function follower(
         if (end.isComplete || (end.isProblem && !isTransient(end))) return isWhole(end);
         if (position !== before) [pause, lostAt] = [FIRST_PAUSE, undefined];
         lostAt ??= now();
-        if (!mayRepeat(end) || now() - lostAt > PATIENCE) return fail(refusalOf(end));
-        if (pause === FIRST_PAUSE) err(`${prefix}${refusalOf(end)}; it is opened again\n`);
+        if (!mayRepeat(end) || now() - lostAt > PATIENCE) return fail(sessionRefusal(end));
+        if (pause === FIRST_PAUSE) err(`${prefix}${sessionRefusal(end)}; it is opened again\n`);
         await delay((end.retryAfter ?? 0) * 1000 || pause * (0.75 + Math.random() / 2), undefined, { signal });
         pause = Math.min(pause * 2, LONGEST_PAUSE);
       }

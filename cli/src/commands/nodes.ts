@@ -3,7 +3,7 @@ import { structured, table } from '../../../src/terminal/output.ts';
 import { type Command, listNodes } from '../context/command.ts';
 import { CommandError } from '../context/errors.ts';
 import { readyOf } from '../objects/rows.ts';
-import { conditionOf, isOutdated, NO_RELEASE, newestRelease, waitsFor, wantedOf } from '../objects/versions.ts';
+import { conditionOf, isOutdated, NO_RELEASE, newestRelease, updateWaitsFor, wantedOf } from '../objects/versions.ts';
 
 export const nodes: Command = {
   name: 'nodes',
@@ -34,7 +34,7 @@ export const nodes: Command = {
         ready: readyOf(node)?.status ?? 'Unknown',
         version: node.status?.version ?? '',
         wanted: wantedOf(node, newest) ?? '',
-        waitsFor: waitsFor(node, newest),
+        waitsFor: updateWaitsFor(node, newest),
       }))
       .sort((a, b) => (a.node < b.node ? -1 : 1));
     if (format === 'json' || format === 'yaml') return out(structured({ newest, nodes: rows }, format));

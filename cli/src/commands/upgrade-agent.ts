@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import type { EdgeNode } from '../../../src/api/v3/index.ts';
-import { compareVersions, versionOf } from '../../../src/api/version.ts';
+import { compareVersions, parseVersion } from '../../../src/api/version.ts';
 import { isForbidden, isNotFound, refOf, retryOnConflict } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { isDue, requestAction, requestedAction } from '../../../src/subjects/nodes/rules/actions.ts';
@@ -72,7 +72,7 @@ async function chosen(context: CommandContext): Promise<EdgeNode[]> {
 
 async function releaseOf(context: CommandContext): Promise<string> {
   const given = context.flags.version as string | undefined;
-  const version = given === undefined ? await newestRelease(context) : versionOf(given);
+  const version = given === undefined ? await newestRelease(context) : parseVersion(given);
   if (version !== undefined) return version;
   if (given !== undefined) throw new UsageError(`--version "${given}" must be a version such as 1.2.3`);
   throw new CommandError(NO_RELEASE);

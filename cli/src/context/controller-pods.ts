@@ -31,7 +31,7 @@ export const SERVICES: Resource<Service> = {
 export const PODS: Resource<Pod> = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
 
 /** A replica that takes sessions. */
-export interface Replica {
+export interface ReplicaPod {
   pod: string;
   port: number;
   /** absent: it serves HTTP */
@@ -52,7 +52,7 @@ export const selectorOf = ({ spec: { selector = {} } }: Service): string =>
     .join(',');
 
 /** The pods of the Service that are ready, with the port and the TLS that their specs say. */
-export function replicasOf({ spec: { ports = [] } }: Service, pods: readonly Pod[]): Replica[] {
+export function replicasOf({ spec: { ports = [] } }: Service, pods: readonly Pod[]): ReplicaPod[] {
   const served = ports.find(({ name }) => name === PORT) ?? ports[0];
   if (!served) return [];
   const target = served.targetPort ?? served.port;

@@ -10,7 +10,7 @@ import { tokenSource } from './token.ts';
  * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and the
  * token are the user's to give; without an address, a port of a replica is forwarded.
  */
-export interface Controller {
+export interface ControllerAccess {
   /** `path`: below /api/v3 */
   socket(path: string, query?: URLSearchParams): Promise<FrameSocketRequest>;
 }
@@ -40,7 +40,7 @@ export const CONTROLLER_DETAILS = [
  * The way to the controller that the command line or the environment names, else a port-forward. Throws UsageError for an address that
  * is none, CommandError where no port can be forwarded.
  */
-export async function controllerOf(context: CommandContext): Promise<Controller> {
+export async function controllerOf(context: CommandContext): Promise<ControllerAccess> {
   const { flags, env } = context;
   const address = textOf(flags.controller) || env.SKERRY_CONTROLLER || undefined;
   const caFile = textOf(flags.ca);
@@ -84,7 +84,7 @@ function addressed({ err }: CommandContext, address: string, ca: string | undefi
 const textOf = (flag: unknown) => (typeof flag === 'string' && flag !== '' ? flag : undefined);
 
 /** Why a session could not be opened, with what helps. */
-export function refusalOf(end: { status?: number; reason: string; code: number }): string {
+export function sessionRefusal(end: { status?: number; reason: string; code: number }): string {
   const { status, code } = end;
   const reason = line(end.reason);
   switch (status) {

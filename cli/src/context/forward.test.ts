@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { makeCertificate } from '../../../hack/certificate.ts';
-import { makeApplication } from '../../../src/agents/_util.ts';
 import { encodeFrame, FRAME_TYPES } from '../../../src/wire/frames.ts';
+import { storedApplication } from '../../../testing/stored.ts';
 import { pluginWith } from '../_plugin.ts';
 import { loadCluster } from './cluster.ts';
 
@@ -28,7 +28,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const WEB = '7faa827a-4355-4898-8705-10cb8a4c9efa';
 const CACHE = '0d1c1c6e-2a0f-4a0e-9d0e-5a3c1d7e8f90';
-const shop = makeApplication('shop', [
+const shop = storedApplication('shop', [
   { name: 'web', uuid: WEB, agent: { name: 'edge-1' }, images: { amd64: 'x' } },
   { name: 'cache', uuid: CACHE, agent: { name: 'edge-1' }, images: { amd64: 'x' } },
 ]);

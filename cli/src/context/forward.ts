@@ -6,7 +6,15 @@ import { startDeadline } from '../../../src/kube/deadline.ts';
 import type { KubeObject, Resource } from '../../../src/kube/object.ts';
 import { line } from '../../../src/terminal/safe.ts';
 import type { CommandContext } from './command.ts';
-import { PODS, type Replica, type ReplicaTls, replicasOf, SERVICE, SERVICES, selectorOf } from './controller-pods.ts';
+import {
+  PODS,
+  type ReplicaPod,
+  type ReplicaTls,
+  replicasOf,
+  SERVICE,
+  SERVICES,
+  selectorOf,
+} from './controller-pods.ts';
 import { CommandError, UnreachableError, UsageError } from './errors.ts';
 
 /**
@@ -36,7 +44,7 @@ const SECRETS: Resource<Secret> = { group: '', version: 'v1', plural: 'secrets',
 export async function forwardTo(context: CommandContext, ca?: string): Promise<Forward> {
   const { cluster, signal } = context;
   const { namespace } = cluster;
-  let known: readonly Replica[] | undefined = await findReplicas(context);
+  let known: readonly ReplicaPod[] | undefined = await findReplicas(context);
   let authority: Authority | Promise<Authority> = ca;
   /** Once a connection has ended, which may be that of a pod that ends. */
   const forget = () => {
@@ -44,7 +52,7 @@ export async function forwardTo(context: CommandContext, ca?: string): Promise<F
     authority = ca;
   };
 
-  async function dial({ pod, port, tls }: Replica): Promise<Duplex> {
+  async function dial({ pod, port, tls }: ReplicaPod): Promise<Duplex> {
     using deadline = startDeadline(CONNECT_MS, signal);
     const connection = await cluster.openPort(pod, port, deadline.signal);
     connection.once('close', forget);
@@ -80,7 +88,10 @@ export async function forwardTo(context: CommandContext, ca?: string): Promise<F
   };
 }
 
-async function findReplicas({ cluster: { client, namespace }, signal }: CommandContext): Promise<readonly Replica[]> {
+async function findReplicas({
+  cluster: { client, namespace },
+  signal,
+}: CommandContext): Promise<readonly ReplicaPod[]> {
   try {
     const service = await client.find(SERVICES, { namespace, name: SERVICE }, { signal });
     if (!service)

@@ -5,13 +5,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { makeApplication } from '../../../src/agents/_util.ts';
 import type { KubeClient } from '../../../src/kube/mod.ts';
+import { storedApplication } from '../../../testing/stored.ts';
 import { createPlugin } from '../_plugin.ts';
 
 /** Which token a session has, as a controller sees it that refuses them all. */
 
-const shop = makeApplication(
+const shop = storedApplication(
   'shop',
   [
     ['web', '7faa827a-4355-4898-8705-10cb8a4c9efa'],

@@ -21,7 +21,7 @@ import { readApplicationUpload } from '../../../src/subjects/workloads/rules/upl
 import { CommandError } from '../context/errors.ts';
 
 /** What a document asks for: an object to apply, or an entry of an application. */
-export type Wanted =
+export type WantedObject =
   | {
       resource: Resource;
       object: KubeObject;
@@ -39,7 +39,7 @@ const all: readonly Kind[] = [...(Object.values(KINDS) as Kind[]), ...(Object.va
 const DOCUMENT_KINDS = [...new Set([...all.map(({ definition }) => definition.kind), 'Microservice'])].sort();
 
 /** Reads a document in the form of the v3 files or of kubectl. Throws DomainError, or CommandError for other kinds. */
-export function readWanted(document: unknown): Wanted {
+export function readWanted(document: unknown): WantedObject {
   if (!isObject(document)) throw new CommandError('must be an object with kind, metadata and spec');
   const { kind, apiVersion } = document;
   if (apiVersion === 'v1' && (kind === 'Secret' || kind === 'ConfigMap'))
@@ -56,19 +56,19 @@ export function readWanted(document: unknown): Wanted {
   return ofKind(found, document);
 }
 
-function microservice(document: Fields): Wanted {
+function microservice(document: Fields): WantedObject {
   const { entry, application: owner, rebuild } = readMicroserviceUpload(document);
   if (owner === undefined)
     throw new CommandError('metadata.name must be <application>/<microservice>, or spec.application must name one');
   return { application: owner, entry, rebuild: rebuild ? [entry.name] : [] };
 }
 
-function application(document: Fields): Wanted {
+function application(document: Fields): WantedObject {
   const { name, spec, rebuild } = readApplicationUpload(document);
   return { ...wanted(KINDS.applications as Kind, document, name, membersOf(spec, document.spec)), rebuild };
 }
 
-function ofKind(kind: Kind, document: Fields): Wanted {
+function ofKind(kind: Kind, document: Fields): WantedObject {
   const { definition, rest } = kind;
   const check = (spec: object) => validateSpec(definition.spec, spec, { path: 'spec' }) as Fields;
   if (rest.crud?.upload) {
@@ -93,7 +93,7 @@ const membersOf = (spec: object, given: unknown): Fields =>
   Object.fromEntries(Object.entries(spec).filter(([member]) => isObject(given) && Object.hasOwn(given, member)));
 
 /** Secrets and config maps of v3 are core objects with a label. */
-function coreObject(kind: Kind, document: Fields): Wanted {
+function coreObject(kind: Kind, document: Fields): WantedObject {
   const { crud } = kind.rest;
   if (!crud?.upload) throw new CommandError(`kind ${kind.definition.kind} has no files`);
   const { name = '', spec } = crud.fromBody(uploadBody(kind, crud.upload, document));

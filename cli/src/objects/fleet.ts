@@ -17,14 +17,14 @@ export interface Fleet {
   catalogItems: readonly CatalogItem[];
 }
 
-export interface Wanted {
+export interface FleetQuery {
   nodes?: boolean;
   applications?: boolean;
   catalogItems?: boolean;
 }
 
 /** The fleet as it is now. */
-export async function readFleet(context: CommandContext, wanted: Wanted): Promise<Fleet> {
+export async function readFleet(context: CommandContext, wanted: FleetQuery): Promise<Fleet> {
   const [nodes, applications] = await Promise.all([
     wanted.nodes ? listNodes(context) : [],
     wanted.applications ? listApplications(context) : [],
@@ -36,7 +36,7 @@ export async function readFleet(context: CommandContext, wanted: Wanted): Promis
  * The fleet after each change, several changes of one moment at once; catalog items stay those of `first`. Continues after a lost
  * connection, and ends with the signal.
  */
-export async function* followFleet(context: CommandContext, wanted: Wanted, first: Fleet): AsyncGenerator<Fleet> {
+export async function* followFleet(context: CommandContext, wanted: FleetQuery, first: Fleet): AsyncGenerator<Fleet> {
   const { signal } = context;
   let wake = () => {};
   await using open = new AsyncDisposableStack();

@@ -14,7 +14,7 @@ import { KINDS } from '../../../src/subjects/kinds.ts';
 import type { CommandContext } from '../context/command.ts';
 
 /** An object that a command wrote, or would have written. */
-export interface Written {
+export interface WrittenObject {
   resource: Resource;
   object: KubeObject;
   /** in the v3 API */
@@ -42,7 +42,7 @@ const kindOf = (resource: Resource) => (Object.values(KINDS) as Kind[]).find((ki
  * admission of the API server sees one object and cannot say it
  * (docs/decisions/2026-11-24-who-says-that-a-node-is-missing.md). Of kinds that the user may not read nothing is said.
  */
-export async function missingReferences(context: CommandContext, written: readonly Written[]): Promise<string[]> {
+export async function missingReferences(context: CommandContext, written: readonly WrittenObject[]): Promise<string[]> {
   const found = createFinder(context, written);
   const sentences: string[] = [];
   for (const { called, references, wrong } of written.flatMap(partsOf)) {
@@ -55,7 +55,7 @@ export async function missingReferences(context: CommandContext, written: readon
   return sentences;
 }
 
-function partsOf({ resource, object, name, entry: only }: Written): Part[] {
+function partsOf({ resource, object, name, entry: only }: WrittenObject): Part[] {
   const kind = kindOf(resource);
   if (!kind) return [];
   const called = `${resource.kind.toLowerCase()}/${name}`;
@@ -89,7 +89,7 @@ function partsOf({ resource, object, name, entry: only }: Written): Part[] {
 const toNode = (ref: string): Reference => ({ to: 'nodes', ref });
 
 /** Says of a reference what is missing. Names of a kind are listed once, and only when an object was not found by its name. */
-function createFinder({ cluster: { client, namespace }, signal }: CommandContext, written: readonly Written[]) {
+function createFinder({ cluster: { client, namespace }, signal }: CommandContext, written: readonly WrittenObject[]) {
   const listed = new Map<string, Promise<Names>>();
   const answers = new Map<string, Promise<string | undefined>>();
 

@@ -12,7 +12,7 @@ import {
 import { CommandError, UsageError } from '../context/errors.ts';
 
 /** What a session is about: its name for people, and the paths of its sockets. */
-export interface SessionTarget {
+export interface SessionPaths {
   name: string;
   logs: string;
   /** absent for a node */
@@ -33,7 +33,7 @@ export function withContainer(word: string, { container }: CommandContext['flags
 }
 
 /** The microservice that `APP/MS` names. */
-export async function microserviceTarget(context: CommandContext, word: string): Promise<SessionTarget> {
+export async function microserviceTarget(context: CommandContext, word: string): Promise<SessionPaths> {
   const { application: name, microservice } = target(word);
   if (microservice === undefined) throw new UsageError(`"${word}" must be <application>/<microservice>`);
   const application = await applicationNamed(context, name);
@@ -41,8 +41,8 @@ export async function microserviceTarget(context: CommandContext, word: string):
 }
 
 /** What words of `logs` name: microservices, applications as a whole, and nodes as `node/NAME`. */
-export async function logTargets(context: CommandContext, words: readonly string[]): Promise<SessionTarget[]> {
-  const found: SessionTarget[] = [];
+export async function logTargets(context: CommandContext, words: readonly string[]): Promise<SessionPaths[]> {
+  const found: SessionPaths[] = [];
   for (const word of words) {
     const node = word.startsWith('node/') ? await findNamed(context, NODES, word.slice('node/'.length)) : undefined;
     if (node) found.push(nodeTarget(node));
@@ -53,21 +53,21 @@ export async function logTargets(context: CommandContext, words: readonly string
 }
 
 /** The microservices of all applications with these labels. */
-export async function selectedTargets(context: CommandContext, selector: string): Promise<SessionTarget[]> {
+export async function selectedTargets(context: CommandContext, selector: string): Promise<SessionPaths[]> {
   const found = (await listApplications(context, selector)).flatMap(targetsOf);
   if (found.length > 0) return found;
   throw new CommandError(`no application with the labels ${selector} has microservices`);
 }
 
-const nodeTarget = (node: EdgeNode): SessionTarget => ({
+const nodeTarget = (node: EdgeNode): SessionPaths => ({
   name: `node/${v3Name(node)}`,
   logs: `/node/${nodeUuid(node)}/logs`,
 });
 
-const targetsOf = (application: Application): SessionTarget[] =>
+const targetsOf = (application: Application): SessionPaths[] =>
   (application.spec.microservices ?? []).map((entry) => targetOf(application, entry));
 
-function targetOf(application: Application, entry: MicroserviceEntry): SessionTarget {
+function targetOf(application: Application, entry: MicroserviceEntry): SessionPaths {
   const uuid = entryUuid(application, entry);
   const below = application.spec.isSystem === true ? '/microservices/system' : '/microservices';
   return {

@@ -46,7 +46,7 @@ export function isOutdated(node: EdgeNode, newest: string | undefined): boolean 
 }
 
 /** What keeps a node from the version that it is to run; empty when nothing is to be done. */
-export function waitsFor(node: EdgeNode, newest: string | undefined): string {
+export function updateWaitsFor(node: EdgeNode, newest: string | undefined): string {
   const { status } = node;
   const known = conditionOf(node, 'Updating') ?? conditionOf(node, 'UpdateFailed');
   if (known) return known.message;

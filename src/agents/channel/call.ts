@@ -6,7 +6,7 @@ import type { RetainUnlisted } from '../../wire/agent.ts';
 import type { NodeIdentity, ObservationDelta } from './dependencies.ts';
 
 /** A request of an authenticated node. */
-export interface Call {
+export interface AgentCall {
   req: IncomingMessage;
   res: ServerResponse;
   uuid: string;
@@ -33,10 +33,10 @@ export interface EpochCheck {
 }
 
 /** Whether the agent is of another make: ours names its version in each request. */
-export const isThirdParty = (call: Call) => call.agent === undefined;
+export const isThirdParty = (call: AgentCall) => call.agent === undefined;
 
 /** Sends a contact, and what the agent sent with it, to the leader. */
-export type Observe = (call: Call, said?: Partial<ObservationDelta>) => void;
+export type Observe = (call: AgentCall, said?: Partial<ObservationDelta>) => void;
 
 export function createHear(forwarder: { observe(delta: ObservationDelta): void }, clock: Pick<Clock, 'wall'>): Observe {
   return ({ uuid, agent, instance, boot }, said = {}) =>
@@ -51,7 +51,7 @@ export function createHear(forwarder: { observe(delta: ObservationDelta): void }
     });
 }
 
-export function createCall(req: IncomingMessage, res: ServerResponse, query: string, who: NodeIdentity): Call {
+export function createCall(req: IncomingMessage, res: ServerResponse, query: string, who: NodeIdentity): AgentCall {
   const agent = headerOf(req, HEADERS.agent, 64);
   const instance = headerOf(req, HEADERS.instance, 128);
   const boot = headerOf(req, HEADERS.boot, 128);

@@ -59,7 +59,7 @@ export interface CurrentValues {
 }
 
 /** Every hook is optional and must not throw. Labels have a low cardinality. */
-export interface AgentMetrics {
+export interface AgentRouteMetrics {
   agent?(what: AgentMetric, detail?: string): void;
   longPolls?(count: number): void;
   /** due, timeout, drained, superseded, gone or revoked */

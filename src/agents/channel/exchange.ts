@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Reply } from '../../http/reply.ts';
-import type { Call } from './call.ts';
+import type { AgentCall } from './call.ts';
 import type { AgentMetric } from './dependencies.ts';
 import type { Theft } from './theft.ts';
 
@@ -28,7 +28,7 @@ export interface NodeRoute extends RouteBase {
   notOlderThan?: true;
   /** compares our agent's position with the epoch log first: `call.epoch` */
   epoch?: true;
-  handle(call: Call, body: unknown): Reply | Promise<Reply>;
+  handle(call: AgentCall, body: unknown): Reply | Promise<Reply>;
 }
 
 /** The route of callers that have a provisioning key and no identity yet. */
@@ -63,7 +63,7 @@ export interface Exchange {
   parameter?: string;
   /** of a caller without identity */
   address?: string;
-  call?: Call;
+  call?: AgentCall;
   /** uuid of the node that a caller without identity has become */
   provisioned?: string;
   body?: unknown;

@@ -1,11 +1,11 @@
 import type { Clock } from '../../lib/clock.ts';
-import type { Leadership } from '../../replicas/channel.ts';
+import type { LeaderState } from '../../replicas/channel.ts';
 import type { Observation } from '../../rules/inputs.ts';
 import type { CurrentValues, LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
 import type { ObservationForwarder } from './observation-forwarder.ts';
 
 export interface CurrentValuesOptions {
-  leadership: Leadership;
+  leadership: LeaderState;
   leader: Pick<LeaderApi, 'currentValues'>;
   observations: Pick<Observations, 'get'>;
   forwarder: Pick<ObservationForwarder, 'latest'>;

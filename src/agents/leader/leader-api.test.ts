@@ -2,20 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
+import { changed, storedApplication, storedNode } from '../../../testing/stored.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { silentLog } from '../../lib/log.ts';
-import {
-  changed,
-  fill,
-  keyOf,
-  makeApplication,
-  makeKey,
-  makeNode,
-  makeToken,
-  type Replica,
-  type ReplicaOptions,
-  startReplica,
-} from '../_util.ts';
+import { fill, keyOf, makeKey, makeToken, type Replica, type ReplicaOptions, startReplica } from '../_util.ts';
 
 /** Tokens are valid from the second after the replicas started. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 1_100));
@@ -28,10 +18,10 @@ async function until(condition: () => boolean | Promise<boolean>, ms = 5_000) {
   }
 }
 
-const node = makeNode('edge-1');
+const node = storedNode('edge-1');
 const key = makeKey();
 const uuid = node.spec.uuid ?? '';
-const application = makeApplication('shop', [{ name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'web:1' } }]);
+const application = storedApplication('shop', [{ name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'web:1' } }]);
 
 /** A replica in real time, with an internal address; `lead` and `follow` change who it thinks leads. */
 async function replicaOf(options: ReplicaOptions = {}) {
@@ -82,7 +72,7 @@ test.concurrent('a new leader gets all observations again, from followers and fr
   follow(second, first);
   follow(follower, first);
   await settled();
-  const other = makeNode('edge-2');
+  const other = storedNode('edge-2');
   const otherKey = makeKey();
   for (const replica of [first, second, follower]) {
     replica.stores.nodes.set(other);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../../lib/clock.ts';
-import type { InternalHandlers, Leadership } from '../../replicas/channel.ts';
+import type { InternalHandlers, LeaderState } from '../../replicas/channel.ts';
 import type { LeaderClient } from '../../replicas/leader-client.ts';
 import type { Observation } from '../../rules/inputs.ts';
 import type { LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
@@ -51,7 +51,7 @@ const tokensSchema = z.object({
 });
 
 export interface LeaderHandlersOptions {
-  leadership: Pick<Leadership, 'isLeading'>;
+  leadership: Pick<LeaderState, 'isLeading'>;
   forwarder: Pick<ObservationForwarder, 'settle'>;
   observations: Observations;
   used: UsedTokens;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../lib/log.ts';
-import type { Leadership } from '../../replicas/channel.ts';
+import type { LeaderState } from '../../replicas/channel.ts';
 import { LeaderError } from '../../replicas/leader-error.ts';
 import { mergeReport } from '../../subjects/nodes/rules/report.ts';
 import { makeClock } from '../_util.ts';
@@ -72,7 +72,7 @@ function startReplicas(leading: 0 | 1) {
   const held: (() => void)[] = [];
   const replicas = [0, 1].map((at) => {
     const observations = createObservations(mergeReport);
-    const leadership: Leadership = {
+    const leadership: LeaderState = {
       get isLeading() {
         return leader.at === at;
       },

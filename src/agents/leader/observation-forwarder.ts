@@ -1,9 +1,9 @@
 import { type Backoff, backoffDelay } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Leadership } from '../../replicas/channel.ts';
+import type { LeaderState } from '../../replicas/channel.ts';
 import { LeaderError } from '../../replicas/leader-error.ts';
-import type { AgentMetrics, LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
+import type { AgentRouteMetrics, LeaderApi, ObservationDelta, Observations } from '../channel/dependencies.ts';
 import { createDeltaQueue } from './delta-queue.ts';
 import { deltaOf } from './observation-delta.ts';
 import type { MergeReport } from './observations.ts';
@@ -34,13 +34,13 @@ export interface ObservationForwarder extends AsyncDisposable {
 }
 
 export interface ObservationForwarderOptions {
-  leadership: Leadership;
+  leadership: LeaderState;
   leader: LeaderApi;
   observations: Observations & { clear(): void };
   mergeReport: MergeReport;
   clock: Clock;
   log: Log;
-  metrics?: AgentMetrics;
+  metrics?: AgentRouteMetrics;
   random?: () => number;
   batchMs?: number;
   /** nodes in one batch */

@@ -1,12 +1,12 @@
 import { type Backoff, backoffDelay } from '../../lib/backoff.ts';
 import { type Clock, sleep } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Leadership } from '../../replicas/channel.ts';
+import type { LeaderState } from '../../replicas/channel.ts';
 import type { TokenMark, UsedTokens } from '../pipeline/used-tokens.ts';
 import type { AgentsAtLeader } from './leader-api.ts';
 
 export interface TokenSharingOptions {
-  leadership: Leadership;
+  leadership: LeaderState;
   client: Pick<AgentsAtLeader, 'exchangeTokens'>;
   used: UsedTokens;
   /** name of this replica */

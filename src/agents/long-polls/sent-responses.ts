@@ -9,7 +9,8 @@ import { differ } from './long-polls.ts';
  * The responses that this replica sent to third-party agents, which do not report what they have saved: an acknowledgement
  * has the timestamp of a response, and acknowledges the digests and actions of that response. The last digits of a timestamp
  * are a digest of these, so that a response of another replica, or of this one before a restart, can be acknowledged as long
- * as the response would be the same now. Otherwise the response is sent again, which is harmless.
+ * as the response would be the same now. Otherwise the response is sent again, which is harmless. The digest has no field of its
+ * own, because third-party agents send back `lastUpdated` and nothing else of a response.
  *
  * The sections themselves may have come from another replica, which may have lagged behind: such an agent carries no
  * position. So an acknowledgement soon after a change counts for a while only: then the agent reads the sections again. And

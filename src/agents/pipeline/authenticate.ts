@@ -1,8 +1,9 @@
+import type { AgentErrorCode } from '../../api/error-codes.ts';
 import type { RateLimit } from '../../http/rate-limit.ts';
 import { isTransient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { NodeIdentity } from '../channel/dependencies.ts';
-import { AgentFailure, type AgentFailureCode } from '../channel/failure.ts';
+import { AgentFailure } from '../channel/failure.ts';
 import type { NodeDirectory } from '../channel/node-directory.ts';
 import {
   checkClaims,
@@ -38,7 +39,7 @@ export interface AuthenticateOptions {
 }
 
 /** Failures that a late store can cause. */
-const MAY_BE_LATE: ReadonlySet<AgentFailureCode> = new Set([
+const MAY_BE_LATE: ReadonlySet<AgentErrorCode> = new Set([
   'AGENT_NODE_NOT_FOUND',
   'AGENT_PUBLIC_KEY_NOT_FOUND',
   'AGENT_JWT_SIGNATURE_INVALID',

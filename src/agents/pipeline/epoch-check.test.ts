@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { changed, storedNode } from '../../../testing/stored.ts';
 import { ANNOTATIONS, HEADERS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import type { Epochs } from '../../datastore/epochs.ts';
@@ -10,7 +11,7 @@ import {
   parsePosition,
   withNewEpoch,
 } from '../../rules/epoch.ts';
-import { type Answer, changed, makeNode, startWithNode } from '../_util.ts';
+import { type Answer, startWithNode } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';
 
 /** An epoch log in a variable; `late`: as the API server has it, and this replica only after `verify`. */
@@ -182,7 +183,7 @@ test('a node that makes up positions begins no epoch and raises no warning: it r
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
   await using _ = replica;
-  const other = makeNode('edge-2');
+  const other = storedNode('edge-2');
   const madeUp = [10, 11, 12, 13, 14].map((n) => presenting(`${n}0.cccccccc.1`));
   for (const presented of [...madeUp, issuedTo(other, '30.cccccccc.1')]) {
     const { status, body } = await replica.as(node, key, 'GET', '/microservices', presented);

@@ -5,13 +5,13 @@ import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import { isAccepted, isIssued, latestEpochName, latestPosition } from '../../rules/epoch.ts';
 import type { Digests } from '../../wire/sections.ts';
-import { type Call, type EpochCheck, headerOf } from '../channel/call.ts';
+import { type AgentCall, type EpochCheck, headerOf } from '../channel/call.ts';
 import { AgentFailure, notReady } from '../channel/failure.ts';
 import type { NodeDirectory } from '../channel/node-directory.ts';
 import type { PresentedPosition, SealedPositions } from './sealed-position.ts';
 
 /** Returns a promise only when the API server must be read; it rejects when that fails. */
-export type CheckEpoch = (call: Call) => EpochCheck | Promise<EpochCheck>;
+export type CheckEpoch = (call: AgentCall) => EpochCheck | Promise<EpochCheck>;
 
 /** Limit of new epochs, which cost a write and an event each; one restore begins one epoch. */
 const NEW_EPOCHS = { perSecond: 1 / 600, burst: 3 };
@@ -32,10 +32,10 @@ export function createEpochCheck(
   const newEpochs = createTokenBuckets({ clock, ...NEW_EPOCHS });
   const liveReads = createTokenBuckets({ clock, ...LIVE_READS });
 
-  const presentedBy = ({ req, uuid }: Call) => positions.parse(uuid, headerOf(req, HEADERS.epochPosition, 64));
+  const presentedBy = ({ req, uuid }: AgentCall) => positions.parse(uuid, headerOf(req, HEADERS.epochPosition, 64));
 
   /** Undefined when the API server must be read first: the store may be late, or the restore was not noticed yet. */
-  function checkLocally(call: Call): EpochCheck | undefined {
+  function checkLocally(call: AgentCall): EpochCheck | undefined {
     const latest = latestPosition(epochs.epochLog);
     const position = latest && positions.seal(call.uuid, latest);
     const presented = presentedBy(call);
@@ -45,14 +45,14 @@ export function createEpochCheck(
     return retaining(call);
   }
 
-  function isAcceptedBy(call: Call, { position, isAuthentic }: PresentedPosition): boolean {
+  function isAcceptedBy(call: AgentCall, { position, isAuthentic }: PresentedPosition): boolean {
     const node = directory.node(call.uuid) ?? call.node;
     // The epoch number of a position that is not authentic is unreliable.
     const after = isAuthentic ? position : { ...position, epoch: 0 };
     return isAccepted(epochs.epochLog, after, node.metadata.annotations?.[ANNOTATIONS.acceptEpoch]);
   }
 
-  function retaining(call: Call): EpochCheck {
+  function retaining(call: AgentCall): EpochCheck {
     const latest = latestPosition(epochs.epochLog);
     const position = latest ? positions.seal(call.uuid, latest) : '';
     return {
@@ -60,7 +60,7 @@ export function createEpochCheck(
     };
   }
 
-  async function ask(call: Call): Promise<EpochCheck> {
+  async function ask(call: AgentCall): Promise<EpochCheck> {
     const presented = presentedBy(call);
     const isUnproven = presented !== undefined && !presented.isAuthentic;
     // Limited, so that one node cannot cause many reads of the API server.

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { fill, makeEmptyClient, makeNode, provisioningKeyOf, startReplica } from '../_util.ts';
+import { storedNode } from '../../../testing/stored.ts';
+import { fill, makeEmptyClient, provisioningKeyOf, startReplica } from '../_util.ts';
 
 test('a right provisioning key is accepted from an address that has sent too many wrong ones', async () => {
-  const node = makeNode('edge-1');
+  const node = storedNode('edge-1');
   const asked: string[] = [];
   const client = makeEmptyClient((name) => asked.push(name));
   await using replica = await startReplica({ client, limits: { guessesPerMinute: 3 } });

@@ -1,9 +1,10 @@
+import type { AgentErrorCode } from '../../api/error-codes.ts';
 import type { BodyRefusal } from '../../http/body.ts';
 import { createJsonReader, type ReadJson } from '../../http/json-body.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { AgentFailure, type AgentFailureCode } from '../channel/failure.ts';
+import { AgentFailure } from '../channel/failure.ts';
 
-const CODES: Readonly<Record<BodyRefusal, AgentFailureCode>> = {
+const CODES: Readonly<Record<BodyRefusal, AgentErrorCode>> = {
   encoding: 'UNSUPPORTED_ENCODING',
   'too-large': 'BODY_TOO_LARGE',
   'caller-full': 'TOO_MANY_REQUESTS',

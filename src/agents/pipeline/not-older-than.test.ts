@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { makeApplication, makeClock, makeStores } from '../_util.ts';
+import { storedApplication } from '../../../testing/stored.ts';
+import { makeClock, makeStores } from '../_util.ts';
 import { createNotOlderThan } from './not-older-than.ts';
 
 /** A replica over its own view of the same world. `live` is what the API server says of its version. */
@@ -30,7 +31,7 @@ function makeReplica(replica: string, live: () => Promise<string> = () => Promis
   };
 }
 
-const app = (version: number) => makeApplication(`a-${version}`, [], { resourceVersion: String(version) });
+const app = (version: number) => storedApplication(`a-${version}`, [], { resourceVersion: String(version) });
 const outcome = (promise: Promise<string> | undefined) =>
   Promise.resolve(promise).then(
     () => 'answers',

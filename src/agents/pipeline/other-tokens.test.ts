@@ -9,11 +9,12 @@ import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { makeView } from '../../../agent/src/supervise/plan/_util.ts';
+import { storedNode } from '../../../testing/stored.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import { silentLog } from '../../lib/log.ts';
 import { NODE_TOKEN } from '../../wire/node-token.ts';
-import { fill, keyOf, makeClock, makeKey, makeNode, startReplica } from '../_util.ts';
+import { fill, keyOf, makeClock, makeKey, startReplica } from '../_util.ts';
 import { createSealedPositions } from './sealed-position.ts';
 
 /** What a token is made for: a node whose key also signs everything that its agent signs, which is the worst that agents do. */
@@ -103,7 +104,7 @@ const TOKENS: Record<string, (subject: Subject) => string> = {
 /** A replica with a node, whose key the agent uses for all that it signs. */
 async function start() {
   const clock = makeClock();
-  const node = makeNode('edge-1');
+  const node = storedNode('edge-1');
   const identity: Identity = {
     ...newIdentity(),
     localKey: newKey(),

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { storedNode } from '../../../testing/stored.ts';
 import { createStore } from '../../kube/mod.ts';
-import { fill, keyOf, makeClock, makeKey, makeNode, makeStores, startReplica, startWithNode } from '../_util.ts';
+import { fill, keyOf, makeClock, makeKey, makeStores, startReplica, startWithNode } from '../_util.ts';
 import { createPipeline, type PipelineOptions } from './pipeline.ts';
 
 test('a request takes the steps of the pipeline in this order', () => {
@@ -48,7 +49,7 @@ test('a request without a token gets 401 before its body is read', async () => {
 
 test('a store of another kind that is never complete does not keep agents waiting', async () => {
   const clock = makeClock();
-  const [node, key] = [makeNode('edge-1'), makeKey()];
+  const [node, key] = [storedNode('edge-1'), makeKey()];
   const other = createStore({
     resource: { apiVersion: 'skerry.dev/v3', kind: 'Toy', plural: 'toys' } as never,
     indexes: {},

@@ -1,8 +1,8 @@
 import { HEADERS } from '../../api/names.ts';
 import type { RateLimit } from '../../http/rate-limit.ts';
 import type { Reply } from '../../http/reply.ts';
-import { type Call, createCall, isThirdParty, type Observe } from '../channel/call.ts';
-import type { AgentMetrics, AgentOptions, NodeIdentity } from '../channel/dependencies.ts';
+import { type AgentCall, createCall, isThirdParty, type Observe } from '../channel/call.ts';
+import type { AgentOptions, AgentRouteMetrics, NodeIdentity } from '../channel/dependencies.ts';
 import type { Exchange } from '../channel/exchange.ts';
 import { AgentFailure } from '../channel/failure.ts';
 import type { Authenticate } from './authenticate.ts';
@@ -36,7 +36,7 @@ export interface PipelineOptions {
   notOlderThan: NotOlderThan;
   checkEpoch: CheckEpoch;
   observe: Observe;
-  metrics: AgentMetrics;
+  metrics: AgentRouteMetrics;
 }
 
 /** As whose a connection of an agent counts. */
@@ -111,7 +111,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     const reply =
       route.access === 'provisioning-key'
         ? route.handle({ req, res, address, identified }, body)
-        : route.handle(call as Call, body);
+        : route.handle(call as AgentCall, body);
     if (reply instanceof Promise)
       return reply.then((settled) => {
         exchange.reply = settled;

@@ -1,8 +1,9 @@
+import type { ErrorCode } from '../../api/error-codes.ts';
 import { replyTo } from '../../http/http-error.ts';
 import { send } from '../../http/reply.ts';
 import { isTransient } from '../../kube/mod.ts';
 import type { Log } from '../../lib/log.ts';
-import type { AgentMetrics } from '../channel/dependencies.ts';
+import type { AgentRouteMetrics } from '../channel/dependencies.ts';
 import type { Exchange } from '../channel/exchange.ts';
 import { failureOf } from '../channel/failure.ts';
 import type { Outgoing } from './outgoing.ts';
@@ -13,8 +14,8 @@ export interface ServeOptions {
   pipeline: Pick<Pipeline, 'run'>;
   readiness: Pick<Readiness, 'ready'>;
   outgoing: Pick<Outgoing, 'charge'>;
-  audit: (exchange: Exchange, result: { status: number; code?: string }) => void;
-  metrics: AgentMetrics;
+  audit: (exchange: Exchange, result: { status: number; code?: ErrorCode }) => void;
+  metrics: AgentRouteMetrics;
   log: Log;
 }
 

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
+import { storedNode } from '../../../testing/stored.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import {
   fill,
   keyOf,
   makeClock,
   makeKey,
-  makeNode,
   makeToken,
   type ReplicaOptions,
   startReplica,
@@ -146,7 +146,7 @@ test.each([
   const clock = makeClock();
   await clock.advance(500, { timers: 0 });
   await using replica = await startReplica({ clock, startedAt: clock.wall() - age });
-  const node = makeNode('edge-1');
+  const node = storedNode('edge-1');
   const key = makeKey();
   fill(replica.stores, { nodes: [node], secrets: [keyOf(node, key)] });
   expect((await replica.as(node, key, 'GET', '/config')).status).toBe(status);
@@ -156,7 +156,7 @@ test('a token signed with the key of another node gets 401', async () => {
   const { replica, node, clock } = await startWithNode({ client: emptyClient });
   await using _ = replica;
   const stranger = makeKey();
-  const other = makeNode('edge-2');
+  const other = storedNode('edge-2');
   replica.stores.nodes.set(other);
   replica.stores.secrets.set(keyOf(other, stranger));
   const answer = await replica.call('GET', '/config', bearer(makeToken(node.spec.uuid ?? '', stranger, clock.wall())));
@@ -167,7 +167,7 @@ test('a token signed with the key of another node gets 401', async () => {
 test('a token signed with the key of a former node of the same uuid gets 401', async () => {
   const { replica, node, key, clock } = await startWithNode({ client: emptyClient });
   await using _ = replica;
-  const successor = makeNode('edge-1', { uuid: node.spec.uuid });
+  const successor = storedNode('edge-1', { uuid: node.spec.uuid });
   replica.stores.nodes.remove(node);
   replica.stores.nodes.set(successor);
   const answer = await replica.call('GET', '/config', bearer(makeToken(node.spec.uuid ?? '', key, clock.wall())));
@@ -187,7 +187,7 @@ test('one token sent ten times at once is accepted exactly once', async () => {
 
 test('one token of a node that the store does not have yet, sent ten times at once, is accepted exactly once', async () => {
   const key = makeKey();
-  let late = makeNode('late');
+  let late = storedNode('late');
   const { replica, clock } = await startWithNode({
     client: {
       list: async () => ({ items: [late], resourceVersion: '1000000' }),
@@ -195,7 +195,7 @@ test('one token of a node that the store does not have yet, sent ten times at on
     } as unknown as KubeClient,
   });
   await using _ = replica;
-  late = makeNode('late');
+  late = storedNode('late');
   const token = makeToken(late.spec.uuid ?? '', key, clock.wall());
   const answers = await Promise.all(Array.from({ length: 10 }, () => replica.call('GET', '/config', bearer(token))));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(401)]);
@@ -218,7 +218,7 @@ test('an unknown node gets 503, never 401, while the API server does not respond
   const answer = await replica.call(
     'GET',
     '/config',
-    bearer(makeToken(makeNode('x').spec.uuid ?? '', key, clock.wall())),
+    bearer(makeToken(storedNode('x').spec.uuid ?? '', key, clock.wall())),
   );
   expect(answer.status).toBe(503);
   expect(answer.body).toMatchObject({ code: 'CONTROLLER_AUTH_VERIFICATION_FAILED', retryable: true });
@@ -244,7 +244,7 @@ const FLOOD = 250;
 async function flood({ replica, key, clock }: Awaited<ReturnType<typeof startCounting>>) {
   const codes: string[] = [];
   const calls = Array.from({ length: FLOOD }, async (_, i) => {
-    const token = makeToken(makeNode(`x${i}`).spec.uuid ?? '', key, clock.wall());
+    const token = makeToken(storedNode(`x${i}`).spec.uuid ?? '', key, clock.wall());
     codes.push((await replica.call('GET', '/config', bearer(token))).body.code);
   });
   await expect.poll(() => codes.length, { timeout: 30_000 }).toBe(FLOOD - LOOKS.unknown);
@@ -265,7 +265,7 @@ test('tokens of unknown nodes, hundreds at once, cost one list of the API server
 });
 
 test('the late key of a known node is looked up while strangers flood the look-ups', async () => {
-  const late = makeNode('late');
+  const late = storedNode('late');
   const lateKey = makeKey();
   const setup = await startCounting({
     client: {
@@ -293,7 +293,7 @@ test('an address whose tokens are refused too often gets 429 without a look-up; 
   await using _ = setup.replica;
   const { replica, node, key, clock, asked } = setup;
   for (let i = 0; i < 5; i++) expect((await replica.call('GET', '/config', bearer('x.y.z'))).status).toBe(401);
-  const stranger = bearer(makeToken(makeNode('x').spec.uuid ?? '', key, clock.wall()));
+  const stranger = bearer(makeToken(storedNode('x').spec.uuid ?? '', key, clock.wall()));
   for (const token of [bearer('x.y.z'), stranger])
     expect(await replica.call('GET', '/config', token)).toMatchObject({
       status: 429,
@@ -332,7 +332,7 @@ test('used and expired tokens, which others may have intercepted, count against 
 test('a node that sends requests without pause gets 429, others do not', async () => {
   const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1 } });
   await using _ = replica;
-  const other = makeNode('edge-2');
+  const other = storedNode('edge-2');
   const otherKey = makeKey();
   replica.stores.nodes.set(other);
   replica.stores.secrets.set(keyOf(other, otherKey));

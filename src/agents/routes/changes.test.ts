@@ -1,22 +1,10 @@
 import { expect, test } from 'vitest';
+import { changed, storedApplication, storedNode, storedRegistry, storedSecret } from '../../../testing/stored.ts';
 import { HEADERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { desiredState } from '../../desired/rules/desired.ts';
-import {
-  changed,
-  fill,
-  keyOf,
-  makeApplication,
-  makeKey,
-  makeNode,
-  makeRegistry,
-  makeSecret,
-  makeToken,
-  startReplica,
-  startWithNode,
-  type TestStores,
-} from '../_util.ts';
+import { fill, keyOf, makeKey, makeToken, startReplica, startWithNode, type TestStores } from '../_util.ts';
 
 const haveOf = (body: { due?: string }) => encodeURIComponent(body.due ?? '');
 
@@ -119,8 +107,8 @@ test('changes that concern other nodes, statuses and heartbeats end no long poll
   const { isAnswered } = await longPoll(setup);
   const before = computed;
   const { stores } = replica;
-  stores.applications.set(makeApplication('other', [{ name: 'a', agent: { name: 'edge-9' } }]));
-  stores.nodes.set(makeNode('edge-9'));
+  stores.applications.set(storedApplication('other', [{ name: 'a', agent: { name: 'edge-9' } }]));
+  stores.nodes.set(storedNode('edge-9'));
   stores.applications.set({
     ...application,
     metadata: { ...application.metadata, resourceVersion: '900000' },
@@ -142,7 +130,7 @@ test('a secret that an entry takes a value from ends the long poll of its node; 
   await using _ = setup.replica;
   const { replica, application, clock } = setup;
   const shareable = { labels: { 'skerry.dev/shareable': 'true' } };
-  const secret = makeSecret('db', { password: 'one' }, shareable);
+  const secret = storedSecret('db', { password: 'one' }, shareable);
   replica.stores.applications.set(
     changed(application, ({ spec }) => {
       const container = { env: [{ key: 'PASSWORD', valueFromSecret: 'db/password' }] };
@@ -150,7 +138,7 @@ test('a secret that an entry takes a value from ends the long poll of its node; 
     }),
   );
   const missing = await longPoll(setup);
-  replica.stores.secrets.set(makeSecret('unrelated', { password: 'x' }, shareable));
+  replica.stores.secrets.set(storedSecret('unrelated', { password: 'x' }, shareable));
   await clock.advance(100, { timers: 0 });
   expect(missing.isAnswered()).toBe(false);
   replica.stores.secrets.set(secret);
@@ -168,7 +156,7 @@ test('a change of a registry reaches all nodes, spread out', async () => {
   const setup = await startWithNode();
   await using _ = setup.replica;
   const { answer } = await longPoll(setup);
-  const remote = setup.replica.stores.registries.list().find(({ spec }) => spec.id === 1) ?? makeRegistry('x', 1);
+  const remote = setup.replica.stores.registries.list().find(({ spec }) => spec.id === 1) ?? storedRegistry('x', 1);
   setup.replica.stores.registries.set(
     changed(remote, ({ spec }) => {
       spec.url = 'mirror.example';
@@ -245,7 +233,7 @@ test.each([
   const setup = await startWithNode();
   await using __ = setup.replica;
   const { replica, node, key, clock } = setup;
-  const other = makeNode('edge-2');
+  const other = storedNode('edge-2');
   replica.stores.nodes.set(other);
   replica.stores.secrets.set(keyOf(other, key));
   const { answer } = await longPoll(setup);
@@ -534,7 +522,7 @@ test.each([
         }),
       );
     report({ revision: 'r1-former', startTime: sent.at - 1_000 });
-    replica.stores.applications.set(makeApplication('other', [{ name: 'a', agent: { name: 'edge-1' } }]));
+    replica.stores.applications.set(storedApplication('other', [{ name: 'a', agent: { name: 'edge-1' } }]));
     const early = await poll();
     expect(early).toMatchObject({ microserviceList: false, microserviceConfig: false });
     fill(other.stores, {
@@ -675,7 +663,7 @@ test('an entry that may no longer run keeps its admitted view for a third-party 
 test('a second node with the same name gets nothing that is meant for the older one', async () => {
   const { replica, node, key } = await startWithNode();
   await using _ = replica;
-  const younger = makeNode('edge-1b', { name: 'edge-1' }, { creationTimestamp: '2026-02-01T00:00:00Z' });
+  const younger = storedNode('edge-1b', { name: 'edge-1' }, { creationTimestamp: '2026-02-01T00:00:00Z' });
   const youngerKey = makeKey();
   replica.stores.nodes.set(younger);
   replica.stores.secrets.set(keyOf(younger, youngerKey));

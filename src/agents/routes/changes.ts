@@ -14,7 +14,7 @@ import {
   SECTIONS,
   type Section,
 } from '../../wire/sections.ts';
-import { type Call, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
+import { type AgentCall, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
 import { AgentFailure } from '../channel/failure.ts';
 import type { NodeDirectory } from '../channel/node-directory.ts';
 import { differ, type LongPolls } from '../long-polls/long-polls.ts';
@@ -42,17 +42,17 @@ const ACTIONS = ['reboot', 'prune', 'version'] as const;
 export function createChanges(options: ChangesOptions) {
   const { desired, directory, longPolls, sent, checkEpoch, observe, clock, maxLongPolls } = options;
 
-  function dueOf({ uuid }: Call, checked: EpochCheck): Digests {
+  function dueOf({ uuid }: AgentCall, checked: EpochCheck): Digests {
     const due = desired.digests(uuid);
     if (!due) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
     return digestsFor(due, checked);
   }
 
   /** The present node: that of the authentication may be as old as the long poll. */
-  const nodeOf = (call: Call) => directory.node(call.uuid) ?? call.node;
+  const nodeOf = (call: AgentCall) => directory.node(call.uuid) ?? call.node;
 
   /** The digests that an agent has saved; for a third-party agent, those that it acknowledged at this replica. */
-  function haveOf(call: Call): Digests {
+  function haveOf(call: AgentCall): Digests {
     const have = call.query.get('have');
     if (have !== null) return parseHave(have);
     return isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
@@ -64,7 +64,7 @@ export function createChanges(options: ChangesOptions) {
     return node.status?.microservices?.some((one) => mayLoseRebuild(one, now)) ? MICROSERVICE_SECTIONS : [];
   }
 
-  function answer(call: Call, due: Digests, has: Digests): Reply {
+  function answer(call: AgentCall, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
     if (isThirdParty(call)) {
@@ -85,7 +85,7 @@ export function createChanges(options: ChangesOptions) {
     });
   }
 
-  function polled(call: Call, checked: EpochCheck): Reply | Promise<Reply> {
+  function polled(call: AgentCall, checked: EpochCheck): Reply | Promise<Reply> {
     const { retainUnlisted } = checked;
     const due = dueOf(call, checked);
     const has = haveOf(call);
@@ -112,7 +112,7 @@ export function createChanges(options: ChangesOptions) {
   }
 
   return {
-    poll(call: Call): Reply | Promise<Reply> {
+    poll(call: AgentCall): Reply | Promise<Reply> {
       if (isThirdParty(call)) {
         desired.keepAdmitted(call.uuid);
         const lost = (nodeOf(call).status?.microservices ?? []).flatMap((one) => lostFor(one, clock.wall()) ?? []);
@@ -120,7 +120,7 @@ export function createChanges(options: ChangesOptions) {
       }
       return polled(call, call.epoch ?? {});
     },
-    acknowledge(call: Call, body: unknown): Reply {
+    acknowledge(call: AgentCall, body: unknown): Reply {
       const parsed = changesAckSchema.safeParse(body);
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
       const due = dueOf(call, {});

@@ -1,11 +1,11 @@
 import type { Reply } from '../../http/reply.ts';
-import type { Call, Observe } from '../channel/call.ts';
+import type { AgentCall, Observe } from '../channel/call.ts';
 import { AgentFailure } from '../channel/failure.ts';
 
 /** Responses that do not depend on the node. */
 export function createFixedHandlers({ observe, caCert }: { observe: Observe; caCert?: (() => string) | undefined }) {
   return {
-    certificate(call: Call): Reply {
+    certificate(call: AgentCall): Reply {
       observe(call);
       const body = caCert?.() ?? '';
       if (!body)
@@ -13,13 +13,13 @@ export function createFixedHandlers({ observe, caCert }: { observe: Observe; caC
       return { status: 200, body, type: 'text/plain; charset=utf-8' };
     },
 
-    tunnel(call: Call): Reply {
+    tunnel(call: AgentCall): Reply {
       observe(call);
       throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
     },
 
     /** Only nodes of a control plane outside of a cluster run a controller. */
-    registerController(call: Call): Reply {
+    registerController(call: AgentCall): Reply {
       observe(call);
       throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
     },

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { NodeSessions } from '../../sessions/rules/list.ts';
 import type { Observe } from '../channel/call.ts';
-import type { AgentLimits, AgentMetrics, CurrentValues } from '../channel/dependencies.ts';
+import type { AgentLimits, AgentRouteMetrics, CurrentValues } from '../channel/dependencies.ts';
 import type { NodeDirectory } from '../channel/node-directory.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
 import type { LongPolls } from '../long-polls/long-polls.ts';
@@ -45,7 +45,7 @@ export interface HandlerDependencies {
   onMistakes(uuid: string, mistakes: number): void;
   clock: Clock;
   log: Log;
-  metrics: AgentMetrics;
+  metrics: AgentRouteMetrics;
 }
 
 export type Handlers = ReturnType<typeof createHandlers>;

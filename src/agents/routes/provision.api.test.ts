@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { storedNode, storedSecret } from '../../../testing/stored.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { provisioningKeyName } from '../../datastore/provisioning-key.ts';
@@ -8,7 +9,7 @@ import { createProvisioningKeys } from '../../datastore/provisioning-keys.ts';
 import { createStores, followStores } from '../../datastore/stores.ts';
 import { createClient, type KubeClient, ownerReference } from '../../kube/mod.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
-import { makeKey, makeNode, makeSecret, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
+import { makeKey, makeToken, type Replica, startReplica, type TestKey } from '../_util.ts';
 import type { RecordedEvent } from '../channel/dependencies.ts';
 import { readNodeKey } from '../channel/node-key.ts';
 
@@ -54,7 +55,7 @@ afterAll(async () => {
 });
 
 async function createNode(spec: Partial<EdgeNode['spec']> = {}): Promise<EdgeNode> {
-  const { apiVersion, kind, spec: made } = makeNode('x', spec);
+  const { apiVersion, kind, spec: made } = storedNode('x', spec);
   const name = `node-${randomUUID().slice(0, 8)}`;
   return client.create(RESOURCES.nodes, {
     apiVersion,
@@ -68,7 +69,7 @@ async function createNode(spec: Partial<EdgeNode['spec']> = {}): Promise<EdgeNod
 async function issue(node: EdgeNode, life = 20 * 60_000): Promise<string> {
   const key = randomUUID();
   const uuid = node.spec.uuid ?? '';
-  const { data } = makeSecret('x', { nodeUuid: uuid, expiresAt: String(Date.now() + life) });
+  const { data } = storedSecret('x', { nodeUuid: uuid, expiresAt: String(Date.now() + life) });
   await client.create(RESOURCES.secrets, {
     apiVersion: 'v1',
     kind: 'Secret',

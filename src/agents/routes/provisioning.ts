@@ -1,7 +1,7 @@
 import { json, type Reply } from '../../http/reply.ts';
 import type { Log } from '../../lib/log.ts';
 import { createCall, type Observe } from '../channel/call.ts';
-import type { AgentMetrics } from '../channel/dependencies.ts';
+import type { AgentRouteMetrics } from '../channel/dependencies.ts';
 import type { ProvisioningRoute } from '../channel/exchange.ts';
 import type { SentResponses } from '../long-polls/sent-responses.ts';
 import type { Provisioned } from './provision.ts';
@@ -10,7 +10,7 @@ export interface ProvisioningOptions {
   provision(body: unknown): Promise<Provisioned>;
   sent: Pick<SentResponses, 'forget'>;
   observe: Observe;
-  metrics: AgentMetrics;
+  metrics: AgentRouteMetrics;
   log: Log;
 }
 

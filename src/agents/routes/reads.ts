@@ -21,7 +21,7 @@ import {
   type ResponseName,
   type Section,
 } from '../../wire/sections.ts';
-import { type Call, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
+import { type AgentCall, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
 import type { CurrentValues } from '../channel/dependencies.ts';
 import { AgentFailure, notReady } from '../channel/failure.ts';
 import type { ObservationForwarder } from '../leader/observation-forwarder.ts';
@@ -57,7 +57,7 @@ const NO_SESSIONS: SessionLists = { exec: [], logs: [], digests: {} };
 export function createReads(options: ReadsOptions) {
   const { desired, sessions, onListed, sent, observe, currentValues, forwarder, outgoing, clock } = options;
 
-  function stateOf({ uuid }: Call): DesiredState {
+  function stateOf({ uuid }: AgentCall): DesiredState {
     const state = desired.state(uuid);
     if (!state) throw new AgentFailure('AGENT_NODE_NOT_FOUND', 'the node was deleted');
     return state;
@@ -68,7 +68,7 @@ export function createReads(options: ReadsOptions) {
     return views.map((view) => ({ ...view, rebuild: view.rebuild && !isUnderWay(uuid, state, view, observed) }));
   }
 
-  async function observedNow({ uuid, node }: Call): Promise<Observed> {
+  async function observedNow({ uuid, node }: AgentCall): Promise<Observed> {
     const observation = (await currentValues.of([uuid], AbortSignal.timeout(LEADER_MS))).get(uuid);
     return { microservices: knownMicroservices(node, observation) };
   }
@@ -89,7 +89,7 @@ export function createReads(options: ReadsOptions) {
     return sent.everAcknowledged(uuid, 'microserviceList', digest) || clock.wall() - given.at < LOST_MS;
   }
 
-  function listed(call: Call, checked: EpochCheck): Reply {
+  function listed(call: AgentCall, checked: EpochCheck): Reply {
     const state = stateOf(call);
     observe(call);
     onListed?.(call.uuid);
@@ -103,7 +103,7 @@ export function createReads(options: ReadsOptions) {
    * The leader has the list before the agent, so that another replica does not send the rebuilds in it again. Without a leader
    * the agent gets it all the same. It has no digest, since it depends on the last report as well.
    */
-  async function thirdPartyList(call: Call): Promise<Reply> {
+  async function thirdPartyList(call: AgentCall): Promise<Reply> {
     const { uuid } = call;
     desired.keepAdmitted(uuid);
     const observed = await observedNow(call);
@@ -115,7 +115,7 @@ export function createReads(options: ReadsOptions) {
     return json({ microservices });
   }
 
-  async function entries(call: Call): Promise<Entries> {
+  async function entries(call: AgentCall): Promise<Entries> {
     if (!isThirdParty(call)) return stateOf(call).microservices;
     const observed = await observedNow(call);
     return thirdPartyEntries(call.uuid, stateOf(call), observed);
@@ -123,8 +123,8 @@ export function createReads(options: ReadsOptions) {
 
   /** A handler whose response shows the desired state, with the digests of its sections as ETag. */
   const stateHandler =
-    (name: ResponseName, body: (state: DesiredState, call: Call) => unknown) =>
-    (call: Call): Reply => {
+    (name: ResponseName, body: (state: DesiredState, call: AgentCall) => unknown) =>
+    (call: AgentCall): Reply => {
       observe(call);
       const { sections } = RESPONSES[name];
       const state = stateOf(call);
@@ -135,7 +135,7 @@ export function createReads(options: ReadsOptions) {
   /** A handler whose response has sessions of the node: nothing but memory, and empty without any. */
   const sessionsHandler =
     (name: ResponseName, body: (lists: SessionLists) => unknown) =>
-    (call: Call): Reply => {
+    (call: AgentCall): Reply => {
       observe(call);
       // The agent ends what a list does not name.
       if (sessions?.isComplete === false) throw notReady('the sessions of other replicas are not known yet', 1);
@@ -159,10 +159,10 @@ export function createReads(options: ReadsOptions) {
     execSessions: sessionsHandler('exec/sessions', ({ exec }) => ({ execSessions: exec })),
     logSessions: sessionsHandler('logs/sessions', ({ logs }) => ({ logSessions: logs })),
 
-    microservices: (call: Call): Reply | Promise<Reply> =>
+    microservices: (call: AgentCall): Reply | Promise<Reply> =>
       isThirdParty(call) ? thirdPartyList(call) : listed(call, call.epoch ?? {}),
 
-    async microservice(call: Call): Promise<Reply> {
+    async microservice(call: AgentCall): Promise<Reply> {
       observe(call);
       const entry = (await entries(call)).find(({ uuid }) => uuid === call.parameter);
       if (!entry) throw new AgentFailure('MICROSERVICE_NOT_FOUND', 'this node has no microservice with this uuid');
@@ -177,7 +177,7 @@ export function etagOf(digests: Digests, sections: readonly Section[]): string {
   return `"${formatHave(shown)}"`;
 }
 
-export function tagged(call: Call, etag: string, body: () => unknown): Reply {
+export function tagged(call: AgentCall, etag: string, body: () => unknown): Reply {
   if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
   return json(body(), { etag });
 }

@@ -1,7 +1,8 @@
 import { request } from 'node:http';
 import { expect, test } from 'vitest';
+import { changed } from '../../../testing/stored.ts';
 import type { KubeClient } from '../../kube/mod.ts';
-import { changed, makeToken, startWithNode } from '../_util.ts';
+import { makeToken, startWithNode } from '../_util.ts';
 import { AGENT_LIMITS } from '../channel/dependencies.ts';
 
 type Setup = Awaited<ReturnType<typeof startWithNode>>;

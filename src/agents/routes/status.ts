@@ -6,8 +6,8 @@ import type { KubeClient } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { RESOURCES } from '../../subjects/kinds.ts';
 import { agentConfigSchema, deprovisionRequestSchema, type StatusReport } from '../../wire/agent.ts';
-import type { Call, Observe } from '../channel/call.ts';
-import type { AgentMetrics } from '../channel/dependencies.ts';
+import type { AgentCall, Observe } from '../channel/call.ts';
+import type { AgentRouteMetrics } from '../channel/dependencies.ts';
 import { AgentFailure } from '../channel/failure.ts';
 import { nodeKeyName } from '../channel/node-key.ts';
 import { readReport } from './report.ts';
@@ -18,7 +18,7 @@ export interface StatusOptions {
   hasReport: (uuid: string) => boolean;
   onMistakes: (uuid: string, mistakes: number) => void;
   clock: Pick<Clock, 'wall'>;
-  metrics: AgentMetrics;
+  metrics: AgentRouteMetrics;
 }
 
 export interface DepartureOptions {
@@ -46,7 +46,7 @@ const trackingSchema = z.array(z.object({ uuid: z.string().min(1).max(64) })).ma
 /** The handlers of status reports and settings. */
 export function createStatusHandlers({ observe, hasReport, onMistakes, clock, metrics }: StatusOptions) {
   return {
-    report(call: Call, body: unknown): Reply {
+    report(call: AgentCall, body: unknown): Reply {
       const { report, repaired, mistakes } = readReport(body);
       for (const field of repaired) metrics.agent?.('report-repaired', field);
       if (mistakes > 0) onMistakes(call.uuid, mistakes);
@@ -55,17 +55,17 @@ export function createStatusHandlers({ observe, hasReport, onMistakes, clock, me
       return isFirst ? { ...NO_CONTENT, headers: { [REPORT_WANTED]: 'full' } } : NO_CONTENT;
     },
 
-    config(call: Call, body: unknown): Reply {
+    config(call: AgentCall, body: unknown): Reply {
       observe(call, { settings: valid(agentConfigSchema, body) });
       return NO_CONTENT;
     },
 
-    coordinates(call: Call, body: unknown): Reply {
+    coordinates(call: AgentCall, body: unknown): Reply {
       observe(call, { settings: valid(coordinatesSchema, body) });
       return NO_CONTENT;
     },
 
-    tracking(call: Call, body: unknown): Reply {
+    tracking(call: AgentCall, body: unknown): Reply {
       valid(trackingSchema, body);
       observe(call);
       return NO_CONTENT;
@@ -76,7 +76,10 @@ export function createStatusHandlers({ observe, hasReport, onMistakes, clock, me
 /** The handlers that end an identity: the agent is deprovisioned, or its node is deleted. */
 export function createDeparture({ client, stores, namespace, observe, flush, clock }: DepartureOptions) {
   /** Deletes the key of the node first, so that no later request with it is accepted. */
-  async function leave(call: Call, microservices: NonNullable<StatusReport['microserviceStatus']>): Promise<Reply> {
+  async function leave(
+    call: AgentCall,
+    microservices: NonNullable<StatusReport['microserviceStatus']>,
+  ): Promise<Reply> {
     const ref = { namespace, name: nodeKeyName(call.uuid) };
     const uid = stores.secrets.get(ref.namespace, ref.name)?.metadata.uid;
     await client.delete(RESOURCES.secrets, ref, { ...(uid && { preconditions: { uid } }), timeoutMs: CALL_MS });
@@ -87,7 +90,7 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
   }
 
   return {
-    deprovision(call: Call, body: unknown): Promise<Reply> {
+    deprovision(call: AgentCall, body: unknown): Promise<Reply> {
       const { microserviceUuids } = valid(deprovisionRequestSchema, body);
       return leave(
         call,
@@ -99,7 +102,7 @@ export function createDeparture({ client, stores, namespace, observe, flush, clo
      * The last request of an agent whose node is being deleted: it has removed its workloads. An empty last report releases
      * the finalizer. An EdgeNode belongs to people, who may protect it: of one that nobody deletes the agent only leaves.
      */
-    deleteNode: (call: Call): Promise<Reply> => leave(call, []),
+    deleteNode: (call: AgentCall): Promise<Reply> => leave(call, []),
   };
 
   function deprovisioned(microserviceStatus: NonNullable<StatusReport['microserviceStatus']>) {

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
 import { isDue, requestedAction } from '../../subjects/nodes/rules/actions.ts';
 import type { VersionReply } from '../../wire/agent.ts';
-import { type Call, isThirdParty, type Observe } from '../channel/call.ts';
+import { type AgentCall, isThirdParty, type Observe } from '../channel/call.ts';
 import { AgentFailure } from '../channel/failure.ts';
 import { etagOf, tagged } from './reads.ts';
 
@@ -36,7 +36,7 @@ const NO_KEY = { key: '', expiresAt: 0 };
 export function createVersion({ desired, versionKeys, observe, clock, releasesUrl }: VersionOptions) {
   const questions = createTokenBuckets({ clock, ...QUESTIONS });
 
-  async function keyFor({ uuid, node }: Call) {
+  async function keyFor({ uuid, node }: AgentCall) {
     if (!questions.take(uuid))
       throw new AgentFailure('TOO_MANY_REQUESTS', 'this node asks too often for its version', {
         retryAfterSeconds: 10,
@@ -46,13 +46,13 @@ export function createVersion({ desired, versionKeys, observe, clock, releasesUr
   }
 
   /** Whether the version is still to change, as far as this agent can know. */
-  function isOpen(call: Call): boolean {
+  function isOpen(call: AgentCall): boolean {
     if (isDue(call.node, 'version')) return true;
     const { versionTime } = call.node.status ?? {};
     return isThirdParty(call) && versionTime !== undefined && clock.wall() < Date.parse(versionTime) + ACKNOWLEDGED_MS;
   }
 
-  return async (call: Call): Promise<Reply> => {
+  return async (call: AgentCall): Promise<Reply> => {
     observe(call);
     const { command, semver } = requestedAction(call.node, 'version');
     if (!command || !isOpen(call)) throw new AgentFailure('VERSION_COMMAND_NOT_FOUND', 'no version is requested');

@@ -1,6 +1,7 @@
 import { decode } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { changed, storedModel, storedSecret, storedVolumeMount } from '../../../testing/stored.ts';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../api/container/index.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import {
@@ -12,7 +13,7 @@ import {
 } from '../../sessions/rules/session.ts';
 import { encodeFrame, FRAME_TYPES, type Frame } from '../../wire/frames.ts';
 import { SECTIONS } from '../../wire/sections.ts';
-import { changed, makeClock, makeModel, makeSecret, makeVolumeMount, startWithNode } from '../_util.ts';
+import { makeClock, startWithNode } from '../_util.ts';
 import { agentRoutes } from './table.ts';
 
 /**
@@ -222,9 +223,9 @@ async function startFull(entries: readonly Record<string, unknown>[]) {
     } as never,
   });
   const { replica, node, application } = setup;
-  replica.stores.secrets.set(makeSecret('db', { password: 'hunter2' }, { labels: { 'skerry.dev/shared': 'true' } }));
-  replica.stores.models.set(makeModel('llm'));
-  replica.stores.volumeMounts.set(makeVolumeMount('certs', { secretName: 'db' } as never));
+  replica.stores.secrets.set(storedSecret('db', { password: 'hunter2' }, { labels: { 'skerry.dev/shared': 'true' } }));
+  replica.stores.models.set(storedModel('llm'));
+  replica.stores.volumeMounts.set(storedVolumeMount('certs', { secretName: 'db' } as never));
   replica.stores.nodes.set(
     changed(node, ({ metadata, spec }) => {
       metadata.annotations = { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade","semver":"1.2.3"}' };

@@ -22,7 +22,7 @@ export type FieldRow = {
   itemDefaults?: Readonly<Record<string, string>>;
   /** unit of a number; engines count bytes and billionths of a core */
   unit?: 'MiB' | 'cores';
-  engine: Engine;
+  engine: EngineMember;
   /** a value other than the default, which tests convert between all forms */
   example: unknown;
 } & Fingerprinted;
@@ -40,10 +40,10 @@ type Fingerprinted = { part: 'value' | 'set' | 'own'; secret: false } | { part: 
  * The member of the create call of the Docker API, capitalized, that takes the value unchanged in the unit of that API; those
  * of its HostConfig as `HostConfig.<member>`. `own`: create-body.ts translates it.
  */
-export type Engine = 'own' | Capitalize<string>;
+export type EngineMember = 'own' | Capitalize<string>;
 
 /** A boolean; absent means false. */
-export const flag = <const E extends Engine>(engine: E, description: string) =>
+export const flag = <const E extends EngineMember>(engine: E, description: string) =>
   ({
     schema: z.boolean(),
     wire: z.boolean(),
@@ -56,11 +56,11 @@ export const flag = <const E extends Engine>(engine: E, description: string) =>
   }) as const;
 
 /** Text; empty is absent. */
-export const words = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
+export const words = <const E extends EngineMember, S extends z.ZodType>(engine: E, schema: S, description: string) =>
   ({ schema, wire: z.string(), default: '', part: 'value', secret: false, engine, description }) as const;
 
 /** A number without a default. */
-export const amount = <const E extends Engine, S extends z.ZodType, W extends z.ZodType>(
+export const amount = <const E extends EngineMember, S extends z.ZodType, W extends z.ZodType>(
   engine: E,
   schema: S,
   wire: W,
@@ -68,5 +68,5 @@ export const amount = <const E extends Engine, S extends z.ZodType, W extends z.
 ) => ({ schema, wire, part: 'value', secret: false, engine, description }) as const;
 
 /** A list of texts. The row says in `part` whether their order counts. */
-export const list = <const E extends Engine, S extends z.ZodType>(engine: E, schema: S, description: string) =>
+export const list = <const E extends EngineMember, S extends z.ZodType>(engine: E, schema: S, description: string) =>
   ({ schema, wire: z.array(z.string()), default: [], secret: false, engine, description }) as const;

@@ -45,7 +45,7 @@ const entryShape = Object.fromEntries(
 
 /** The container part of a microservice entry, older spellings included. */
 export const containerSchema = withRules(object(entryShape), CONTAINER_RULES);
-export type ContainerSpec = z.infer<typeof containerSchema>;
+export type EntryContainer = z.infer<typeof containerSchema>;
 
 /** The members of a microservice's view that are container fields. */
 export const containerViewShape = Object.fromEntries(

@@ -19,9 +19,7 @@ import { atomicList, integerOrText, object, text } from '../schema.ts';
  * (docs/spec/workloads.md#models-and-knowledge).
  */
 
-/** Keys of the two kinds, which are also the members of an entry that bind them and those of a node's status that list them. */
-export const ARTIFACT_KINDS = ['models', 'knowledge'] as const;
-export type ArtifactKind = (typeof ARTIFACT_KINDS)[number];
+export { ARTIFACT_KINDS, type ArtifactKind } from '../artifact-kinds.ts';
 
 const identity = IDENTITIES.uuid;
 

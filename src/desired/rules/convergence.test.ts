@@ -1,19 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeInputs, makeLookups } from '../../../testing/inputs.ts';
 import type { Application, EdgeNode, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeInputs,
-  makeLookups,
-  makeNode,
-  makeObservation,
-  makeRegistry,
-} from '../../rules/_util.ts';
 import type { Observation } from '../../rules/inputs.ts';
+import { makeRegistry } from '../../subjects/catalog/_make.ts';
+import { makeNode, makeObservation } from '../../subjects/nodes/_make.ts';
 import { requestRebuild } from '../../subjects/nodes/rules/actions.ts';
 import { shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
 import { mergeReport } from '../../subjects/nodes/rules/report.ts';
+import { makeApplication, makeEntry } from '../../subjects/workloads/_make.ts';
 import { applicationStatus } from '../../subjects/workloads/rules/application/status.ts';
 import { verdicts } from '../../subjects/workloads/rules/verdicts/verdict.ts';
 import type { MicroserviceHold, MicroserviceStatus, MicroserviceView } from '../../wire/agent.ts';

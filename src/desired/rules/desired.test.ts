@@ -1,21 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeInputs, NOW } from '../../../testing/inputs.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeInputs,
-  makeKnowledge,
-  makeModel,
-  makeNode,
-  makeObserved,
-  makeRegistry,
-  NODE_UUID,
-  NOW,
-} from '../../rules/_util.ts';
 import { entryUuid } from '../../rules/names.ts';
+import { makeRegistry } from '../../subjects/catalog/_make.ts';
+import { makeKnowledge, makeModel } from '../../subjects/content/_make.ts';
+import { makeNode, NODE_UUID } from '../../subjects/nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../subjects/workloads/_make.ts';
 import { type MicroserviceView, microservicesReplySchema } from '../../wire/agent.ts';
 import { canonicalJson } from '../../wire/digest.ts';
 import { type Digests, SECTIONS } from '../../wire/sections.ts';
@@ -228,7 +221,7 @@ describe('requested rebuilds', () => {
   const sent = (rebuildCount: number | undefined) =>
     viewsOf({
       applications: [requested],
-      node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount })] } }),
+      node: makeNode({ status: { microservices: [observedReader({ uuid, rebuildCount })] } }),
     })[0];
 
   it('are a count in the view', () => expect(sent(undefined)).toMatchObject({ rebuildCount: 2, rebuild: true }));
@@ -241,7 +234,7 @@ describe('requested rebuilds', () => {
       desiredState(
         makeInputs({
           applications: [application],
-          node: makeNode({ status: { microservices: [makeObserved({ uuid, rebuildCount: done })] } }),
+          node: makeNode({ status: { microservices: [observedReader({ uuid, rebuildCount: done })] } }),
         }),
       ).digests;
     expect(changed(digests(makeApplication()), digests(requested))).toEqual(['microserviceList']);
@@ -449,11 +442,11 @@ describe('digests', () => {
       [],
     ],
     'a report without a change': [
-      withNode({ status: { daemonStatus: 'RUNNING', microservices: [makeObserved()] } }),
+      withNode({ status: { daemonStatus: 'RUNNING', microservices: [observedReader()] } }),
       [],
     ],
     'the deletion of a node that still reports containers': [
-      withNode({ deletionTimestamp: NOW, status: { microservices: [makeObserved()] } }),
+      withNode({ deletionTimestamp: NOW, status: { microservices: [observedReader()] } }),
       ['microserviceList', 'microserviceConfig', 'registries'],
     ],
     'the deletion of a node that reports no containers': [

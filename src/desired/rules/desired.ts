@@ -17,7 +17,7 @@ import { lookupsOf } from '../../subjects/workloads/rules/application/lookups.ts
 import { microserviceDigests } from '../../subjects/workloads/rules/node.ts';
 import { createJudge, KEEPING_RULES } from '../../subjects/workloads/rules/verdicts/verdict.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
-import { viewOf } from './view.ts';
+import { entryView } from './view.ts';
 
 /** The desired state of a node: a pure function of the objects that concern it. */
 export function desiredState(inputs: NodeInputs): DesiredState {
@@ -62,7 +62,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
-      const view = viewOf({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
+      const view = entryView({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
       const registry = resolveRegistry(inputs.find, imageSourceOf(entry, inputs.find).registry);
       if (registry && normalType(registry.spec.type) === 'oci') registries.add(registry);
       if (!negative) views.push(view);

@@ -13,7 +13,7 @@ import {
   makeObserved,
   SECOND,
   T0,
-} from '../../subjects/nodes/rules/_util.ts';
+} from '../../subjects/nodes/_make.ts';
 import { notReadyToUpgrade } from '../../subjects/nodes/rules/update.ts';
 import type { StatusReport } from '../../wire/agent.ts';
 import { type NodeStatusInputs, nodeStatus } from './node-status.ts';
@@ -28,7 +28,7 @@ interface Given extends Partial<Omit<NodeStatusInputs, 'node'>> {
 }
 
 const makeInputs = ({ spec, status, metadata, report, ...rest }: Given): NodeStatusInputs => ({
-  node: makeNode({ spec, status, metadata }),
+  node: makeNode({ spec, status, ...metadata }),
   ...(report && { observation: makeObservation({ report }) }),
   now: T0 + SECOND,
   listeningSince: LONG_AGO,

@@ -16,8 +16,8 @@ import { actionIgnored, platformGeneration, requestedAction } from '../../subjec
 import { observedArtifacts } from '../../subjects/nodes/rules/artifacts.ts';
 import { bounded } from '../../subjects/nodes/rules/bounded.ts';
 import { liveness, signOfLife, silenceLimit } from '../../subjects/nodes/rules/liveness.ts';
-import { notActing, storedWithoutEffect } from '../../subjects/nodes/rules/not-acting.ts';
-import { countedActions, observedFacts, type Provisioning } from '../../subjects/nodes/rules/observed.ts';
+import { settingsNotActing, storedWithoutEffect } from '../../subjects/nodes/rules/not-acting.ts';
+import { countedActions, observedFacts, type ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { canonicalEngine, MACHINE_OWNED } from '../../subjects/nodes/rules/settings.ts';
 import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
@@ -39,7 +39,7 @@ export interface NodeStatusInputs {
   /** why the node cannot connect to routers and bus servers that it names */
   upstreams?: readonly Verdict[];
   /** record of the last provisioning; absent while there is none */
-  provisioned?: Provisioning & { provisionedAt: number };
+  provisioned?: ProvisionedAgent & { provisionedAt: number };
   /** Unix ms */
   now: number;
   /** Unix ms, when the leader began to lead */
@@ -285,7 +285,7 @@ function settingsRefused(
   if (asked && has && asked !== has)
     owned.push({ field: 'archId', reason: `asked for ${archName(asked)}; the machine is of ${archName(has)}` });
   // A field without effect has a condition of its own.
-  const elsewhere: readonly string[] = notActing(node.spec);
+  const elsewhere: readonly string[] = settingsNotActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
     ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
@@ -331,7 +331,7 @@ function contentLeftOut({ desired }: NodeStatusInputs): Finding | undefined {
 }
 
 function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
-  const message = storedWithoutEffect(notActing(spec));
+  const message = storedWithoutEffect(settingsNotActing(spec));
   return message === undefined ? undefined : { status: 'True', reason: 'Fields', message };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { EdgeNodeStatus } from '../../api/v3/index.ts';
-import { makeObserved } from '../../subjects/nodes/rules/_util.ts';
+import { makeObserved } from '../../subjects/nodes/_make.ts';
 import { statusCost } from './status-cost.ts';
 
 const statusOf = (...microservices: Parameters<typeof makeObserved>[0][]): EdgeNodeStatus => ({

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { makeInputs } from '../../../testing/inputs.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved } from '../../rules/_util.ts';
 import { entryUuid } from '../../rules/names.ts';
+import { makeNode } from '../../subjects/nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../subjects/workloads/_make.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
 import { desiredState } from './desired.ts';
 import { isRebuildDue, thirdPartyRegistries, thirdPartyView } from './third-party.ts';
@@ -11,7 +13,7 @@ const desiredOf = (entry: Partial<MicroserviceEntry> = {}) =>
 const application = makeApplication({ entries: [makeEntry({ images: { amd64: 'new:1', registry: 'team' } })] });
 const uuid = entryUuid(application, { name: 'reader' });
 const known = (facts: Partial<ObservedMicroservice>) =>
-  makeNode({ status: { microservices: [makeObserved({ uuid, ...facts })] } }).status;
+  makeNode({ status: { microservices: [observedReader({ uuid, ...facts })] } }).status;
 
 describe('thirdPartyView', () => {
   const held = desiredState(makeInputs({ applications: [application] }));

@@ -38,7 +38,7 @@ interface ViewInputs {
  * The view of an entry as far as it resolves; an entry whose verdict is positive resolves wholly. Members that are
  * undefined are absent: neither the wire nor a digest has them.
  */
-export function viewOf(inputs: ViewInputs): MicroserviceView {
+export function entryView(inputs: ViewInputs): MicroserviceView {
   const { application, entry, uuid, node, lookups, key } = inputs;
   const isSystem = application.spec.isSystem ?? false;
   const carriedOut = node.status?.microservices?.find((item) => item.uuid === uuid)?.rebuildCount ?? 0;

@@ -1,7 +1,7 @@
-import type { CommandForm, Program } from './command.ts';
+import type { CommandForm, CommandLine } from './command.ts';
 
 /** A program with a group of commands, and with a letter that two commands use for flags of two kinds. */
-export const PROGRAM: Program<CommandForm> = {
+export const PROGRAM: CommandLine<CommandForm> = {
   name: 'boat',
   about: 'boat: moves goods.',
   notes: ['boat COMMAND --help says more.'],

@@ -34,7 +34,7 @@ export interface CommandForm {
   hint?: string;
 }
 
-export interface Program<C extends CommandForm = CommandForm> {
+export interface CommandLine<C extends CommandForm = CommandForm> {
   /** as it is typed */
   name: string;
   /** the first line of the help */

@@ -1,4 +1,4 @@
-import type { CommandForm, FlagValues, Program } from './command.ts';
+import type { CommandForm, CommandLine, FlagValues } from './command.ts';
 import { findCommand, flagOf, parseArguments } from './line.ts';
 
 /** What follows the candidates, as programs with cobra print it. */
@@ -14,7 +14,7 @@ type Complete<C> = (command: C, words: readonly string[], flags: FlagValues) => 
  */
 export async function completionOf<C extends CommandForm>(
   line: readonly string[],
-  program: Program<C>,
+  program: CommandLine<C>,
   complete: Complete<C>,
 ): Promise<string> {
   const unfinished = line.at(-1) ?? '';
@@ -26,7 +26,7 @@ export async function completionOf<C extends CommandForm>(
 async function candidatesFor<C extends CommandForm>(
   line: readonly string[],
   unfinished: string,
-  program: Program<C>,
+  program: CommandLine<C>,
   complete: Complete<C>,
 ): Promise<readonly string[] | 'files'> {
   const found = findCommand(line, program);
@@ -44,7 +44,7 @@ async function candidatesFor<C extends CommandForm>(
 }
 
 /** The words that continue these to the name of a command. */
-function nextWords(words: readonly string[], { commands }: Program, withHelp: boolean): string[] {
+function nextWords(words: readonly string[], { commands }: CommandLine, withHelp: boolean): string[] {
   const start = words.map((word) => `${word} `).join('');
   const names = commands.flatMap(({ name }) => (name.startsWith(start) ? [name.slice(start.length)] : []));
   return [

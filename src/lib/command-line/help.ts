@@ -1,13 +1,13 @@
-import type { CommandForm, Flags, Program } from './command.ts';
+import type { CommandForm, CommandLine, Flags } from './command.ts';
 
 /** The help of a program: its commands, and the flags that all of them have. */
-export function overview({ about, commands, notes, flags }: Program): string {
+export function overview({ about, commands, notes, flags }: CommandLine): string {
   const rows = commands.map((command) => [nameOf(command), command.about] as const);
   return [about, columns(rows), ...notes, flagTable(flags)].join('\n\n').concat('\n');
 }
 
 /** The help of a command. */
-export function commandPage(command: CommandForm, program: Program): string {
+export function commandPage(command: CommandForm, program: CommandLine): string {
   const { about, details = [], examples = [], flags = {} } = command;
   const shown = examples.map((example) => `${program.name} ${example}`);
   return [

@@ -1,4 +1,4 @@
-import { type CommandForm, type Flag, type Flags, type FlagValues, LineError, type Program } from './command.ts';
+import { type CommandForm, type CommandLine, type Flag, type Flags, type FlagValues, LineError } from './command.ts';
 import { commandPage, overview } from './help.ts';
 
 /** What a command line asks for: a page of help, or a command with its words and flags. */
@@ -15,7 +15,7 @@ const HELP: CommandForm = {
  * Reads `--name value`, `--name=value`, `-n value`, `-nvalue`, `-n=value`, `-it` and `--switch=true`, before and after the words; after
  * `--` all are words. Throws LineError.
  */
-export function readLine<C extends CommandForm>(args: readonly string[], program: Program<C>): Line<C> {
+export function readLine<C extends CommandForm>(args: readonly string[], program: CommandLine<C>): Line<C> {
   const found = findCommand(args, program);
   if (found.stray !== undefined) throw new LineError(`there is no command: the command goes before "${found.stray}"`);
   if (!found.command) {
@@ -43,7 +43,7 @@ interface FoundCommand<C> {
 }
 
 /** Splits a line into the name of its command and the rest. Flags may stand before the name where all commands read them alike. */
-export function findCommand<C extends CommandForm>(line: readonly string[], program: Program<C>): FoundCommand<C> {
+export function findCommand<C extends CommandForm>(line: readonly string[], program: CommandLine<C>): FoundCommand<C> {
   const commands = [...program.commands, HELP];
   const known = [program.flags, ...program.commands.map(({ flags = {} }) => flags)];
   const words: string[] = [];
@@ -109,7 +109,7 @@ export function parseArguments(
   return { words, flags };
 }
 
-function parseOwn(args: readonly string[], { name, flags = {}, hint }: CommandForm, program: Program) {
+function parseOwn(args: readonly string[], { name, flags = {}, hint }: CommandForm, program: CommandLine) {
   try {
     return parseArguments(
       args,
@@ -124,7 +124,7 @@ function parseOwn(args: readonly string[], { name, flags = {}, hint }: CommandFo
   }
 }
 
-function checkWords(given: readonly string[], { name, usage = '', words }: CommandForm, program: Program): void {
+function checkWords(given: readonly string[], { name, usage = '', words }: CommandForm, program: CommandLine): void {
   const { min = 0, max } = words ?? { max: 0 };
   if (given.length < min) throw new LineError(`usage: ${program.name} ${name} ${usage}`, { command: name });
   if (given.length <= max) return;
@@ -133,7 +133,7 @@ function checkWords(given: readonly string[], { name, usage = '', words }: Comma
 }
 
 /** The help of a command, of a group of commands, or of all. Throws LineError for others. */
-function pageOf(words: readonly string[], program: Program): string {
+function pageOf(words: readonly string[], program: CommandLine): string {
   const name = words.join(' ');
   const command = program.commands.find((each) => each.name === name);
   if (command) return commandPage(command, program);
@@ -142,7 +142,7 @@ function pageOf(words: readonly string[], program: Program): string {
   return overview({ ...program, commands });
 }
 
-function unknownCommand(words: readonly string[], { commands }: Program): LineError {
+function unknownCommand(words: readonly string[], { commands }: CommandLine): LineError {
   const choices = commands.map(({ name }) => name).filter((name) => name.startsWith(`${words[0]} `));
   return new LineError(`there is no command "${words.slice(0, 2).join(' ')}"`, { choices });
 }

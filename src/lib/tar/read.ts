@@ -1,4 +1,4 @@
-import { BLOCK, padded, sumOf } from './block.ts';
+import { BLOCK, headerChecksum, padded } from './block.ts';
 
 /** Reads tar archives (POSIX pax and ustar, with the long names of GNU) as they arrive, from a source that is not trusted. */
 
@@ -82,7 +82,7 @@ async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
 }
 
 function parseHeader(block: Buffer): { flag: string; path: string; target: string; mode: number; size: number } {
-  if (sumOf(block) !== numberAt(block, 148, 8)) throw new TarError('it is no tar archive, or is damaged');
+  if (headerChecksum(block) !== numberAt(block, 148, 8)) throw new TarError('it is no tar archive, or is damaged');
   const name = cString(block.subarray(0, 100));
   const prefix = block.toString('latin1', 257, 263) === 'ustar\0' ? cString(block.subarray(345, 500)) : '';
   return {

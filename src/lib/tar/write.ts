@@ -1,4 +1,4 @@
-import { BLOCK, padded, sumOf } from './block.ts';
+import { BLOCK, headerChecksum, padded } from './block.ts';
 
 export interface TarHeader {
   /** Directories without a trailing slash. */
@@ -94,6 +94,6 @@ function block(name: string, flag: string, entry: Omit<TarHeader, 'path'>, form:
   text(form === 'gnu' ? 'ustar  \0' : 'ustar\x0000', 257, 8);
   text(prefix, 345, 155);
   // Digests of images and releases depend on these blanks.
-  bytes.write(`${sumOf(bytes).toString(8).padStart(6, '0')}  `, 148, 'latin1');
+  bytes.write(`${headerChecksum(bytes).toString(8).padStart(6, '0')}  `, 148, 'latin1');
   return bytes;
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 /** What a JWT says of itself. Nothing of it is verified: it decides about limits and caches, never about who somebody is. */
-export interface Claims {
+export interface UnverifiedClaims {
   /** a hash of the issuer, the subject and, for a service account, its uid; the same for all tokens of one subject */
   subject?: string;
   /** Unix milliseconds */
@@ -14,7 +14,7 @@ const MAX_PAYLOAD = 8 * 1024;
 const MAX_CLAIM = 1024;
 
 /** Returns no members for tokens that are no JWT, and no subject when a claim of it is absent, is no text or is too long. */
-export function claimsOf(token: string): Claims {
+export function unverifiedClaims(token: string): UnverifiedClaims {
   const [, payload = '', signature] = token.split('.', 3);
   if (signature === undefined || payload.length > MAX_PAYLOAD) return {};
   const claims = objectOf(parsed(payload));

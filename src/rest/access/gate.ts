@@ -1,4 +1,4 @@
-import type { Caller, Guesses, Identity } from '../contract/access.ts';
+import type { Caller, Guesses, UserInfo } from '../contract/access.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
 import { forbidden, unauthenticated } from '../contract/errors.ts';
 import type { Access } from '../contract/route.ts';
@@ -13,7 +13,7 @@ export async function admit(
     signal: AbortSignal;
     guesses?: Guesses;
     /** Called as soon as the caller is known, also when the request is refused then. */
-    identified?: (identity: Identity) => void;
+    identified?: (identity: UserInfo) => void;
   },
 ): Promise<Caller> {
   const { signal, params, guesses, identified } = request;

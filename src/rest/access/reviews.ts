@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { GROUP, TOKEN_AUDIENCE } from '../../api/names.ts';
 import { HttpError } from '../../http/http-error.ts';
-import type { Attributes, Authenticator, Authorizer, Guesses, Identity } from '../contract/access.ts';
+import type { Attributes, Authenticator, Authorizer, Guesses, UserInfo } from '../contract/access.ts';
 import { unavailable } from '../contract/errors.ts';
-import { claimsOf } from './claims.ts';
+import { unverifiedClaims } from './claims.ts';
 import { createRecent } from './recent.ts';
 import { createReviewCache, type ReviewCache } from './review-cache.ts';
 
@@ -54,7 +54,7 @@ interface TokenReview {
 export function createTokenReviewAuthenticator(options: TokenReviewOptions): Authenticator {
   const { reviewer, metrics = {}, audience = TOKEN_AUDIENCE, acceptApiServerTokens = false } = options;
   const { allowedMs = 60_000, deniedMs = 5_000 } = options;
-  type Answer = { identity?: Identity; expiresAt?: number };
+  type Answer = { identity?: UserInfo; expiresAt?: number };
   const reviews: ReviewCache<Answer> = createReviewCache({
     capacity: options.capacity ?? 10_000,
     allows: (answer) => answer.identity !== undefined,
@@ -63,7 +63,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
     ...(options.now && { now: options.now }),
   });
 
-  async function review(token: string, audiences?: string[]): Promise<Identity | undefined> {
+  async function review(token: string, audiences?: string[]): Promise<UserInfo | undefined> {
     const body = {
       apiVersion: 'authentication.k8s.io/v1',
       kind: 'TokenReview',
@@ -88,7 +88,7 @@ export function createTokenReviewAuthenticator(options: TokenReviewOptions): Aut
   const proven = createRecent({ lifetimeMs: PROVEN_MS, capacity, now });
 
   async function judge(token: string, key: string, guesses?: Guesses): Promise<Answer> {
-    const { subject, expiresAt } = claimsOf(token);
+    const { subject, expiresAt } = unverifiedClaims(token);
     // A known token is exempt, since other clients at this address may have reached the limit for unknown tokens.
     if (!known.has(key)) guesses?.unknown(subject !== undefined && proven.has(subject) ? subject : undefined);
     const identity = (await review(token, [audience])) ?? (acceptApiServerTokens ? await review(token) : undefined);
@@ -138,7 +138,7 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
     ...(options.now && { now: options.now }),
   });
 
-  async function review(identity: Identity, { resource, verb, name }: Attributes): Promise<boolean> {
+  async function review(identity: UserInfo, { resource, verb, name }: Attributes): Promise<boolean> {
     const [plural = '', subresource] = resource.split('/');
     const body = {
       apiVersion: 'authorization.k8s.io/v1',

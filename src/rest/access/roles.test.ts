@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { routes } from '../../assembly/routes.ts';
-import type { Grant } from '../contract/route.ts';
+import type { Permission } from '../contract/route.ts';
 import { knownResources, ROLE_NAMES, type RoleName, roles, rulesOf } from './roles.ts';
 import { permits } from './rules.ts';
 
-const may = (role: RoleName, verb: Grant['verb'], resource: string) => permits(rulesOf(role), { resource, verb });
+const may = (role: RoleName, verb: Permission['verb'], resource: string) => permits(rulesOf(role), { resource, verb });
 
 describe('the matrix', () => {
-  test.each<[RoleName, boolean, Grant['verb'], string]>([
+  test.each<[RoleName, boolean, Permission['verb'], string]>([
     ['admin', true, 'delete', 'authadmin'],
     ['admin', true, 'create', 'edgenodes/provisioning-key'],
     ['sre', true, 'create', 'edgenodes/provisioning-key'],

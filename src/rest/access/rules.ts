@@ -1,5 +1,5 @@
 import { GROUP } from '../../api/names.ts';
-import type { Attributes, Authenticator, Authorizer, Identity } from '../contract/access.ts';
+import type { Attributes, Authenticator, Authorizer, UserInfo } from '../contract/access.ts';
 
 /** A rule of Kubernetes RBAC. */
 export interface PolicyRule {
@@ -32,7 +32,7 @@ export function createRuleAuthorizer(rulesOf: Readonly<Record<string, readonly P
 }
 
 /** An authenticator over known tokens, in memory: for tests. */
-export function createTokenTable(identities: Readonly<Record<string, Identity>>): Authenticator {
+export function createTokenTable(identities: Readonly<Record<string, UserInfo>>): Authenticator {
   return {
     async authenticate(token) {
       return Object.hasOwn(identities, token) ? identities[token] : undefined;

@@ -15,10 +15,9 @@ import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Authenticator, Authorizer } from '../contract/access.ts';
 import type {
-  Ids,
   KindsObjects,
-  Observations,
-  Readiness,
+  LiveObservations,
+  ReadinessCheck,
   RestDependencies,
   Self,
   WriteBudgets,
@@ -35,8 +34,8 @@ export interface ClusterDependenciesOptions {
   stores: Stores;
   kinds?: Kinds;
   lookups?: Lookups;
-  ids: Ids;
-  observations: Observations;
+  ids: RestDependencies['ids'];
+  observations: LiveObservations;
   self: Self;
   provisioning: RestDependencies['provisioning'];
   /** that of the process, which writes what waits when it ends; one that keeps nothing when absent */
@@ -96,7 +95,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     budgets:
       options.budgets ?? createWriteBudgets({ usage: trackUsage(byKey(stores)), budgets: budgetsOf(DEFAULT_BUDGETS) }),
     audit: options.audit ?? NO_AUDIT,
-    readiness: createReadiness(client, stores),
+    readiness: createReadinessCheck(client, stores),
     templates: options.templates,
     authenticator:
       options.authenticator ??
@@ -124,7 +123,7 @@ const NO_AUDIT: RestDependencies['audit'] = {
 const REACHABLE_MS = 1_000;
 
 /** Ready: each of these stores has been complete once, and the API server responds. */
-export function createReadiness(client: KubeClient, stores: EssentialStores): Readiness {
+export function createReadinessCheck(client: KubeClient, stores: EssentialStores): ReadinessCheck {
   let asked: { at: number; answer: Promise<boolean> } | undefined;
   const isReachable = () => {
     const now = performance.now();

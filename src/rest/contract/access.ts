@@ -1,5 +1,5 @@
 /** The caller, as the cluster identifies it. */
-export interface Identity {
+export interface UserInfo {
   name: string;
   uid?: string;
   groups: readonly string[];
@@ -33,17 +33,17 @@ export interface Authenticator {
    * The identity of a bearer token, or undefined when it is not valid. Throws when the review fails: a failed review is
    * never a refusal. `guesses` limits the attempts with tokens that are not cached.
    */
-  authenticate(token: string, signal: AbortSignal, guesses?: Guesses): Promise<Identity | undefined>;
+  authenticate(token: string, signal: AbortSignal, guesses?: Guesses): Promise<UserInfo | undefined>;
 }
 
 export interface Authorizer {
   /** Whether the identity has the permission. Throws when the review fails. */
-  allowed(identity: Identity, attributes: Attributes, signal: AbortSignal): Promise<boolean>;
+  allowed(identity: UserInfo, attributes: Attributes, signal: AbortSignal): Promise<boolean>;
 }
 
 export interface Caller {
   /** Absent on public routes. */
-  identity?: Identity;
+  identity?: UserInfo;
   /** Whether the caller has a further permission. */
   may(attributes: Attributes): Promise<boolean>;
 }

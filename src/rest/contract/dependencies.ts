@@ -1,6 +1,7 @@
 import type { ObjectMeta } from '../../api/meta.ts';
 import type { Registry } from '../../api/v3/index.ts';
 import type { AuditLog } from '../../datastore/audit-log.ts';
+import type { Ids } from '../../datastore/ids.ts';
 import type { ProvisioningKeys } from '../../datastore/provisioning-keys.ts';
 import type { StoredUsage } from '../../datastore/usage.ts';
 import type { References } from '../../datastore/use.ts';
@@ -12,7 +13,7 @@ import type { Lookups, Observation } from '../../rules/inputs.ts';
 import type { Renderer } from '../../rules/renderer.ts';
 import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/core-objects/form.ts';
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../../subjects/kinds.ts';
-import type { Provisioning } from '../../subjects/nodes/rules/observed.ts';
+import type { ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
 import type { Authenticator, Authorizer, Caller } from './access.ts';
 
 /** The objects of each kind, by the key of the kind. */
@@ -32,16 +33,17 @@ export interface RestDependencies extends KindsObjects {
   ownedSecrets: OwnedSecrets;
   provisioningKeys: ProvisioningKeys;
   /** The facts that the agent sent about its machine when it was provisioned; undefined before. */
-  provisioning: (nodeUuid: string) => Provisioning | undefined;
-  ids: Ids;
-  observations: Observations;
+  provisioning: (nodeUuid: string) => ProvisionedAgent | undefined;
+  /** numbers of the v3 API, unique per kind over all replicas */
+  ids: Pick<Ids, 'next'>;
+  observations: LiveObservations;
   /** the replicas of this controller */
   replicas: Replicas;
   /** What users may store; the objects of kinds are charged to it for one caller (budgets.ts). */
   budgets: WriteBudgets;
   /** who changed what */
   audit: Pick<AuditLog, 'record' | 'read' | 'removeBefore'>;
-  readiness: Readiness;
+  readiness: ReadinessCheck;
   /** Replaces the expressions of bodies and templates. */
   templates: Renderer;
   authenticator: Authenticator;
@@ -113,20 +115,15 @@ interface OwnedSecrets {
   read(owner: StoredObject, name: string, signal: AbortSignal): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
-/** Numbers of the v3 API, unique per kind over all replicas. */
-export interface Ids {
-  next(kind: string, signal?: AbortSignal): Promise<number>;
-}
-
 /** Live measurements, which only the leader has. */
-export interface Observations {
+export interface LiveObservations {
   /** By node uuid. Never rejects: observations that do not arrive in time are absent, and reads use the status instead. */
   of(nodeUuids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Observation>>;
   /** Unix ms since when observations are collected: an absent contact before that does not mean that a node is silent. */
   listeningSince(): number;
 }
 
-export interface Readiness {
+export interface ReadinessCheck {
   /** The first dependency that is not ready, or undefined. Must be fast. */
   check(signal: AbortSignal): Promise<NotReady | undefined>;
 }

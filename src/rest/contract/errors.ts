@@ -1,12 +1,14 @@
+import type { RestErrorCode } from '../../api/error-codes.ts';
 import { type ErrorBody, errorBody, HttpError, RETRY_AFTER, retryAfter } from '../../http/http-error.ts';
 import { ApiError, isTransient } from '../../kube/api-error.ts';
 import { DomainError } from '../../rules/errors.ts';
 
-export const invalid = (message: string, code = 'VALIDATION_ERROR') => new HttpError(400, code, message);
-export const notFound = (code: string, message: string) => new HttpError(404, code, message);
-const duplicate = (message: string, code = 'DUPLICATE_NAME') =>
-  new HttpError(409, code, message, { name: 'DuplicatePropertyError' });
-export const forbidden = (message: string, code = 'FORBIDDEN') => new HttpError(403, code, message);
+export const badRequest = (message: string, code: RestErrorCode<400> = 'VALIDATION_ERROR') =>
+  new HttpError(400, code, message);
+export const notFound = (code: RestErrorCode<404>, message: string) => new HttpError(404, code, message);
+const duplicate = (message: string) =>
+  new HttpError(409, 'DUPLICATE_NAME', message, { name: 'DuplicatePropertyError' });
+export const forbidden = (message: string) => new HttpError(403, 'FORBIDDEN', message);
 export const unauthenticated = (message: string) =>
   new HttpError(401, 'UNAUTHENTICATED', message, { headers: { 'www-authenticate': 'Bearer realm="v3"' } });
 /** 429; `seconds` until the next attempt. */
@@ -51,9 +53,9 @@ function fromApi(error: ApiError): HttpError {
   if (isPolicy(error)) return new HttpError(400, 'REFUSED_BY_POLICY', afterContext(error));
   if (status === 409)
     return new HttpError(409, 'CONFLICT', 'the object was changed at the same time, try again', { cause: error });
-  if (status === 422) return invalid(fieldText(error));
+  if (status === 422) return badRequest(fieldText(error));
   if (status === 413 || error.message.includes('request is too large'))
-    return invalid('the object would become too large to be stored', 'OBJECT_TOO_LARGE');
+    return badRequest('the object would become too large to be stored', 'OBJECT_TOO_LARGE');
   if (status === 401 || isTransient(error))
     return unavailable('the cluster cannot carry this out now, try again', error, error.retryAfterSeconds);
   return new HttpError(500, 'INTERNAL_ERROR', 'the cluster refused what the controller asked for', { cause: error });

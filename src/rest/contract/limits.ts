@@ -29,7 +29,7 @@ export interface Limits {
   receiving: Readonly<Record<'all' | 'caller', { bytes: number; messages: number }>>;
 }
 
-export const LIMITS: Limits = {
+export const DEFAULT_LIMITS: Limits = {
   bodyBytes: 1024 * 1024,
   jsonDepth: JSON_DEPTH,
   requestMs: 30_000,

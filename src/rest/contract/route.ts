@@ -10,8 +10,8 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
  * The access rule of a route. `name` is the path parameter that names the object, so that a role can be limited to some
  * names; collections have none.
  */
-export type Access = 'public' | 'authenticated' | Grant;
-export interface Grant {
+export type Access = 'public' | 'authenticated' | Permission;
+export interface Permission {
   resource: string;
   verb: Verb;
   name?: string;

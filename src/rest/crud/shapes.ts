@@ -97,7 +97,7 @@ const platformStatusShape = z.looseObject({
   lastTransitionAt: z.string().nullish(),
   conditions: z.array(z.looseObject({ type: z.string(), status: z.string() })).optional(),
 });
-export const nodeRead = reply(
+export const nodeShape = reply(
   {
     ...all(
       `lastActive daemonOperatingDuration daemonLastStart repositoryCount systemTime lastStatusTime lastCommandTime
@@ -129,7 +129,7 @@ export const nodeRead = reply(
   },
   'Node',
 );
-export const nodeList = reply({ fogs: z.array(nodeRead) });
+export const nodeList = reply({ fogs: z.array(nodeShape) });
 export const provisioningKey = reply({
   key: z.string(),
   expirationTime: z.number().describe('Unix ms'),
@@ -143,7 +143,7 @@ const container = z.object(containerSchema.shape).omit({ cmd: true, volumes: tru
 const entry = microserviceSchema.shape;
 export const portMapping = z.object(portSchema.shape);
 export const volumeMapping = z.object(volumeSchema.shape);
-export const catalog = z
+export const catalogShape = z
   .object({
     bindPath: z.string().describe('Absolute path in the container'),
     permissions: z.enum(['ro', 'rw']),
@@ -185,7 +185,7 @@ export const microserviceCreateBody = microserviceFields
   .meta({ id: 'NewMicroservice' });
 const applicationEntry = microserviceFields.required({ name: true }).meta({ id: 'NewApplicationMicroservice' });
 export const microserviceCreated = reply({ uuid: z.string(), name: z.string() });
-export const microserviceRead = reply(
+export const microserviceShape = reply(
   {
     uuid: z.string(),
     name: z.string(),
@@ -226,7 +226,7 @@ export const microserviceRead = reply(
   },
   'Microservice',
 );
-export const microserviceList = reply({ microservices: z.array(microserviceRead) });
+export const microserviceList = reply({ microservices: z.array(microserviceShape) });
 
 /** The spec of a file with a microservice. */
 export const microserviceFile = z.object({
@@ -251,7 +251,7 @@ export const applicationPatchBody = applicationBody.omit({ microservices: true, 
 /** The spec of a file with an application. */
 export const applicationFile = z.object({ ...applicationSpecSchema.shape, microservices: z.array(microserviceFile) });
 export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
-export const applicationRead = reply(
+export const applicationShape = reply(
   {
     id: z.number().int().optional(),
     name: z.string(),
@@ -259,8 +259,8 @@ export const applicationRead = reply(
     isActivated: z.boolean(),
     isSystem: z.boolean().optional(),
     busConfig: z.looseObject({}),
-    microservices: z.array(microserviceRead),
+    microservices: z.array(microserviceShape),
   },
   'Application',
 );
-export const applicationList = reply({ applications: z.array(applicationRead) });
+export const applicationList = reply({ applications: z.array(applicationShape) });

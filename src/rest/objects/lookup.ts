@@ -8,7 +8,7 @@ import { KINDS } from '../../subjects/kinds.ts';
 import { entryHolder } from '../../subjects/workloads/rules/application/claims.ts';
 import { type Objects, objectsOf, type RestDependencies, type StoredObject } from '../contract/dependencies.ts';
 import { notFound } from '../contract/errors.ts';
-import type { Grant } from '../contract/route.ts';
+import type { Permission } from '../contract/route.ts';
 import { isPresent } from './deletion.ts';
 
 const UUID = new RegExp(UUID_PATTERN);
@@ -63,7 +63,7 @@ export function keyValue<T extends KindObject>(kind: Kind<T>, object: T): string
 }
 
 /** The access rule for one object of a kind: roles for kubectl have its object name. */
-export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Grant, 'name' | 'objectName'> => ({
+export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Permission, 'name' | 'objectName'> => ({
   name: kind.rest.key,
   objectName: (value, deps) =>
     kind.rest.key === 'name'
@@ -90,7 +90,7 @@ export interface Microservice {
 }
 
 /** The present microservice; undefined when there is none. */
-export async function findMicroservice(
+export async function presentMicroservice(
   deps: RestDependencies,
   uuid: string,
   signal: AbortSignal,

@@ -6,7 +6,7 @@ import type { BodyRefusal, ReadBody } from '../../http/body.ts';
 import { HttpError, retryAfter } from '../../http/http-error.ts';
 import type { ByteBudget } from '../../lib/byte-budget.ts';
 import { quoted } from '../../rules/document.ts';
-import { invalid, tooOften } from '../contract/errors.ts';
+import { badRequest, tooOften } from '../contract/errors.ts';
 import type { Limits } from '../contract/limits.ts';
 import type { Body } from '../contract/route.ts';
 import { requireTexts } from '../contract/text.ts';
@@ -50,7 +50,7 @@ export async function readInput(
   if (bytes.length === 0) return { json: undefined };
   if (type !== 'application/json' && !type.endsWith('+json') && type !== '')
     throw unsupported('send the body as application/json');
-  return { json: parseJson(decode(bytes), jsonDepth) };
+  return { json: parseJsonBody(decode(bytes), jsonDepth) };
 }
 
 /** The length that a multipart form may have in addition to its file: boundaries and headers. */
@@ -65,8 +65,8 @@ const hasBody = (request: IncomingMessage) =>
 
 const unsupported = (message: string) => new HttpError(415, 'UNSUPPORTED_MEDIA_TYPE', message);
 const tooLarge = (limit: number) => refusedBody('too-large', `the body exceeds ${limit} bytes`);
-const fileMissing = (part: string) => invalid(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
-const severalParts = (part: string) => invalid(`send one part only, the file "${part}"`);
+const fileMissing = (part: string) => badRequest(`the file part "${part}" is missing`, 'FILE_NOT_FOUND');
+const severalParts = (part: string) => badRequest(`send one part only, the file "${part}"`);
 
 /** The rest of the body is not read, so the connection cannot be used again. */
 const UNREAD = { connection: 'close' };
@@ -85,7 +85,7 @@ export function refusedBody(why: BodyRefusal, message: string): HttpError {
     case 'too-slow':
       return new HttpError(408, 'REQUEST_TIMEOUT', message, { headers: UNREAD });
     case 'cut-off':
-      return invalid(message);
+      return badRequest(message);
   }
 }
 
@@ -102,7 +102,7 @@ function partOf(
         limits: { files: 2, fields: 1, parts: 2, fileSize: limit, headerPairs: 32, fieldNameSize: 64, fieldSize: 1 },
       });
     } catch {
-      return reject(invalid('the multipart form is malformed'));
+      return reject(badRequest('the multipart form is malformed'));
     }
     let found: Promise<Buffer> | undefined;
     parser.on('file', (name, stream) => {
@@ -115,7 +115,7 @@ function partOf(
       found.catch(reject);
     });
     parser.on('field', () => reject(found ? severalParts(part) : fileMissing(part)));
-    parser.on('error', () => reject(invalid('the multipart form is malformed')));
+    parser.on('error', () => reject(badRequest('the multipart form is malformed')));
     parser.on('close', () => (found ? found.then(resolve, reject) : reject(fileMissing(part))));
     parser.end(form);
   });
@@ -132,14 +132,14 @@ function decode(bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw invalid('the body is not UTF-8');
+    throw badRequest('the body is not UTF-8');
   }
 }
 
 /** Parses JSON of at most the depth `depth` and with a limited number of elements; a member named `__proto__` is dropped. */
-export function parseJson(text: string, depth: number): unknown {
+export function parseJsonBody(text: string, depth: number): unknown {
   const excess = jsonExcess(text, { depth });
-  if (excess) throw invalid(`the body ${excess}`);
+  if (excess) throw badRequest(`the body ${excess}`);
   let value: unknown;
   try {
     value =
@@ -147,10 +147,10 @@ export function parseJson(text: string, depth: number): unknown {
         ? JSON.parse(text, (key, member) => (key === '__proto__' ? undefined : member))
         : JSON.parse(text);
   } catch {
-    throw invalid('the body is not valid JSON', 'MALFORMED_JSON');
+    throw badRequest('the body is not valid JSON', 'MALFORMED_JSON');
   }
   const twice = duplicateKey(text);
-  if (twice !== undefined) throw invalid(`the body has the member ${quoted(twice)} twice`, 'MALFORMED_JSON');
+  if (twice !== undefined) throw badRequest(`the body has the member ${quoted(twice)} twice`, 'MALFORMED_JSON');
   if (ESCAPED_ODDITY.test(text)) requireTexts(value, 'the body');
   return value;
 }

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createRest } from '../../assembly/rest.ts';
 import { HAS_OPENSSL, makeCertificate } from '../_certificate.ts';
 import { createMemoryDependencies } from '../_memory.ts';
-import { LIMITS } from '../contract/limits.ts';
+import { DEFAULT_LIMITS } from '../contract/limits.ts';
 import type { RestServerOptions } from './server.ts';
 
 const CONNECTIONS = { all: 16, strangers: 8, address: 4, graceMs: 0, caller: 8 };
@@ -96,7 +96,7 @@ test.skipIf(!HAS_OPENSSL)('a connection of TLS stays once a request on it was au
 });
 
 test.skipIf(!HAS_OPENSSL)('a connection without a handshake of TLS is closed after 10 s', async () => {
-  expect(LIMITS.handshakeMs).toBe(10_000);
+  expect(DEFAULT_LIMITS.handshakeMs).toBe(10_000);
   const { attack, silent } = await start({ tls: makeCertificate(), limits: { handshakeMs: 200 } });
   await attack(1);
   await once(silent[0] as Socket, 'close');

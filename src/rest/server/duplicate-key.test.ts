@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseJson } from './body.ts';
+import { parseJsonBody } from './body.ts';
 import { duplicateKey } from './duplicate-key.ts';
 
 test.each([
@@ -28,7 +28,7 @@ test('no JSON text that an object makes has a member twice', () => {
 });
 
 test('a JSON body with a member twice is refused with its name', () => {
-  expect(() => parseJson('{"name":"a","data":{"pin":"4711","pin":"4712"}}', 64)).toThrow(
+  expect(() => parseJsonBody('{"name":"a","data":{"pin":"4711","pin":"4712"}}', 64)).toThrow(
     'the body has the member "pin" twice',
   );
 });

@@ -435,7 +435,7 @@ describe('the listener', () => {
 });
 
 test('an error body has the name of its class', () => {
-  expect(new HttpError(409, 'X', 'x').name).toBe('ConflictError');
+  expect(new HttpError(409, 'CONFLICT', 'x').name).toBe('ConflictError');
 });
 
 test('the message of a schema violation has the value and the rule', async () => {

@@ -11,10 +11,10 @@ import { explain } from '../../rules/validate.ts';
 import { ESSENTIAL_KINDS } from '../../subjects/kinds.ts';
 import { admit } from '../access/gate.ts';
 import { abortable } from '../access/review-cache.ts';
-import type { Identity } from '../contract/access.ts';
+import type { UserInfo } from '../contract/access.ts';
 import { ConstantReply } from '../contract/constant-reply.ts';
 import { objectsByKey, type RestDependencies } from '../contract/dependencies.ts';
-import { errorReply, invalid, notFound, unavailable } from '../contract/errors.ts';
+import { badRequest, errorReply, notFound, unavailable } from '../contract/errors.ts';
 import type { Limits, RestMetrics } from '../contract/limits.ts';
 import { type AnyRoute, type RenderBody, type Requester, tableOf } from '../contract/route.ts';
 import { withinBudgets } from '../objects/budgets.ts';
@@ -47,7 +47,7 @@ export interface Mounting {
 }
 
 /** As whose a connection of a user counts. */
-export const userConnection = ({ name }: Identity) => `user ${name}`;
+export const userConnection = ({ name }: UserInfo) => `user ${name}`;
 
 const REQUEST_ID = 'request-id';
 const JSON_HEAD = { 'content-type': JSON_TYPE };
@@ -89,7 +89,7 @@ export const unknownPath = () => notFound('ROUTE_NOT_FOUND', 'there is no such r
 /** The one error mapper, last of all handlers. */
 export function answerErrors(log: Log): ErrorRequestHandler {
   return (error, request, response, _next) => {
-    const reply = errorReply(error instanceof URIError ? invalid('the path is not valid') : error);
+    const reply = errorReply(error instanceof URIError ? badRequest('the path is not valid') : error);
     if (reply.cause) {
       const fields = { err: reply.cause, requestId: request.headers[REQUEST_ID], status: reply.status };
       if (reply.status === 503) log.warn(fields, 'Request not carried out');
@@ -149,7 +149,7 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
       const address = addressOf(request);
       if (route.guessable) rates.credentials(address);
       const guesses = rates.guesses(address);
-      const identified = (identity: Identity) => {
+      const identified = (identity: UserInfo) => {
         user = identity.name;
         mounting.authenticated(request, userConnection(identity));
       };
@@ -238,7 +238,7 @@ async function input(
   if (body.kind !== 'json') return nothing;
   if (raw.json === undefined) {
     if (body.optional) return nothing;
-    throw invalid('the request needs a JSON body');
+    throw badRequest('the request needs a JSON body');
   }
   const value = await renderBody(requester, raw.json, body.templated);
   return { ...nothing, body: check(body.schema, value, 'the body'), warnings: memberWarnings(body, value) };
@@ -249,7 +249,7 @@ function check(schema: z.ZodType | undefined, value: unknown, where: string): un
   if (!schema) return undefined;
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw invalid(firstIssue(result.error, where, value));
+  throw badRequest(firstIssue(result.error, where, value));
 }
 
 function firstIssue(error: z.ZodError, where = '', value?: unknown): string {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fuzzing } from '../../../hack/testing/fuzz.ts';
 import { HttpError } from '../../http/http-error.ts';
-import { LIMITS } from '../contract/limits.ts';
+import { DEFAULT_LIMITS } from '../contract/limits.ts';
 import { readInput } from './body.ts';
 
 /** Multipart forms of any form. */
@@ -14,7 +14,7 @@ const BOUNDARY = 'x-boundary';
 /** The file of a request with this body, as routes get it, or the refusal. */
 async function fileOf(body: Buffer, type = `multipart/form-data; boundary=${BOUNDARY}`): Promise<string | HttpError> {
   const request = Object.assign(Readable.from([]), { headers: { 'content-type': type } }) as unknown as IncomingMessage;
-  const options = { read: async () => body, limits: LIMITS } as unknown as Parameters<typeof readInput>[2];
+  const options = { read: async () => body, limits: DEFAULT_LIMITS } as unknown as Parameters<typeof readInput>[2];
   try {
     const input = await readInput(request, { kind: 'file', part: 'application', templated: false } as never, options);
     return (input as { file: string }).file;

@@ -3,18 +3,20 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
+import type { RestErrorCode } from '../../api/error-codes.ts';
 import { admitConnections } from '../../http/admit-connections.ts';
 import { createBodyReader } from '../../http/body.ts';
 import { addressOf } from '../../http/client-address.ts';
+import type { ErrorBody } from '../../http/http-error.ts';
 import { createByteBudget } from '../../lib/byte-budget.ts';
 import { type Clock, systemClock } from '../../lib/clock.ts';
 import { type Log, silentLog } from '../../lib/log.ts';
 import { admit } from '../access/gate.ts';
-import type { Identity } from '../contract/access.ts';
+import type { UserInfo } from '../contract/access.ts';
 import { BASE } from '../contract/base.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
 import { unauthenticated, unavailable } from '../contract/errors.ts';
-import { LIMITS, type Limits, type RestMetrics } from '../contract/limits.ts';
+import { DEFAULT_LIMITS, type Limits, type RestMetrics } from '../contract/limits.ts';
 import type { AnyRoute, RenderBody } from '../contract/route.ts';
 import { createTurns } from '../objects/list-reply.ts';
 import { refusedBody } from './body.ts';
@@ -54,7 +56,7 @@ interface SocketCall {
   uuid: string;
   signal: AbortSignal;
   /** called as soon as the caller is known, also when the request is refused then */
-  identified?: (identity: Identity) => void;
+  identified?: (identity: UserInfo) => void;
 }
 
 export interface RestServer extends AsyncDisposable {
@@ -63,7 +65,7 @@ export interface RestServer extends AsyncDisposable {
   /** Called before the REST API, once request id and X-Timestamp are set: the agent routes. */
   mountFirst(handler: FirstHandler): void;
   /** The caller of a socket, before its upgrade; or 401, 403, 429 or 503. `authorization` may come from the query. */
-  admitSocket(socket: SocketCall): Promise<Identity>;
+  admitSocket(socket: SocketCall): Promise<UserInfo>;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
   /**
    * A request on this connection was authenticated, as one of this caller, such as `node <uuid>`: the connection no longer makes
@@ -76,7 +78,7 @@ export interface RestServer extends AsyncDisposable {
 
 export function createRestServer(options: RestServerOptions): RestServer {
   const { log = silentLog, metrics = {}, routes, renderBody } = options;
-  const limits = { ...LIMITS, ...options.limits };
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   let draining = false;
   const deps: RestDependencies = {
     ...options.deps,
@@ -183,7 +185,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
 }
 
-async function admitSocket(call: SocketCall, { deps, rates, addressOf, authenticated }: Mounting): Promise<Identity> {
+async function admitSocket(call: SocketCall, { deps, rates, addressOf, authenticated }: Mounting): Promise<UserInfo> {
   const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
@@ -216,13 +218,13 @@ function refuseMalformed(error: Error & { code?: string }, socket: Duplex): void
     socket.destroy();
     return;
   }
-  const [status, code, message] =
+  const [status, code, message]: [string, RestErrorCode<400 | 408 | 431>, string] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? ['431 Request Header Fields Too Large', 'HEADERS_TOO_LARGE', 'the headers are too large']
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'REQUEST_TIMEOUT', 'the request came too slowly']
         : ['400 Bad Request', 'MALFORMED_REQUEST', 'the request is not valid HTTP'];
-  const body = JSON.stringify({ name: 'ValidationError', message, code });
+  const body = JSON.stringify({ name: 'ValidationError', message, code } satisfies ErrorBody);
   // A client that keeps its own half open is in no limit of Node any more.
   const cut = setTimeout(() => socket.destroy(), MALFORMED_MS);
   socket.once('close', () => clearTimeout(cut));

@@ -1,5 +1,5 @@
 import { KINDS } from '../../subjects/kinds.ts';
-import type { Grant } from '../contract/route.ts';
+import type { Permission } from '../contract/route.ts';
 import { accessByKey } from '../objects/lookup.ts';
 
 /** The permissions of the sockets of users, as the routes have theirs. */
@@ -9,4 +9,4 @@ export const SOCKET_ACCESS = {
   logs: { resource: 'microservices/log', verb: 'get', name: 'uuid' },
   systemLogs: { resource: 'systemmicroservices/log', verb: 'get', name: 'uuid' },
   nodeLogs: { resource: 'edgenodes/log', verb: 'get', ...accessByKey(KINDS.nodes) },
-} as const satisfies Record<string, Grant>;
+} as const satisfies Record<string, Permission>;

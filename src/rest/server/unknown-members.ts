@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { API_VERSION, GROUP } from '../../api/names.ts';
-import { WITHOUT_EFFECT } from '../../api/schema.ts';
+import { WITHOUT_EFFECT_KEY } from '../../api/schema.ts';
 import { isEmpty } from '../../rules/body-values.ts';
 import { cut } from '../../rules/conditions.ts';
 import { isObject, quoted } from '../../rules/document.ts';
@@ -35,7 +35,7 @@ interface Shape {
   $defs?: Record<string, Shape>;
   properties?: Record<string, Shape>;
   items?: Shape;
-  [WITHOUT_EFFECT]?: string;
+  [WITHOUT_EFFECT_KEY]?: string;
 }
 
 /** Most members that one warning names. */
@@ -119,7 +119,7 @@ function collect(value: unknown, shapes: readonly Shape[], path: string, found: 
     if (member === undefined) continue;
     const below = path ? `${path}.${key}` : key;
     const known = closed.flatMap((properties) => (Object.hasOwn(properties, key) ? [properties[key] as Shape] : []));
-    const reason = known[0]?.[WITHOUT_EFFECT];
+    const reason = known[0]?.[WITHOUT_EFFECT_KEY];
     if (reason !== undefined && asks(member)) found.idle.push({ path: cut(below, PATH_LENGTH), reason });
     if (Object.hasOwn(closed[0] ?? {}, key)) collect(member, known, below, found);
     else if (known.length === 0 && ++found.count <= NAMED) {
@@ -148,14 +148,14 @@ function shapeOf(schema: z.ZodType): Shape {
 }
 
 function resolved(shape: Shape, defs: Readonly<Record<string, Shape>>): Shape {
-  const { $ref, properties, items, [WITHOUT_EFFECT]: reason } = shape;
+  const { $ref, properties, items, [WITHOUT_EFFECT_KEY]: reason } = shape;
   if ($ref !== undefined) return resolved(defs[$ref.replace('#/$defs/', '')] ?? {}, defs);
   return {
     ...(properties && {
       properties: Object.fromEntries(Object.entries(properties).map(([key, one]) => [key, resolved(one, defs)])),
     }),
     ...(items && { items: resolved(items, defs) }),
-    ...(reason !== undefined && { [WITHOUT_EFFECT]: reason }),
+    ...(reason !== undefined && { [WITHOUT_EFFECT_KEY]: reason }),
   };
 }
 

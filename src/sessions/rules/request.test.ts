@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readExec, readTail } from './request.ts';
+import { readExec, readTailConfig } from './request.ts';
 
 test.each<[string, object]>([
   ['', { lines: 100, follow: true }],
@@ -10,7 +10,7 @@ test.each<[string, object]>([
   ['previous=true', { lines: 100, follow: false, previous: true }],
   ['previous=false', { lines: 100, follow: true }],
 ])('the query %j asks for %j', (query, tail) => {
-  expect(readTail(new URLSearchParams(query))).toEqual(tail);
+  expect(readTailConfig(new URLSearchParams(query))).toEqual(tail);
 });
 
 test.each<[string, RegExp]>([
@@ -25,7 +25,7 @@ test.each<[string, RegExp]>([
   ['previous=yes', /^previous: "yes"; must be true or false/],
   ['previous=true&follow=true', /^follow: a former run writes nothing more; leave it out with previous/],
 ])('the log query %j is refused with what would be right', (query, message) => {
-  expect(() => readTail(new URLSearchParams(query))).toThrow(message);
+  expect(() => readTailConfig(new URLSearchParams(query))).toThrow(message);
 });
 
 test('an exec query has the arguments of the command in order, and nothing for a shell', () => {

@@ -2,7 +2,7 @@ import { invalid } from '../../rules/errors.ts';
 import { commandProblem, LOG_TAIL, type TailConfig } from '../../wire/sessions.ts';
 
 /** What the query of a log socket asks for. Throws DomainError. */
-export function readTail(query: URLSearchParams): TailConfig {
+export function readTailConfig(query: URLSearchParams): TailConfig {
   const since = timeOf(query, 'since');
   const until = timeOf(query, 'until');
   if (since !== undefined && until !== undefined && Date.parse(until) < Date.parse(since))

@@ -1,5 +1,44 @@
 import { describe, type Example } from '../../../testing/example.ts';
 import { find } from '../../../testing/sequences/model.ts';
+import {
+  type CatalogItem,
+  type CatalogItemSpec,
+  catalogItemSpecSchema,
+  type Registry,
+  type RuntimeClass,
+  registrySpecSchema,
+} from '../../api/v3/index.ts';
+
+export function makeRegistry(name: string, spec: Partial<Registry['spec']> = {}): Registry {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Registry',
+    metadata: { name, namespace: 'skerry', uid: `uid-${name}`, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: registrySpecSchema.parse({ url: `${name}.example`, ...spec }),
+  };
+}
+
+export const makeRuntimeClass = (name: string, handler = name): RuntimeClass => ({
+  apiVersion: 'skerry.dev/v3',
+  kind: 'RuntimeClass',
+  metadata: { name, uid: `uid-${name}` },
+  spec: { handler },
+});
+
+/** A CatalogItem `reader` with the id 12. */
+export function makeCatalogItem(spec: Partial<CatalogItemSpec> = {}, name = 'reader'): CatalogItem {
+  return {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'CatalogItem',
+    metadata: { name, uid: `uid-${name}` },
+    spec: catalogItemSpecSchema.parse({
+      id: 12,
+      images: [{ archId: 1, containerImage: 'reg.example/reader:2' }],
+      registryId: 1,
+      ...spec,
+    }),
+  };
+}
 
 export const CATALOG = {
   registries: {

@@ -1,5 +1,35 @@
 import { annotate, EDITED, type Example, LINK } from '../../../testing/example.ts';
 import { find } from '../../../testing/sequences/model.ts';
+import type { Knowledge, Model, VolumeMount } from '../../api/v3/index.ts';
+
+/** An artifact in the public registry. */
+const makeArtifact = (kind: 'Model' | 'Knowledge', name: string, spec: object) => ({
+  apiVersion: 'skerry.dev/v3',
+  kind,
+  metadata: { name, namespace: 'skerry', uid: `uid-${name}`, generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { repo: `team/${name}`, registryId: 1, ...spec },
+});
+export const makeModel = (name: string, spec: Partial<Model['spec']> = {}): Model => makeArtifact('Model', name, spec);
+export const makeKnowledge = (name: string, spec: Partial<Knowledge['spec']> = {}): Knowledge =>
+  makeArtifact('Knowledge', name, spec);
+
+export const makeVolumeMount = (
+  name: string,
+  spec: VolumeMount['spec'],
+  more: { status?: Partial<VolumeMount['status']>; createdAt?: string } = {},
+): VolumeMount => ({
+  apiVersion: 'skerry.dev/v3',
+  kind: 'VolumeMount',
+  metadata: {
+    name,
+    namespace: 'default',
+    uid: `uid-${name}`,
+    generation: 1,
+    creationTimestamp: more.createdAt ?? '2026-01-01T00:00:00Z',
+  },
+  spec,
+  ...(more.status && { status: { observedGeneration: 1, ...more.status } }),
+});
 
 const artifact = (names: Example['names'], format: string): Example => ({
   names,

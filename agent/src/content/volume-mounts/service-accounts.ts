@@ -1,7 +1,7 @@
 import { AGENT_GROUP, AGENT_KEY_FILE, NODE_TOKEN_ISSUER } from '../../../../src/api/names.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
-import type { MicroserviceView, Rule, ServiceAccountView } from '../../../../src/wire/agent.ts';
+import type { MicroserviceView, RoleRule, ServiceAccountView } from '../../../../src/wire/agent.ts';
 import { WORKLOAD_TOKEN } from '../../domain/names.ts';
 import { TOKEN_FOLDER, tokenPath, tokenTarget } from '../../domain/volume-mounts.ts';
 import { errorText } from '../../machine/log.ts';
@@ -105,8 +105,8 @@ function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }
   };
 }
 
-function rulesByGroup(rules: readonly Rule[]): Record<string, Omit<Rule, 'apiGroups'>[]> {
-  const groups = new Map<string, Omit<Rule, 'apiGroups'>[]>();
+function rulesByGroup(rules: readonly RoleRule[]): Record<string, Omit<RoleRule, 'apiGroups'>[]> {
+  const groups = new Map<string, Omit<RoleRule, 'apiGroups'>[]>();
   for (const { apiGroups, ...rule } of rules)
     for (const group of apiGroups) groups.set(group, [...(groups.get(group) ?? []), rule]);
   return Object.fromEntries(groups);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Rule } from '../../../../src/wire/agent.ts';
+import type { RoleRule } from '../../../../src/wire/agent.ts';
 import { until } from '../../engines/_contract.ts';
 import { signingKey, signToken } from '../../state/token.ts';
 import { LocalAgent } from '../_local-agent.ts';
@@ -8,7 +8,7 @@ import { allows } from './grants.ts';
 
 /** What the role of a microservice grants it in the local API. */
 
-const rule = (change: Partial<Rule> = {}): Rule => ({
+const rule = (change: Partial<RoleRule> = {}): RoleRule => ({
   apiGroups: ['agent.skerry.dev/v1'],
   resources: ['microservices'],
   verbs: ['get'],
@@ -17,7 +17,7 @@ const rule = (change: Partial<Rule> = {}): Rule => ({
 
 describe('rules allow', () => {
   const get = { resource: 'microservices', verb: 'get' } as const;
-  const cases: Record<string, [Rule[], boolean]> = {
+  const cases: Record<string, [RoleRule[], boolean]> = {
     'nothing when there are none': [[], false],
     'what one names': [[rule()], true],
     'what one names without a version, or with any group': [[rule({ apiGroups: ['other', '*'] })], true],
@@ -50,7 +50,7 @@ describe('the token of a microservice', () => {
     return () => local[Symbol.asyncDispose]();
   });
 
-  const views = (rules: Rule[]) =>
+  const views = (rules: RoleRule[]) =>
     Object.entries(ids).map(([name, uuid]) => ({
       uuid,
       name,
@@ -76,7 +76,7 @@ describe('the token of a microservice', () => {
     return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
   }
 
-  const grant = async (rules: Rule[], path: string, status: number) => {
+  const grant = async (rules: RoleRule[], path: string, status: number) => {
     local.controller.change((c) => {
       c.microservices = views(rules);
     });

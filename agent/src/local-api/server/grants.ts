@@ -1,5 +1,5 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
-import type { MicroserviceStatus, Rule } from '../../../../src/wire/agent.ts';
+import type { MicroserviceStatus, RoleRule } from '../../../../src/wire/agent.ts';
 
 /** What a role has to allow for a route. */
 export interface Grant {
@@ -20,7 +20,7 @@ const VERBS: Readonly<Record<string, Grant['verb']>> = {
  * Whether rules allow something of this API (docs/spec/agent-local-api.md#what-a-role-grants); of one object by any of its
  * names. Without names: of any object.
  */
-export function allows(rules: readonly Rule[], { resource, verb }: Grant, names?: readonly string[]): boolean {
+export function allows(rules: readonly RoleRule[], { resource, verb }: Grant, names?: readonly string[]): boolean {
   return rules.some(
     ({ apiGroups, resources, verbs, resourceNames = [] }) =>
       apiGroups.some((group) => GROUPS.includes(group)) &&
@@ -36,7 +36,7 @@ export type Reach = (status: Pick<MicroserviceStatus, 'id' | 'application' | 'na
 export const REACHES_ALL: Reach = () => true;
 
 /** A workload reaches microservices of its own application, those that its role names where it names any. */
-export function reachOf(application: string, rules: readonly Rule[], grant: Grant): Reach {
+export function reachOf(application: string, rules: readonly RoleRule[], grant: Grant): Reach {
   return (status) =>
     status.application === application && allows(rules, grant, [status.id, ...(status.name ? [status.name] : [])]);
 }

@@ -16,6 +16,7 @@ const shapes = plainShapes(serviceAccountResource, serviceAccountSpecSchema);
 export const serviceAccountKind = defineKind<ServiceAccount>()({
   key: 'serviceAccounts',
   definition: serviceAccountResource,
+  lookedUp: true,
   noun: 'service account',
   identity: { name: serviceAccountName },
   access: 'workloads',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { makeApplication, makeEntry } from '../../../rules/_util.ts';
+import { makeApplication, makeEntry } from '../../workloads/_make.ts';
 import { BOUND_ROLES, newlyBound, roleVerdict, serviceAccountOf } from './service-account.ts';
 
 const account = (name: string) => ({ spec: { applicationName: 'plant-a', roleRef: { name } } }) as never;

@@ -2,7 +2,7 @@ import { AGENT_GROUP } from '../../../api/names.ts';
 import type { Application, MicroserviceEntry, ServiceAccount } from '../../../api/v3/index.ts';
 import type { Find, Verdict } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
-import type { Rule, ServiceAccountView } from '../../../wire/agent.ts';
+import type { RoleRule, ServiceAccountView } from '../../../wire/agent.ts';
 
 /** The role of a microservice that names none. */
 const DEFAULT_ROLE = 'microservice';
@@ -12,7 +12,7 @@ const AGENT_API = [`${AGENT_GROUP}/v1`];
  * The roles that every installation has, with what they permit in the local API of an agent. Those of users permit nothing
  * there.
  */
-const SYSTEM_ROLES: Readonly<Record<string, readonly Rule[]>> = {
+const SYSTEM_ROLES: Readonly<Record<string, readonly RoleRule[]>> = {
   admin: [],
   sre: [],
   developer: [],

@@ -23,6 +23,7 @@ const finder = (find: FindReferenced) => ((to, ref) => find({ to, ref })) as Fin
 export const catalogItemKind = defineKind<CatalogItem>()({
   key: 'catalogItems',
   definition: catalogItemResource,
+  lookedUp: true,
   noun: 'catalog item',
   builtIns: BUILT_IN_ITEMS,
   inUse: { status: 400, code: 'CATALOG_ITEM_IS_IN_USE' },

@@ -63,6 +63,7 @@ export const registryCrud: KindCrud<Registry, RegistryWrite> = {
 export const registryKind = defineKind<Registry>()({
   key: 'registries',
   definition: registryResource,
+  lookedUp: true,
   noun: 'registry',
   builtIns: BUILT_INS,
   inUse: { status: 400, code: 'REGISTRY_IS_IN_USE' },

@@ -8,6 +8,7 @@ import { runtimeClassRefusal } from '../rules/runtime-class.ts';
 export const runtimeClassKind = defineKind<RuntimeClass>()({
   key: 'runtimeClasses',
   definition: runtimeClassResource,
+  lookedUp: true,
   noun: 'runtime class',
   access: 'workloads',
   inUse: { status: 409, code: 'RUNTIME_CLASS_IN_USE' },

@@ -1,17 +1,12 @@
 import { describe, expect, it, test } from 'vitest';
+import { makeFind, makeInputs } from '../../../../testing/inputs.ts';
 import { FIRST_ID } from '../../../api/names.ts';
 import { type CatalogItem, catalogItemSpecSchema, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { desiredState } from '../../../desired/rules/desired.ts';
-import {
-  makeApplication,
-  makeCatalogItem,
-  makeEntry,
-  makeFind,
-  makeInputs,
-  makeRegistry,
-} from '../../../rules/_util.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
+import { makeApplication, makeEntry } from '../../workloads/_make.ts';
 import { entryFromFlat, flatFromEntry, patchEntry } from '../../workloads/rules/entry/flat.ts';
+import { makeCatalogItem, makeRegistry } from '../_make.ts';
 import { imageSourceOf } from './catalog-images.ts';
 import {
   BUILT_IN_ITEMS,

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { makeFind } from '../../../../testing/inputs.ts';
 import { type Registry, registrySpecSchema } from '../../../api/v3/index.ts';
-import { makeFind, makeRegistry } from '../../../rules/_util.ts';
 import { DomainError } from '../../../rules/errors.ts';
+import { makeRegistry } from '../_make.ts';
 import {
   BUILT_INS,
   builtInError,

@@ -7,7 +7,7 @@ import { registryId } from '../../../rules/identity.ts';
 import type { Find, Verdict } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { normalReference } from '../../../rules/normal-entry.ts';
-import { check, formatPath } from '../../../rules/validate.ts';
+import { formatPath, validated } from '../../../rules/validate.ts';
 
 /** A registry in its normal form: with an id, aliases resolved. */
 export interface NormalRegistry {
@@ -181,7 +181,7 @@ function fieldsOf(body: unknown): { fields: Record<string, unknown>; password?: 
 }
 
 function checked(fields: Record<string, unknown>): RegistrySpec {
-  const result = check(registrySpecSchema, fields, { tolerant: true });
+  const result = validated(registrySpecSchema, fields, { tolerant: true });
   if (result.ok) {
     return { ...result.value, type: normalType(result.value.type) };
   }

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
+import { makeInputs } from '../../../../testing/inputs.ts';
 import { desiredState } from '../../../desired/rules/desired.ts';
-import { makeApplication, makeEntry, makeInputs, makeNode, makeRuntimeClass } from '../../../rules/_util.ts';
+import { makeNode } from '../../nodes/_make.ts';
+import { makeApplication, makeEntry } from '../../workloads/_make.ts';
+import { makeRuntimeClass } from '../_make.ts';
 import { isRuntimeOn } from './runtime-class.ts';
 
 const sandboxed = makeRuntimeClass('sandboxed', 'runsc');

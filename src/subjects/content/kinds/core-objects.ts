@@ -49,7 +49,7 @@ const timesOf = ({ metadata: { creationTimestamp, annotations } }: KindObject): 
 });
 
 /** What a read shows in addition to a list. */
-export const contentOf = ({ spec }: SecretForm | ConfigMapForm): Json => ({
+export const contentMembers = ({ spec }: SecretForm | ConfigMapForm): Json => ({
   data: spec.data,
   ...(spec.binaryData && { binaryData: spec.binaryData }),
 });

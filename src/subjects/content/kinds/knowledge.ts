@@ -5,6 +5,7 @@ import { artifactParts } from './artifact.ts';
 export const knowledgeKind = defineKind<Knowledge>()({
   key: 'knowledge',
   definition: knowledgeResource,
+  lookedUp: true,
   ...artifactParts<Knowledge>('knowledge', knowledgeResource),
   indexes: {},
 });

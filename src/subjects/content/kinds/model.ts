@@ -5,6 +5,7 @@ import { artifactParts } from './artifact.ts';
 export const modelKind = defineKind<Model>()({
   key: 'models',
   definition: modelResource,
+  lookedUp: true,
   ...artifactParts<Model>('models', modelResource),
   indexes: {},
 });

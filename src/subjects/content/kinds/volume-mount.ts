@@ -7,7 +7,7 @@ import { plainTranslation } from '../../../kinds/plain.ts';
 import { type KindCrud, plainShapes } from '../../../kinds/rest.ts';
 import type { KeyedText } from '../../../rules/inputs.ts';
 import { type ConfigMapForm, type SecretForm, textOfConfigMap, textOfSecret } from '../rules/core-objects/form.ts';
-import { contentSource, mountVersion, sourceOf, volumeMountVerdict } from '../rules/volume-mount/volume-mount.ts';
+import { contentSource, mountSourceOf, mountVersion, volumeMountVerdict } from '../rules/volume-mount/volume-mount.ts';
 
 const plain = plainTranslation<VolumeMount>(volumeMountSpecSchema, { closed: true, name: labelName() });
 const shapes = plainShapes(volumeMountResource, volumeMountSpecSchema);
@@ -37,6 +37,7 @@ const crud: KindCrud<VolumeMount> = {
 export const volumeMountKind = defineKind<VolumeMount>()({
   key: 'volumeMounts',
   definition: volumeMountResource,
+  lookedUp: true,
   noun: 'volume mount',
   access: 'workloads',
   inUse: { status: 409, code: 'VOLUME_MOUNT_IN_USE' },
@@ -44,7 +45,7 @@ export const volumeMountKind = defineKind<VolumeMount>()({
   // A change of the content counts at once: that the status counts it later concerns no node.
   readOfStatus: (mount, lookups) => mountVersion(mount, contentSource(mount, lookups)),
   references: (mount) => {
-    const { kind, name } = sourceOf(mount);
+    const { kind, name } = mountSourceOf(mount);
     return [{ to: kind, ref: name }];
   },
   // One that nothing uses goes with its source (src/subjects/content/routes/core-objects.ts); otherwise its own users keep the source.
@@ -56,7 +57,7 @@ export const volumeMountKind = defineKind<VolumeMount>()({
 
 /** The Secret or ConfigMap of a volume mount. */
 function mountSource(mount: VolumeMount, find: FindReferenced): KeyedText | undefined {
-  const { kind, name } = sourceOf(mount);
+  const { kind, name } = mountSourceOf(mount);
   const { core } = (find({ to: kind, ref: name }) ?? {}) as Partial<SecretForm | ConfigMapForm>;
   if (!core) return undefined;
   return kind === 'secrets' ? textOfSecret(core) : textOfConfigMap(core);

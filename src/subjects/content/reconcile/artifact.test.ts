@@ -15,9 +15,12 @@ import { createLookups } from '../../../datastore/lookups.ts';
 import { createIdLookup, createStores, type Stores } from '../../../datastore/stores.ts';
 import type { Store } from '../../../kube/store.ts';
 import { silentLog } from '../../../lib/log.ts';
-import { makeApplication, makeEntry, makeKnowledge, makeModel, makeNode, makeRegistry } from '../../../rules/_util.ts';
 import { artifactFingerprint } from '../../../wire/artifacts.ts';
+import { makeRegistry } from '../../catalog/_make.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
+import { makeNode } from '../../nodes/_make.ts';
+import { makeApplication, makeEntry } from '../../workloads/_make.ts';
+import { makeKnowledge, makeModel } from '../_make.ts';
 import { createArtifactController } from './artifact.ts';
 
 /** Model and Knowledge over an API server in memory. */

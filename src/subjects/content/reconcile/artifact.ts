@@ -9,7 +9,7 @@ import { v3Name } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
 import { isReady } from '../../nodes/rules/artifacts.ts';
 import { reach } from '../../nodes/rules/placement/reach.ts';
-import { artifactSource, boundNames } from '../rules/artifact/artifact.ts';
+import { boundNames, pullSource } from '../rules/artifact/artifact.ts';
 
 /** Least time between two counts of one artifact that reports cause. */
 const MERGE_MS = 5_000;
@@ -34,7 +34,7 @@ export function createArtifactController(deps: ControllerDependencies, kind: Art
     pacer.release(key);
     countedAt.set(key, clock());
     const nodes = nodesOf(deps, kind, artifact);
-    const source = artifactSource(artifact, deps.lookups.find);
+    const source = pullSource(artifact, deps.lookups.find);
     const uuid = uuidOf(artifact);
     const ready = [...nodes].filter(({ status }) => {
       const item = status?.[kind]?.find((one) => one.uuid === uuid);

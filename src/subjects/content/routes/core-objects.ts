@@ -7,7 +7,7 @@ import { type CrudHooks, crudRoutes } from '../../../rest/crud/crud.ts';
 import { deleteObject, requireUnprotected } from '../../../rest/objects/deletion.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
-import { configMapKind, contentOf, secretKind } from '../kinds/core-objects.ts';
+import { configMapKind, contentMembers, secretKind } from '../kinds/core-objects.ts';
 import type { ConfigMapForm, SecretForm } from '../rules/core-objects/form.ts';
 
 /** The routes of Secrets and ConfigMaps: data is in reads and not in lists, and that of Secrets needs a permission. */
@@ -18,7 +18,7 @@ const secrets: CrudHooks<SecretForm, { name?: string; spec: SecretForm['spec'] }
     const permission = { resource: 'secrets/data', verb: 'get' } as const;
     const { name } = secret.metadata;
     const mayRead = (await caller.may(permission)) || (await caller.may({ ...permission, name }));
-    return { ...crud.read(secret, deps.references.find), ...(mayRead && contentOf(secret)) };
+    return { ...crud.read(secret, deps.references.find), ...(mayRead && contentMembers(secret)) };
   },
   users: (deps, secret) => usersOfMounts(deps, secretKind, secret),
   deleting: (deps, secret, caller, signal) => deleteMounts(deps, mountsOf(deps, secretKind, secret), caller, signal),
@@ -27,7 +27,7 @@ const secrets: CrudHooks<SecretForm, { name?: string; spec: SecretForm['spec'] }
 const configMaps: CrudHooks<ConfigMapForm, { name?: string; spec: ConfigMapForm['spec'] }> = {
   read: async (deps, configMap) => ({
     ...configMapKind.rest.crud.read(configMap, deps.references.find),
-    ...contentOf(configMap),
+    ...contentMembers(configMap),
   }),
   users: (deps, configMap) => usersOfMounts(deps, configMapKind, configMap),
   deleting: (deps, configMap, caller, signal) =>

@@ -5,13 +5,14 @@ import { runControllers } from '../../../assembly/controllers.ts';
 import { createLookups } from '../../../datastore/lookups.ts';
 import { createStores } from '../../../datastore/stores.ts';
 import { silentLog } from '../../../lib/log.ts';
-import { makeApplication, makeEntry, makeNode, makeObservation } from '../../../rules/_util.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { DesiredEntry, Observation } from '../../../rules/inputs.ts';
 import { entryUuid } from '../../../rules/names.ts';
 import { createRenderer } from '../../../templates/renderer.ts';
 import type { MicroserviceStatus } from '../../../wire/agent.ts';
 import { KINDS } from '../../kinds.ts';
+import { makeApplication, makeEntry } from '../../workloads/_make.ts';
+import { makeNode, makeObservation } from '../_make.ts';
 import { liveness } from '../rules/liveness.ts';
 
 beforeEach(() => void vi.useFakeTimers());

@@ -24,7 +24,7 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { checkNodeDeletion } from '../../../rules/deletion.ts';
-import { type Identity, identityLabels, nodeUuid } from '../../../rules/identity.ts';
+import { identityLabels, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
 import type { Liveness } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
@@ -124,7 +124,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     return { uuid, liveness: deps.liveness(node), observation: observations.get(uuid), now: clock() };
   }
 
-  function plan(node: EdgeNode, identity: Identity, seen: ReturnType<typeof observe>) {
+  function plan(node: EdgeNode, identity: ObjectIdentity, seen: ReturnType<typeof observe>) {
     const desired = deps.desired(node);
     const rival = nodeVerdict(node, lookups);
     const upstreams = upstreamVerdicts(node, lookups);

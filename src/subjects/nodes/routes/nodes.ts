@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { API_VERSION } from '../../../api/names.ts';
 import { edgeNodeResource } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { invalid } from '../../../rest/contract/errors.ts';
+import { badRequest } from '../../../rest/contract/errors.ts';
 import { route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../../../rest/objects/deletion.ts';
@@ -69,7 +69,7 @@ function requireNoDownstream({ nodes, lookups }: RestDependencies, after: Node, 
     ),
   );
   if (downstream.size > 0)
-    throw invalid(
+    throw badRequest(
       `routerMode: must be interior while others connect to this router: ${[...downstream].map(v3Name).sort().join(', ')}`,
       'EDGE_ROUTER_HAS_DOWNSTREAM',
     );
@@ -113,7 +113,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) => [
     tag,
     summary: 'Create a node',
     access: { resource: 'edgenodes', verb: 'create' },
-    body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeRead }),
+    body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeShape }),
     reply: { status: 201, schema: shapes.nodeCreated },
     errors: [400, 404, 409],
     async handler({ deps, body, signal, warnings }) {
@@ -143,7 +143,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) => [
     summary: 'One node',
     access: { resource: 'edgenodes', verb: 'get', ...byUuid },
     params: shapes.uuidParam,
-    reply: { status: 200, schema: shapes.nodeRead },
+    reply: { status: 200, schema: shapes.nodeShape },
     errors: [404],
     async handler({ deps, params, signal }) {
       const node = await nodeByUuid(deps, params.uuid, signal);
@@ -159,7 +159,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) => [
     summary: 'Change settings of a node',
     access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
     params: shapes.uuidParam,
-    body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeRead }),
+    body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeShape }),
     reply: { status: 204 },
     errors: [400, 404, 409],
     async handler({ deps, params, body, signal, warnings }) {
@@ -248,9 +248,9 @@ export const nodeRoutes = (membersOf: MembersOfNodes) => [
         const present = await shown(deps, node, signal);
         const reason = notReady(present, command, deps.self.releasesUrl);
         if (reason)
-          throw invalid(
+          throw badRequest(
             `${what(node)} is not ready to ${command}: ${reason}`,
-            `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
+            command === 'upgrade' ? 'INVALID_VERSION_COMMAND_UPGRADE' : 'INVALID_VERSION_COMMAND_ROLLBACK',
           );
         const semver = body?.semver;
         return withChanges(node, {

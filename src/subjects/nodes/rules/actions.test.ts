@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
-import { makeNode } from './_util.ts';
+import { makeNode } from '../_make.ts';
 import {
   annotatedRebuilds,
   ignoredActions,
@@ -15,7 +15,7 @@ import {
 
 const nodeWith = (annotation: string | undefined, done?: number) =>
   makeNode({
-    metadata: { annotations: annotation === undefined ? undefined : { [ANNOTATIONS.reboot]: annotation } },
+    annotations: annotation === undefined ? undefined : { [ANNOTATIONS.reboot]: annotation },
     ...(done !== undefined && { status: { actions: { reboot: done } } }),
   });
 
@@ -62,20 +62,20 @@ describe('requestedAction and requestAction', () => {
 
   it('requestedAction reads what requestAction wrote, and only that action is due', () => {
     const details = { command: 'rollback', semver: '1.0.0' } as const;
-    const node = makeNode({ metadata: { annotations: requestAction(makeNode(), 'version', details) } });
+    const node = makeNode({ annotations: requestAction(makeNode(), 'version', details) });
     expect(requestedAction(node, 'version')).toEqual({ count: 1, ...details });
     expect(isDue(node, 'version')).toBe(true);
     expect(isDue(node, 'prune')).toBe(false);
   });
 
   it('the platform generation stays when the annotation of a reconcile request is removed', () => {
-    const node = makeNode({ metadata: { generation: 3 }, status: { actions: { reconcile: 2 } } });
+    const node = makeNode({ generation: 3, status: { actions: { reconcile: 2 } } });
     expect(platformGeneration(node)).toBe(5);
   });
 
   it('edits of the spec and reconcile requests raise the platform generation', () => {
     const annotations = { [ANNOTATIONS.reconcile]: '2' };
-    expect(platformGeneration(makeNode({ metadata: { generation: 3, annotations } }))).toBe(5);
+    expect(platformGeneration(makeNode({ generation: 3, annotations }))).toBe(5);
   });
 });
 
@@ -184,7 +184,7 @@ describe('ignoredActions names the requests that are not carried out', () => {
     const annotations = Object.fromEntries(
       Object.entries(given).map(([action, text]) => [ANNOTATIONS[action as 'reboot'], text]),
     );
-    const node = makeNode({ metadata: { annotations }, status: { actions: { reboot: 2 } } });
+    const node = makeNode({ annotations, status: { actions: { reboot: 2 } } });
     expect(ignoredActions(node)).toEqual(want.map((text) => expect.stringMatching(text)));
   });
 });

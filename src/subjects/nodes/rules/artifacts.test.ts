@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { EdgeNodeStatus } from '../../../api/v3/index.ts';
 import { type ArtifactStatus, type ArtifactView, artifactFingerprint } from '../../../wire/artifacts.ts';
-import { makeNode, makeObservation } from './_util.ts';
+import { makeNode, makeObservation } from '../_make.ts';
 import { artifactsShown, isReady, observedArtifacts } from './artifacts.ts';
 
 const view = (uuid: string, more: Partial<ArtifactView> = {}): ArtifactView => ({

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { at, MINUTE, makeNode, SECOND, T0 } from './_util.ts';
+import { at, MINUTE, makeNode, SECOND, T0 } from '../_make.ts';
 import { daemonState, liveness, type Signs, silenceLimit, silentAt } from './liveness.ts';
 
 describe('silenceLimit', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MINUTE, SECOND, T0 } from './_util.ts';
+import { MINUTE, SECOND, T0 } from '../_make.ts';
 import { hasEventsOfItsOwn, massSilence, SILENCE_WRITES, type SilenceChange, silenceChange } from './mass-silence.ts';
 
 const limit = 30 * SECOND;

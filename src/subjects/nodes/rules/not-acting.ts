@@ -34,7 +34,8 @@ const NOT_ACTING: readonly { field: Setting; is: (spec: EdgeNode['spec']) => boo
 ];
 
 /** The settings of a spec that nothing acts on; one that is at the value of its absence is not named. */
-export const notActing = (spec: EdgeNode['spec']) => NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+export const settingsNotActing = (spec: EdgeNode['spec']) =>
+  NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
 
 /** What a condition and a warning say of settings that nothing acts on; undefined without one. */
 export const storedWithoutEffect = (fields: readonly string[]): string | undefined =>
@@ -45,6 +46,6 @@ export const storedWithoutEffect = (fields: readonly string[]): string | undefin
  * included, is not asked for by who sends it back.
  */
 export const newlyNotActing = (after: EdgeNode, before: EdgeNode = { ...after, spec: {} }): string[] =>
-  notActing(after.spec).filter((field) => textShown(after, field) !== textShown(before, field));
+  settingsNotActing(after.spec).filter((field) => textShown(after, field) !== textShown(before, field));
 
 const textShown = (node: EdgeNode, field: Setting) => canonicalJson(settingShown(node, field) ?? null);

@@ -14,10 +14,10 @@ export interface Seen {
   liveness: Liveness;
   observation?: Observation | undefined;
   /** record of the last provisioning; the stored status shows it a moment later */
-  provisioned?: Provisioning | undefined;
+  provisioned?: ProvisionedAgent | undefined;
 }
 
-export interface Provisioning {
+export interface ProvisionedAgent {
   /** 0 when the agent named no architecture */
   archId: number;
   containerEngine?: string;

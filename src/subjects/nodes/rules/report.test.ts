@@ -3,7 +3,7 @@ import { BOUNDS } from '../../../api/bounds.ts';
 import type { EdgeNode, ObservedMicroservice } from '../../../api/v3/index.ts';
 import type { Liveness, Observation } from '../../../rules/inputs.ts';
 import type { MicroserviceStatus, StatusReport } from '../../../wire/agent.ts';
-import { MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from './_util.ts';
+import { MINUTE, makeDesired, makeItem, makeNode, makeObservation, makeObserved, SECOND, T0 } from '../_make.ts';
 import { mergeReport, observedMicroservices } from './report.ts';
 
 describe('mergeReport', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type EdgeNode, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../../api/v3/edge-node.ts';
-import { makeNode } from '../../../rules/_util.ts';
+import { makeNode } from '../_make.ts';
 import { desiredFrom, isContentAlike, isSeenAlike, isWorkedFromAlike } from './status-change.ts';
 
 const MEMBERS = Object.keys(edgeNodeStatusSchema.shape) as (keyof EdgeNodeStatus)[];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MINUTE, makeNode, makeObservation, SECOND, T0 } from './_util.ts';
+import { MINUTE, makeNode, makeObservation, SECOND, T0 } from '../_make.ts';
 import { firstReportWait, silenceDueMs } from './status-timing.ts';
 
 test.each([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
-import { makeNode } from '../../../rules/_util.ts';
+import { makeNode } from '../_make.ts';
 import { subgraph, topologyDetails, topologyOf, topologyOverview, topologySummary } from './topology.ts';
 
 const node = (name: string, spec: Partial<EdgeNodeSpec>) => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
-import { makeNode } from './_util.ts';
+import { makeNode } from '../_make.ts';
 import { concernsDownstream, upstreamsOf, upstreamVerdicts } from './upstreams.ts';
 
 const node = (name: string, spec: EdgeNodeSpec = {}, metadata: Partial<EdgeNode['metadata']> = {}) =>
-  makeNode({ spec: { uuid: `uuid-${name}`, ...spec }, metadata: { name, uid: name, ...metadata } });
+  makeNode({ spec: { uuid: `uuid-${name}`, ...spec }, name, uid: name, ...metadata });
 const NODES = [
   node('core', { routerMode: 'interior', busMode: 'server' }),
   node('edge', { routerMode: 'edge', busMode: 'leaf' }),

@@ -1,4 +1,5 @@
 import type { VerdictReason } from '../../../api/conditions.ts';
+import type { RestErrorCode } from '../../../api/error-codes.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Lookups, Verdict } from '../../../rules/inputs.ts';
@@ -18,7 +19,7 @@ interface Upstreams {
   accepts: readonly string[];
   /** what the control plane has, which is no node */
   own: string;
-  code: string;
+  code: RestErrorCode<400 | 404>;
   reason: VerdictReason;
 }
 

@@ -8,7 +8,7 @@ import { lifeProblem } from './life.ts';
 
 /** What certificates and authorities may ask for, judged by the objects that they name. Times are judged where a clock is. */
 
-const bad = (reason: Verdict['reason'], code: string, message: string, field: string): Verdict => ({
+const bad = (reason: Verdict['reason'], code: Verdict['code'], message: string, field: string): Verdict => ({
   status: 400,
   reason,
   code,

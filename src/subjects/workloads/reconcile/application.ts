@@ -27,7 +27,7 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { checkApplicationDeletion } from '../../../rules/deletion.ts';
-import { type Identity, identityLabels, isIdentityTaken, nodeUuid } from '../../../rules/identity.ts';
+import { identityLabels, isIdentityTaken, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { textNameOf } from '../../content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS, RESOURCES } from '../../kinds.ts';
@@ -149,7 +149,7 @@ function createReconcile(
   const { client, stores, lookups, clock } = deps;
   const resource = RESOURCES.applications;
 
-  function observe(key: string, application: Application, identity: Identity) {
+  function observe(key: string, application: Application, identity: ObjectIdentity) {
     const early = (application.spec.microservices ?? []).flatMap((entry) => [
       ...earlyMoves.of(key)(entryUuid(application, entry)),
     ]);

@@ -19,7 +19,7 @@ import { conflicts, entryPath, isOwnedByOthers, type ManagedFields } from '../ru
 import { lookUps } from '../rules/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering } from '../rules/templates/overlay.ts';
 import { managerOf, type PendingTemplate } from '../rules/templates/pending.ts';
-import { readTemplateRef, withoutEffect } from '../rules/templates/variables.ts';
+import { readTemplateRef, unusedVariables } from '../rules/templates/variables.ts';
 import { readApplicationUpload } from '../rules/upload/application.ts';
 
 /** Applies what templates add, server-side and without force. Expressions have the rights of a viewer. */
@@ -43,7 +43,7 @@ export function createTemplateApply(deps: ControllerDependencies) {
     const ref = readTemplateRef(pending.template, 'template');
     const found = templateOf(pending);
     if (!found) throw new DomainError(404, 'TEMPLATE_NOT_FOUND', `there is no template "${ref.name}"`);
-    const ignored = withoutEffect(found.spec, ref, 'template');
+    const ignored = unusedVariables(found.spec, ref, 'template');
     if (ignored !== undefined) throw new DomainError(400, 'TEMPLATE_INVALID', ignored);
     const managed = managedFieldsOf(application);
     const render = (rendering: Rendering) =>
@@ -132,7 +132,7 @@ const managedFieldsOf = ({ metadata }: Application) =>
 
 /** The reason of a failure that an edit can mend; undefined for all others. */
 export function verdictOf(error: unknown): Verdict | undefined {
-  const make = (reason: VerdictReason, status: Verdict['status'], code: string, message: string): Verdict => ({
+  const make = (reason: VerdictReason, status: Verdict['status'], code: Verdict['code'], message: string): Verdict => ({
     reason,
     status,
     code,

@@ -5,10 +5,10 @@ import { runControllers } from '../../../assembly/controllers.ts';
 import { createLookups } from '../../../datastore/lookups.ts';
 import { createStores } from '../../../datastore/stores.ts';
 import { silentLog } from '../../../lib/log.ts';
-import { makeApplication, makeEntry } from '../../../rules/_util.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { type Renderer, RenderTimeout } from '../../../rules/renderer.ts';
 import { KINDS } from '../../kinds.ts';
+import { makeApplication, makeEntry } from '../_make.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

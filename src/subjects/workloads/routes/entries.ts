@@ -2,7 +2,7 @@ import type { Application, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import type { Requester } from '../../../rest/contract/route.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
-import { findMicroservice, type Microservice, microserviceMissing } from '../../../rest/objects/lookup.ts';
+import { type Microservice, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { checkEntries } from './check-entries.ts';
 import { rebuildOrder } from './reads.ts';
@@ -27,7 +27,7 @@ export async function findEntry(
   uuid: string,
   signal: AbortSignal,
 ): Promise<Microservice> {
-  const found = await findMicroservice(deps, uuid, signal);
+  const found = await presentMicroservice(deps, uuid, signal);
   if (!found || (found.application.spec.isSystem === true) !== variant.system) throw microserviceMissing(uuid);
   return found;
 }
@@ -64,7 +64,7 @@ export async function editMicroservice(
 ): Promise<void> {
   let found: Microservice;
   const read = async () => {
-    const now = await findMicroservice(deps, uuid, signal);
+    const now = await presentMicroservice(deps, uuid, signal);
     if (!now) throw microserviceMissing(uuid);
     found = now;
     return now.application;

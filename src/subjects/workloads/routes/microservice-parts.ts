@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { ContainerSpec } from '../../../api/container/index.ts';
+import type { EntryContainer } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { type AnyRoute, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
-import { findMicroservice } from '../../../rest/objects/lookup.ts';
+import { presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { volumeMappingId } from '../../../rules/names.ts';
 import { normalItem } from '../../../rules/normal-entry.ts';
@@ -15,7 +15,7 @@ const tag = 'Microservice parts';
 const byUuid = { name: 'uuid' };
 const [USER] = VARIANTS;
 
-const withContainer = (entry: MicroserviceEntry, container: Partial<ContainerSpec>): MicroserviceEntry => ({
+const withContainer = (entry: MicroserviceEntry, container: Partial<EntryContainer>): MicroserviceEntry => ({
   ...entry,
   container: { ...entry.container, ...container },
 });
@@ -47,7 +47,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         'Replaces the catalog; without items it is removed. The microservice is rebuilt when bindPath or permissions change, and when it had no items before or has none now. Other items appear in the running container.',
       access: { resource: USER.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'json', schema: z.unknown(), documents: shapes.catalog },
+      body: { kind: 'json', schema: z.unknown(), documents: shapes.catalogShape },
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: (call) =>
@@ -71,7 +71,7 @@ export const microservicePartRoutes: AnyRoute[] = [
         reply: { status: 200, schema: z.string() },
         errors: variant.system ? [404] : [400, 404],
         async handler({ deps, params, signal }) {
-          const found = await findMicroservice(deps, params.uuid, signal);
+          const found = await presentMicroservice(deps, params.uuid, signal);
           if (found?.application.spec.isSystem && !variant.system) throw systemConfig(params.uuid, found.entry);
           return configText((await findEntry(deps, variant, params.uuid, signal)).entry.config);
         },

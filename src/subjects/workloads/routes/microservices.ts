@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { withoutEffect } from '../../../api/schema.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { type AnyRoute, type Grant, type Requester, route } from '../../../rest/contract/route.ts';
+import { type AnyRoute, type Permission, type Requester, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
-import { applicationByName, findMicroservice, microserviceMissing } from '../../../rest/objects/lookup.ts';
+import { applicationByName, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError, duplicateName, invalid } from '../../../rules/errors.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { keepLogSize } from '../../../rules/normal-entry.ts';
@@ -19,7 +19,7 @@ import { catalogItemOf, readContext } from './reads.ts';
 import { withEntryTemplate } from './templates.ts';
 
 const tag = 'Microservices';
-const byUuid: Pick<Grant, 'name'> = { name: 'uuid' };
+const byUuid: Pick<Permission, 'name'> = { name: 'uuid' };
 const ofApplication = z.strictObject({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
 });
@@ -59,10 +59,10 @@ export const microserviceRoutes: AnyRoute[] = [
       summary: `One microservice${variant.words}`,
       access: { resource: variant.resource, verb: 'get', ...byUuid },
       params: shapes.uuidParam,
-      reply: { status: 200, schema: shapes.microserviceRead },
+      reply: { status: 200, schema: shapes.microserviceShape },
       errors: [404],
       async handler({ deps, params, caller, signal }) {
-        const found = await findMicroservice(deps, params.uuid, signal);
+        const found = await presentMicroservice(deps, params.uuid, signal);
         const application = found?.application ?? removedFrom(deps, params.uuid);
         if (!application || (application.spec.isSystem === true) !== variant.system)
           throw microserviceMissing(params.uuid);
@@ -80,7 +80,7 @@ export const microserviceRoutes: AnyRoute[] = [
       summary: `Change a microservice${variant.words}`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: shapes.objectBody({ documents: shapes.microserviceBody, shows: shapes.microserviceRead }),
+      body: shapes.objectBody({ documents: shapes.microserviceBody, shows: shapes.microserviceShape }),
       reply: { status: 204 },
       errors: [400, 404, 409],
       handler: (call) =>
@@ -134,7 +134,7 @@ export const microserviceRoutes: AnyRoute[] = [
     tag,
     summary: 'Add a microservice to an application',
     access: { resource: 'microservices', verb: 'create' },
-    body: shapes.objectBody({ documents: shapes.microserviceCreateBody, shows: shapes.microserviceRead }),
+    body: shapes.objectBody({ documents: shapes.microserviceCreateBody, shows: shapes.microserviceShape }),
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
     handler: (call) => create(call, entryFromFlat(call.body, { catalogItem: catalogItemOf(call.deps) }), 'template'),

@@ -20,7 +20,7 @@ import { nodeRead } from '../../nodes/rules/read.ts';
 import { applicationRead } from '../rules/application/read.ts';
 import { lookUps } from '../rules/templates/look-ups.ts';
 import { applicationRendering, entryPart, entryRendering, overlaid } from '../rules/templates/overlay.ts';
-import { readTemplateRef, type TemplateRef, withoutEffect } from '../rules/templates/variables.ts';
+import { readTemplateRef, type TemplateRef, unusedVariables } from '../rules/templates/variables.ts';
 import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../rules/upload/application.ts';
 import { catalogItemOf, readContext } from './reads.ts';
 
@@ -131,7 +131,7 @@ function warnOfVariables(
   ref: TemplateRef,
   field: string,
 ): void {
-  const text = withoutEffect(spec, ref, field);
+  const text = unusedVariables(spec, ref, field);
   if (text !== undefined) warnings?.push(text);
 }
 

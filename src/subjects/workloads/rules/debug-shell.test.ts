@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../../api/names.ts';
 import { type Application, applicationSpecSchema } from '../../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeNode } from '../../../rules/_util.ts';
+import { makeNode } from '../../nodes/_make.ts';
+import { makeApplication, makeEntry } from '../_make.ts';
 import {
   debugShellGoesAt,
   isTimedDebugShell,

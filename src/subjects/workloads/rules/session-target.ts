@@ -17,7 +17,7 @@ export type Named = { microservice: string; isSystem: boolean } | { node: string
 export type Placed = { node: string; keepsLogsOpen?: true } | { refused: string };
 
 /** What a session is about: a node, or a microservice on one. The node is as its object is stored. */
-export interface Target {
+export interface SessionSubject {
   node: EdgeNode;
   /** for people: `shop/web`, `node gw-1` */
   called: string;
@@ -38,7 +38,7 @@ const CONNECTED: ReadonlySet<string> = new Set(['RUNNING', 'WARNING']);
 const WITHOUT_AGENT: ReadonlySet<string> = new Set(['NOT_PROVISIONED', 'DEPROVISIONED']);
 
 /** What the path of a socket means. */
-export function findTarget(named: Named, lookups: PlacedLookups): Target | NoTarget {
+export function findTarget(named: Named, lookups: PlacedLookups): SessionSubject | NoTarget {
   if ('node' in named) {
     const node = lookups.nodeByUuid(named.node);
     return node && !node.metadata.deletionTimestamp
@@ -64,7 +64,7 @@ export function findTarget(named: Named, lookups: PlacedLookups): Target | NoTar
  * say. A terminal needs a container that runs. Of a log our agent answers also without one: with the log of the last container,
  * or with the error of the start. Another agent is asked only for the log of a container that it reports.
  */
-export function placeSession({ microservice }: Target, present: EdgeNode, kind: 'exec' | 'log'): Placed {
+export function placeSession({ microservice }: SessionSubject, present: EdgeNode, kind: 'exec' | 'log'): Placed {
   const placed = connected(present, kind);
   if ('refused' in placed || !microservice || (kind === 'log' && present.status?.agent)) return placed;
   const { uuid, name, application } = microservice;
@@ -81,7 +81,7 @@ export function placeSession({ microservice }: Target, present: EdgeNode, kind: 
  * Why the log of a former run cannot be had: a node has none, and an agent of another make would show the present run. Ours says
  * that it knows former runs when it connects.
  */
-export function formerRunRefusal({ node, microservice }: Target, present: EdgeNode): string | undefined {
+export function formerRunRefusal({ node, microservice }: SessionSubject, present: EdgeNode): string | undefined {
   if (!microservice) return `previous: a former run is one of a container, and node ${v3Name(node)} has one log`;
   if (present.status?.agent !== undefined) return undefined;
   return noFormerRuns(`of node ${v3Name(node)}, which is no Skerry agent,`, present.status?.version);
@@ -94,7 +94,7 @@ export const noFormerRuns = (whose: string, version = 'unknown') =>
 /** Why a session must end: what it began with is gone, moved, or is another one by now. `present` as for `placeSession`. */
 export function groundLost(
   began: { node: string; called: string },
-  found: Target | NoTarget,
+  found: SessionSubject | NoTarget,
   present: EdgeNode | undefined,
 ): string | undefined {
   if ('refused' in found) return found.isGone ? `${began.called} was deleted` : found.refused;

@@ -1,24 +1,15 @@
-/**
- * Every metric of the agent, as data: what `/metrics` serves and docs/metrics.md are made from it. Units are
- * base units. Labels are low in cardinality: outcomes and reasons are closed
- * lists, and microservices are those of this one machine.
- */
-export interface MetricSpec {
-  name: string;
-  type: 'counter' | 'gauge' | 'histogram';
-  /** label -> what it says */
-  labels: Readonly<Record<string, string>>;
-  unit: string;
-  help: string;
-  /** bounds of a histogram, in its unit */
-  buckets?: readonly number[];
-}
+import type { MetricSpec } from '../../../../../src/lib/metric.ts';
 
 const LOOK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5] as const;
 /** From an image that is nearly there to a large one over a thin line. */
 const PULL_SECONDS = [1, 5, 15, 60, 300, 900, 3600] as const;
 const MICROSERVICE = { application: 'name of its application', microservice: 'its name' } as const;
 
+/**
+ * Every metric of the agent, as data: what `/metrics` serves and docs/metrics.md are made from it. Units are
+ * base units. Labels are low in cardinality: outcomes and reasons are closed
+ * lists, and microservices are those of this one machine.
+ */
 export const AGENT_METRICS = {
   info: {
     name: 'edge_agent_build_info',

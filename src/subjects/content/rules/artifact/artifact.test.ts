@@ -1,20 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { makeFind, makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
 import { BOUNDS } from '../../../../api/bounds.ts';
 import { type Application, ARTIFACT_KINDS, type Artifact, type ArtifactKind } from '../../../../api/v3/index.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeFind,
-  makeInputs,
-  makeKnowledge,
-  makeLookups,
-  makeModel,
-  makeNode,
-  makeRegistry,
-  NODE_UUID,
-} from '../../../../rules/_util.ts';
+import { makeRegistry } from '../../../catalog/_make.ts';
+import { makeNode, NODE_UUID } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry } from '../../../workloads/_make.ts';
 import { verdicts } from '../../../workloads/rules/verdicts/verdict.ts';
+import { makeKnowledge, makeModel } from '../../_make.ts';
 import { artifactRead, artifactVerdict, normalFormat } from './artifact.ts';
 import { artifactsOn } from './on-node.ts';
 

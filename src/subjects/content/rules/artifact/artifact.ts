@@ -138,7 +138,7 @@ export function nodeArtifact(kind: ArtifactKind, artifact: Artifact, find: Find)
 }
 
 /** What the content of an artifact is pulled from; undefined while its registry cannot be found. */
-export function artifactSource(artifact: Artifact, find: Find): ArtifactSource | undefined {
+export function pullSource(artifact: Artifact, find: Find): ArtifactSource | undefined {
   const registry = artifactRegistry(artifact, find);
   return registry && sourceIn(artifact, registry);
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../../../api/bounds.ts';
+import type { RestErrorCode } from '../../../../api/error-codes.ts';
 import { oneOf, text } from '../../../../api/schema.ts';
 import { isObject, requireUnchanged } from '../../../../rules/document.ts';
 import { DomainError, invalid } from '../../../../rules/errors.ts';
@@ -65,7 +66,7 @@ export function secretPatch(body: unknown, stored: { name: string; type: SecretT
 function readSecret(body: unknown): GivenContent & { name?: string; type?: SecretType } {
   const { data, binaryData, ...rest } = fieldsOf(body);
   const head = validateSpec(SECRET_HEAD, rest);
-  if (isAbsent(data)) throw invalid('data: is required', 'data');
+  if (isNullish(data)) throw invalid('data: is required', 'data');
   return { ...head, ...contentOf(data, binaryData) };
 }
 
@@ -110,7 +111,7 @@ export function patchedContent<C extends CoreContent & { immutable?: boolean }>(
 /** Refuses a change of an immutable object, which may be sent again as it is: so does the API server. */
 export function requireMutable(
   what: string,
-  code: string,
+  code: RestErrorCode<400>,
   { before, after }: Record<'before' | 'after', CoreContent & { immutable?: boolean }>,
 ): void {
   if (!before.immutable || canonicalJson(before) === canonicalJson(after)) return;
@@ -122,12 +123,12 @@ function fieldsOf(body: unknown): Record<string, unknown> {
   return body;
 }
 
-export const isAbsent = (value: unknown): value is null | undefined => value === undefined || value === null;
+export const isNullish = (value: unknown): value is null | undefined => value === undefined || value === null;
 
 function contentOf(data: unknown, binaryData: unknown): Pick<GivenContent, 'data' | 'binaryData'> {
   return {
-    ...(!isAbsent(data) && { data: textsOf(data, 'data') }),
-    ...(!isAbsent(binaryData) && { binaryData: base64Of(textsOf(binaryData, 'binaryData'), 'binaryData') }),
+    ...(!isNullish(data) && { data: textsOf(data, 'data') }),
+    ...(!isNullish(binaryData) && { binaryData: base64Of(textsOf(binaryData, 'binaryData'), 'binaryData') }),
   };
 }
 

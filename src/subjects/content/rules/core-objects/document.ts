@@ -4,7 +4,7 @@ import { ANNOTATIONS } from '../../../../api/names.ts';
 import { isObject, quoted } from '../../../../rules/document.ts';
 import { invalid } from '../../../../rules/errors.ts';
 import { base64OfText } from './base64.ts';
-import { base64Of, isAbsent, textsOf } from './body.ts';
+import { base64Of, isNullish, textsOf } from './body.ts';
 import { configMapForm, secretForm, textNameOf } from './form.ts';
 import { CORE_TYPES, requireLegalKey, violationAt } from './rules.ts';
 
@@ -32,7 +32,7 @@ export function bodyOfDocument(document: unknown, kind: keyof typeof FORMS): Fie
       ? bodyOfCoreSecret(coreMetadata({ ...metadata, name }), document)
       : bodyOfCoreConfigMap(coreMetadata({ ...metadata, name }), document);
   }
-  if (!isAbsent(spec) && !isObject(spec)) throw invalid('spec: must be an object', 'spec');
+  if (!isNullish(spec) && !isObject(spec)) throw invalid('spec: must be an object', 'spec');
   const fields: Fields = { ...top, ...spec };
   const twice = Object.keys(spec ?? {}).find((field) => field in top && top[field] !== fields[field]);
   if (twice) throw invalid(`${twice}: is given at the top level and in spec, with different values`, twice);
@@ -58,18 +58,18 @@ function coreMetadata({ name, labels, annotations }: Fields & { name: string }):
   if (typeof given === 'string' && (given === '' || [...given].length > BOUNDS.anyName))
     throw violationAt(ANNOTATIONS.name, `must have 1 to ${BOUNDS.anyName} characters`, 'metadata.annotations');
   const texts = (member: string, value: unknown) =>
-    isAbsent(value) ? {} : { [member]: textsOf(value, `metadata.${member}`) };
+    isNullish(value) ? {} : { [member]: textsOf(value, `metadata.${member}`) };
   return { name, ...texts('labels', labels), ...texts('annotations', annotations) };
 }
 
 /** A document in the form of kubectl is judged as the API server judges it, and names the whole content. */
 function bodyOfCoreSecret(metadata: ObjectMeta, { type: given, data, stringData, immutable }: Fields): Fields {
-  const type = isAbsent(given) || given === '' ? 'Opaque' : given;
+  const type = isNullish(given) || given === '' ? 'Opaque' : given;
   if (typeof type !== 'string') throw invalid(`type: ${quoted(type)} is not valid: must be text`, 'type');
   if (!Object.hasOwn(CORE_TYPES, type))
     throw invalid(`type: ${quoted(type)} is not valid: must be one of ${Object.keys(CORE_TYPES).join(', ')}`, 'type');
-  const encoded = legal(isAbsent(data) ? {} : base64Of(textsOf(data, 'data'), 'data'), 'data');
-  const texts = legal(isAbsent(stringData) ? {} : textsOf(stringData, 'stringData'), 'data');
+  const encoded = legal(isNullish(data) ? {} : base64Of(textsOf(data, 'data'), 'data'), 'data');
+  const texts = legal(isNullish(stringData) ? {} : textsOf(stringData, 'stringData'), 'data');
   const fromText = Object.entries(texts).map(([key, value]) => [key, base64OfText(value)]);
   const { spec } = secretForm({
     apiVersion: 'v1',
@@ -86,9 +86,9 @@ function bodyOfCoreConfigMap(metadata: ObjectMeta, { data, binaryData, immutable
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata,
-    data: legal(isAbsent(data) ? {} : textsOf(data, 'data'), 'data'),
+    data: legal(isNullish(data) ? {} : textsOf(data, 'data'), 'data'),
     binaryData: legal(
-      isAbsent(binaryData) ? {} : base64Of(textsOf(binaryData, 'binaryData'), 'binaryData'),
+      isNullish(binaryData) ? {} : base64Of(textsOf(binaryData, 'binaryData'), 'binaryData'),
       'binaryData',
     ),
   });
@@ -99,7 +99,7 @@ const bodyOf = (metadata: ObjectMeta, { binaryData = {}, ...content }: Fields, i
   name: textNameOf({ metadata }),
   ...content,
   binaryData,
-  ...(!isAbsent(immutable) && { immutable }),
+  ...(!isNullish(immutable) && { immutable }),
 });
 
 function legal<T extends object>(data: T, member: string): T {

@@ -2,7 +2,7 @@ import type { MicroserviceEntry } from '../../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
 import { keyProblem } from '../../../../wire/volume-mounts.ts';
 import { hasKey, identifyContent } from '../core-objects/content.ts';
-import { contentSource, sourceOf, volumeMountVerdict } from './volume-mount.ts';
+import { contentSource, mountSourceOf, volumeMountVerdict } from './volume-mount.ts';
 
 type Volume = NonNullable<NonNullable<MicroserviceEntry['container']>['volumes']>[number];
 
@@ -46,7 +46,7 @@ export function mappingVerdict({ hostDestination }: Pick<Volume, 'hostDestinatio
   if (missing) return refuse({ ...missing, message: `volume mount ${name}: ${missing.message}` });
   if (key === undefined || !source || hasKey(source, key)) return undefined;
   if (Object.keys({ ...source.data, ...source.base64 }).some((one) => one.startsWith(`${key}/`))) return undefined;
-  const { type, name: of } = sourceOf(mount);
+  const { type, name: of } = mountSourceOf(mount);
   return refuse({
     reason: 'VolumeMountKeyNotFound',
     status: 400,

@@ -8,7 +8,7 @@ import type { VolumeMountView } from '../../../../wire/volume-mounts.ts';
 import { byPlace, claimsOnNode } from '../../../nodes/rules/placement/claims-on-node.ts';
 import { contentOf, sizeOf, sizeOfData } from '../core-objects/content.ts';
 import { volumeMountsOf } from './mapping.ts';
-import { contentName, contentSource, mountVersion, sourceOf, volumeMountVerdict } from './volume-mount.ts';
+import { contentName, contentSource, mountSourceOf, mountVersion, volumeMountVerdict } from './volume-mount.ts';
 
 /** A volume mount of a node. */
 export interface MountOnNode {
@@ -71,7 +71,7 @@ export const mountView = ({ mount, source, isSent }: MountOnNode): VolumeMountVi
   uuid: uuidOf(mount),
   name: v3Name(mount),
   version: mountVersion(mount, source),
-  type: sourceOf(mount).type,
+  type: mountSourceOf(mount).type,
   data: isSent && source ? contentOf(source) : {},
   sourceMissing: !isSent,
 });

@@ -1,17 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
 import { BOUNDS } from '../../../../api/bounds.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
 import { nodeStatus } from '../../../../desired/rules/node-status.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeInputs,
-  makeLookups,
-  makeNode,
-  makeVolumeMount,
-} from '../../../../rules/_util.ts';
 import { nodeUuid } from '../../../../rules/identity.ts';
 import type { NodeInputs } from '../../../../rules/inputs.ts';
+import { makeNode } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry } from '../../../workloads/_make.ts';
+import { makeVolumeMount } from '../../_make.ts';
 import { mountsOn, sentMounts } from './on-node.ts';
 import { countedVersion, mountVersion } from './volume-mount.ts';
 

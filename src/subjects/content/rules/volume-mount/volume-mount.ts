@@ -13,7 +13,7 @@ export interface MountSource {
   name: string;
 }
 
-export const sourceOf = ({ spec: { secretName, configMapName } }: Pick<VolumeMount, 'spec'>): MountSource =>
+export const mountSourceOf = ({ spec: { secretName, configMapName } }: Pick<VolumeMount, 'spec'>): MountSource =>
   secretName !== undefined
     ? { type: 'secret', kind: 'secrets', name: secretName }
     : { type: 'configMap', kind: 'configMaps', name: configMapName ?? '' };
@@ -21,13 +21,13 @@ export const sourceOf = ({ spec: { secretName, configMapName } }: Pick<VolumeMou
 type FindSource = Pick<Lookups, 'secret' | 'configMap'>;
 
 export const contentSource = (mount: VolumeMount, lookups: FindSource): KeyedText | undefined => {
-  const { type, name } = sourceOf(mount);
+  const { type, name } = mountSourceOf(mount);
   return lookups[type](name);
 };
 
 /** Names the source and its content, for the count of changes. */
 export function contentName(mount: VolumeMount, source: KeyedText): string {
-  const { type, name } = sourceOf(mount);
+  const { type, name } = mountSourceOf(mount);
   return `${hash('sha256', `${type}/${name}`).slice(0, 16)}-${identifyContent(source)}`;
 }
 
@@ -54,7 +54,7 @@ const MISSING = {
 
 /** Why a volume mount has no files, by its source. */
 export function volumeMountVerdict(mount: VolumeMount, source: KeyedText | undefined): Verdict | undefined {
-  const { type, name } = sourceOf(mount);
+  const { type, name } = mountSourceOf(mount);
   const { kind, field, ...missing } = MISSING[type];
   if (!source)
     return {

@@ -1,19 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { makeInputs, makeLookups, NOW } from '../../../../../testing/inputs.ts';
 import type { Application, EdgeNode } from '../../../../api/v3/index.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeInputs,
-  makeLookups,
-  makeNode,
-  makeObserved,
-  NODE_UUID,
-  NOW,
-} from '../../../../rules/_util.ts';
 import { nodeUuid } from '../../../../rules/identity.ts';
 import { entryUuid, v3Name } from '../../../../rules/names.ts';
+import { makeApplication, makeEntry, observedReader } from '../../../workloads/_make.ts';
 import { verdict } from '../../../workloads/rules/verdicts/verdict.ts';
+import { makeNode, NODE_UUID } from '../../_make.ts';
 import {
   afterSighting,
   digestWithMoves,
@@ -60,7 +53,7 @@ const livenessOf = (node: EdgeNode | undefined) =>
   (({ UNKNOWN: 'silent', NOT_PROVISIONED: 'never', DEPROVISIONED: 'never' }) as const)[
     node?.status?.daemonStatus ?? ''
   ] ?? 'live';
-const item = (state: string) => makeObserved({ uuid, state });
+const item = (state: string) => observedReader({ uuid, state });
 
 describe('what a node waits for', () => {
   const cases: Record<string, [Parameters<typeof moved>[0], string[]]> = {

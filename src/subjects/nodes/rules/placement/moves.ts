@@ -139,6 +139,9 @@ const isCredible = (time: number, now: string) => time > 0 && time <= Date.parse
 /**
  * The digest of the list of a node, with the time of the last move from it. A report that follows a list with a time was made
  * after all moves until then, also when the list names the same microservices as it did before they came to the node.
+ *
+ * The time has no field of its own, because the digest is the only text of a list that agents send back in their reports, agents of
+ * earlier versions among them. Their reports would lack a new field, and no move from their nodes would end.
  */
 export function digestWithMoves(digest: string, applications: readonly Application[], node: EdgeNode): string {
   const time = lastMoveFrom(applications, node);

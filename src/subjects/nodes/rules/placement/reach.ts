@@ -3,13 +3,13 @@ import type { Lookups } from '../../../../rules/inputs.ts';
 import { currentNodeOf, nodeOf } from './entries.ts';
 
 /** An entry that uses an object, and its application. */
-export interface Use {
+export interface EntryUse {
   application: Application;
   entry: MicroserviceEntry;
 }
 
 /** A node that an object reaches: by a link, by an entry that runs there, or by an entry that is to move there. */
-export interface Reached {
+export interface ReachedNode {
   node: EdgeNode;
   by: 'link' | 'entry' | 'move';
 }
@@ -23,10 +23,10 @@ export const linkedNode =
 /** The nodes that an object reaches, a node once for each reason. */
 export function* reach(
   { spec: { nodes = [] } }: { spec: { nodes?: readonly string[] | undefined } },
-  uses: Iterable<Use>,
+  uses: Iterable<EntryUse>,
   lookups: Pick<Lookups, 'nodeByName' | 'nodeByUuid'>,
   linked = linkedNode(lookups),
-): Iterable<Reached> {
+): Iterable<ReachedNode> {
   for (const name of nodes) {
     const node = linked(name);
     if (node) yield { node, by: 'link' };

@@ -1,20 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { makeLookups, NOW } from '../../../../../testing/inputs.ts';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
 import { ANNOTATIONS } from '../../../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeLookups,
-  makeNode,
-  makeObserved,
-  NODE_UUID,
-  NOW,
-} from '../../../../rules/_util.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, volumeMappingId } from '../../../../rules/names.ts';
 import { normalEntry } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceStatus } from '../../../../wire/agent.ts';
+import { makeNode, NODE_UUID } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../_make.ts';
 import { entryFromFlat, patchEntry } from '../entry/flat.ts';
 import { type MicroserviceFacts, microserviceRead, microserviceState, removedRead } from './microservice-read.ts';
 
@@ -34,7 +28,7 @@ function factsOf({ state, live, liveness = 'live', entry, application, observed,
     entry: makeEntry(entry),
     ...(!noNode && { node: makeNode() }),
     liveness,
-    ...((state || observed) && { observed: makeObserved({ ...(state && { state }), ...observed }) }),
+    ...((state || observed) && { observed: observedReader({ ...(state && { state }), ...observed }) }),
     ...(live && { live: { id: 'x', status: 'RUNNING', ...live } }),
   };
 }
@@ -235,7 +229,7 @@ describe('microserviceRead', () => {
 
 describe('removedRead', () => {
   const read = (observed: Partial<ObservedMicroservice>, liveness: Liveness = 'live') =>
-    removedRead({ application: makeApplication(), node: makeNode(), observed: makeObserved(observed), liveness });
+    removedRead({ application: makeApplication(), node: makeNode(), observed: observedReader(observed), liveness });
 
   it('the read of a removed microservice has delete: true and its former name', () => {
     expect(read({})).toMatchObject({

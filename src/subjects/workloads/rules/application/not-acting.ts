@@ -10,7 +10,7 @@ export const busAccessMissing = (
   busConfig?.busAccess && !spec.busConfig?.busAccess ? 'needs busConfig.busAccess of the application' : undefined;
 
 /** Fields of an entry that are stored and have no effect on the container yet. */
-export function notActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+export function fieldsNotActing(application: Application, entry: MicroserviceEntry): readonly string[] {
   return [
     ...busNotActing(application, entry),
     ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),

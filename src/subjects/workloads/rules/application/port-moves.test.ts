@@ -1,9 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeInputs } from '../../../../../testing/inputs.ts';
 import type { ObservedMicroservice } from '../../../../api/v3/index.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
-import { makeApplication, makeEntry, makeInputs, makeNode, makeObserved } from '../../../../rules/_util.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeNode } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../_make.ts';
 
 /** One microservice: the ports of its container, and those that its entry asks for now. */
 interface Mover {
@@ -49,7 +51,7 @@ function verdicts(movers: Record<string, Mover>): Record<string, string> {
   const microservices = all
     .filter(([, { holds, reported }]) => holds || reported)
     .map(([name, { holds, reported }]) =>
-      makeObserved({
+      observedReader({
         uuid: uuids.get(name) as string,
         name,
         ...(holds?.length && { ports: ports(holds) }),

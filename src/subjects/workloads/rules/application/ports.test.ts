@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BOUNDS } from '../../../../api/bounds.ts';
-import { makeApplication, makeEntry, makeNode, makeObserved, NODE_UUID } from '../../../../rules/_util.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeNode, NODE_UUID } from '../../../nodes/_make.ts';
 import { crowdOn } from '../../../nodes/rules/placement/crowd.ts';
+import { makeApplication, makeEntry, observedReader } from '../../_make.ts';
 import { portClaims, portHolder } from './ports.ts';
 
 const port = (external: number) => ({ internal: 80, external, protocol: 'tcp' as const });
@@ -22,9 +23,9 @@ const NEW = '2026-01-01T00:00:00Z';
 
 const holder = (
   applications: Parameters<typeof portClaims>[1],
-  observed: Parameters<typeof makeObserved>[0][] = [],
+  observed: Parameters<typeof observedReader>[0][] = [],
 ) => {
-  const node = makeNode({ status: { microservices: observed.map(makeObserved) } });
+  const node = makeNode({ status: { microservices: observed.map(observedReader) } });
   const found = portHolder(portClaims(node, applications, ALONE), 8080, 'tcp');
   return found && `${found.application}/${found.name}`;
 };
@@ -117,7 +118,9 @@ describe('the holder of a port', () => {
 
   it('can be an entry that no longer asks for the port: portClaims distinguishes wanted from reported claims', () => {
     const moved = asks('b', 9090, NEW);
-    const node = makeNode({ status: { microservices: [makeObserved({ uuid: uuidOf(moved), ports: [port(8080)] })] } });
+    const node = makeNode({
+      status: { microservices: [observedReader({ uuid: uuidOf(moved), ports: [port(8080)] })] },
+    });
     expect(
       portClaims(node, [moved], ALONE).map(({ external, wanted, reported }) => [external, wanted, reported]),
     ).toEqual([

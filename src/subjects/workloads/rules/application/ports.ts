@@ -99,7 +99,7 @@ export const claimsAt = (claims: readonly PortClaim[], port: Port): readonly Por
   findIn(claims).at.get(keyOf(port)) ?? [];
 
 /** Every claim of one microservice. */
-export const claimsOf = (claims: readonly PortClaim[], uuid: string): readonly PortClaim[] =>
+export const portClaimsOf = (claims: readonly PortClaim[], uuid: string): readonly PortClaim[] =>
   findIn(claims).of.get(uuid) ?? [];
 
 /**
@@ -139,7 +139,7 @@ export function portKeeper(
     if (!member.runs) continue;
     if (isRefused(member.runs)) return member;
     const there = member.isLeaving ? claimsThere(member.runs) : claims;
-    for (const asked of claimsOf(there, member.uuid).filter(({ wanted }) => wanted)) {
+    for (const asked of portClaimsOf(there, member.uuid).filter(({ wanted }) => wanted)) {
       if (portHeir(there, asked)?.uuid !== member.uuid) return member;
       const next = portHolder(there, asked.external, asked.protocol);
       if (!next || seen.has(next.uuid)) continue;

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Application, EdgeNode } from '../../../../api/v3/index.ts';
-import { makeApplication, makeEntry, makeNode, makeObserved } from '../../../../rules/_util.ts';
 import { DomainError } from '../../../../rules/errors.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeNode } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../_make.ts';
 import { type ApplicationUpload, readApplicationBody, readApplicationUpload } from '../upload/application.ts';
 import { applicationRead, microserviceReadOf, microserviceReads, type ReadContext, replaceState } from './read.ts';
 
@@ -37,8 +38,8 @@ describe('microserviceReads', () => {
   const application = makeApplication();
   const uuid = entryUuid(application, { name: 'reader' });
   const named = (reads: Record<string, unknown>[]) => reads.map((read) => `${read.name} ${read.delete}`);
-  const on = (node: Parameters<typeof makeNode>[0], ...microservices: Parameters<typeof makeObserved>[0][]) =>
-    makeNode({ ...node, status: { microservices: microservices.map(makeObserved) } });
+  const on = (node: Parameters<typeof makeNode>[0], ...microservices: Parameters<typeof observedReader>[0][]) =>
+    makeNode({ ...node, status: { microservices: microservices.map(observedReader) } });
 
   it('have the state that the node reports', () => {
     const [read] = microserviceReads(application, contextOf(on({}, { uuid, state: 'PULLING' })));

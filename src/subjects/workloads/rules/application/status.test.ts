@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { makeInputs, makeLookups, NOW } from '../../../../../testing/inputs.ts';
 import { STATUS_REASONS, VERDICT_REASONS } from '../../../../api/conditions.ts';
 import type { Condition } from '../../../../api/meta.ts';
 import {
@@ -9,23 +10,16 @@ import {
   type MicroserviceEntry,
 } from '../../../../api/v3/index.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
-import {
-  makeApplication,
-  makeEntry,
-  makeInputs,
-  makeLookups,
-  makeNode,
-  makeObserved,
-  NOW,
-} from '../../../../rules/_util.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeNode } from '../../../nodes/_make.ts';
+import { makeApplication, makeEntry, observedReader } from '../../_make.ts';
 import { verdicts } from '../verdicts/verdict.ts';
 import { PROGRESS_RULES } from './entry-progress.ts';
 import { applicationStatus, readyAt } from './status.ts';
 import type { ApplicationStatusInputs } from './status-inputs.ts';
 
-type Observed = Parameters<typeof makeObserved>[0];
+type Observed = Parameters<typeof observedReader>[0];
 
 interface Given {
   entry?: Partial<MicroserviceEntry>;
@@ -45,7 +39,7 @@ function inputsOf({ entry, application, liveness = 'live', observed = [], node }
     return view && 'revision' in view ? view.revision : undefined;
   };
   const items = observed.map((item) => {
-    const one = makeObserved(item);
+    const one = observedReader(item);
     return item?.revision === 'asked' ? { ...one, revision: asked(one.uuid) } : one;
   });
   const reporting = { ...bare, status: { observedGeneration: 1, ...bare.status, microservices: items } };
@@ -402,7 +396,7 @@ describe('applicationStatus', () => {
   it('shows a moved microservice once on its new node and once as being removed from the old one', () => {
     const old = makeNode({ name: 'gw-old', uuid: '99999999-9999-4999-8999-999999999999' });
     const given = inputsOf({});
-    const left = { ...old, status: { observedGeneration: 1, microservices: [makeObserved()] } };
+    const left = { ...old, status: { observedGeneration: 1, microservices: [observedReader()] } };
     const status = applicationStatus({
       ...given,
       nodes: [...given.nodes, { node: left, liveness: 'live', desired: { microservices: [] } }],

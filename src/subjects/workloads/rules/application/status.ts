@@ -18,7 +18,7 @@ import { unreadFields } from '../../../nodes/rules/older-agents.ts';
 import { currentNodeAmong, nodeAmong, shouldRun } from '../../../nodes/rules/placement/entries.ts';
 import { type FormerNode, formerNodeText, isNode, placements } from '../../../nodes/rules/placement/moves.ts';
 import { type EntryFacts, minReadyMs, progressOf } from './entry-progress.ts';
-import { asksForBus, notActing } from './not-acting.ts';
+import { asksForBus, fieldsNotActing } from './not-acting.ts';
 import { removedLines } from './removed-lines.ts';
 import type { ApplicationStatusInputs, NodeFacts, StatusLine } from './status-inputs.ts';
 
@@ -261,7 +261,7 @@ function notSupportedYet(inputs: ApplicationStatusInputs, lines: readonly Status
     const notHonoured = items.get(entryUuid(application, entry))?.notHonoured ?? [];
     const status = currentNodeAmong(entry, inputs)?.node.status;
     const fields = [
-      ...notActing(application, entry),
+      ...fieldsNotActing(application, entry),
       ...notHonoured.map(({ field, reason }) => `${field} (${reason})`),
       ...(status ? unreadFields(status, entry) : []),
     ];

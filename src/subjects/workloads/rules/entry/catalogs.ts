@@ -1,3 +1,4 @@
+import type { RestErrorCode } from '../../../../api/error-codes.ts';
 import { isEmpty } from '../../../../rules/body-values.ts';
 import type { Violation } from '../../../../rules/validate.ts';
 import { ARTIFACTS, isArtifactKind } from '../../../content/rules/artifact/artifact.ts';
@@ -8,7 +9,7 @@ type Catalog = { readonly bindPath?: unknown; readonly items?: unknown };
 export function catalogCode(
   { path, message }: Violation,
   entry: Readonly<Record<string, unknown>>,
-): string | undefined {
+): RestErrorCode<400> | undefined {
   const [kind, member] = path;
   if (typeof kind !== 'string' || !isArtifactKind(kind)) return undefined;
   const { bindPath, items } = (entry[kind] ?? {}) as Catalog;

@@ -1,4 +1,4 @@
-import type { ContainerField, ContainerSpec } from '../../../../api/container/index.ts';
+import type { ContainerField, EntryContainer } from '../../../../api/container/index.ts';
 import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from '../../../../rules/body-values.ts';
 import { isObject } from '../../../../rules/document.ts';
 import { invalid } from '../../../../rules/errors.ts';
@@ -8,7 +8,7 @@ type ReadValue = (value: unknown, field: string) => unknown;
 
 /** Fields that are lists of objects whose items may have members that mean "not set". */
 type ItemField = {
-  [F in ContainerField]: NonNullable<ContainerSpec[F]> extends readonly object[] ? F : never;
+  [F in ContainerField]: NonNullable<EntryContainer[F]> extends readonly object[] ? F : never;
 }[ContainerField];
 
 /**

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CONTAINER_FIELD_NAMES, fieldRow, SYSCTLS, ULIMITS } from '../../../../api/container/index.ts';
-import { makeEntry } from '../../../../rules/_util.ts';
 import { DomainError } from '../../../../rules/errors.ts';
 import { normalEntry } from '../../../../rules/normal-entry.ts';
+import { makeEntry } from '../../_make.ts';
 import {
   configFromBody,
   configText,

@@ -28,7 +28,7 @@ import {
   normalItem,
   normalReference,
 } from '../../../../rules/normal-entry.ts';
-import { check, formatPath, validateSpec } from '../../../../rules/validate.ts';
+import { formatPath, validated, validateSpec } from '../../../../rules/validate.ts';
 import { canonicalJson } from '../../../../wire/digest.ts';
 import { imageSourceOf, imagesOf } from '../../../catalog/rules/catalog-images.ts';
 import { catalogCode } from './catalogs.ts';
@@ -299,7 +299,7 @@ const NODE_FIELDS = [
 function checked(entry: Fields): MicroserviceEntry {
   if (isEmpty(entry.agent)) delete entry.agent;
   for (const member of ['images', 'container']) if (isEmpty(entry[member])) delete entry[member];
-  const result = check(microserviceSchema, entry, { tolerant: true });
+  const result = validated(microserviceSchema, entry, { tolerant: true });
   if (result.ok) return result.value;
   const { violation } = result;
   const field = flatPath(violation.path, entry);

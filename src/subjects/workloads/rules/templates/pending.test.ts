@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { makeApplication, makeEntry } from '../../../../rules/_util.ts';
 import { digestOf } from '../../../../wire/digest.ts';
+import { makeApplication, makeEntry } from '../../_make.ts';
 import { abandonedTemplates, notRendered, pendingTemplates } from './pending.ts';
 
 const template = { name: 'base', variables: { level: 'info' } };

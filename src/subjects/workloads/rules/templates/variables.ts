@@ -36,7 +36,7 @@ function readVariables(value: unknown, field: string): Fields {
  * What is wrong with variables that take no effect: the template neither declares them nor has their names in an expression.
  * Undefined when there are none.
  */
-export function withoutEffect(
+export function unusedVariables(
   { variables: declared = [], ...spec }: { variables?: TemplateVariables | undefined },
   { name, variables }: TemplateRef,
   field: string,

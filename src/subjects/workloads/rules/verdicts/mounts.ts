@@ -1,3 +1,4 @@
+import type { RestErrorCode } from '../../../../api/error-codes.ts';
 import { ARTIFACT_KINDS } from '../../../../api/v3/index.ts';
 import type { Verdict } from '../../../../rules/inputs.ts';
 import { ARTIFACTS } from '../../../content/rules/artifact/artifact.ts';
@@ -7,7 +8,7 @@ import type { VerdictInput } from './rule.ts';
 interface Place {
   path: string;
   /** of the verdict when another place has the same path */
-  code: string;
+  code: RestErrorCode<400>;
   field: string;
 }
 
@@ -15,7 +16,7 @@ interface Place {
 export function mountsAreApart({ entry }: VerdictInput): Verdict | undefined {
   const { volumes = [], tmpfs = [] } = entry.container;
   const seen = new Set<string>();
-  const ofContainer = { code: 'VOLUME_MAPPING_ALREADY_EXISTS', field: 'container.volumes' };
+  const ofContainer = { code: 'VOLUME_MAPPING_ALREADY_EXISTS', field: 'container.volumes' } as const;
   for (const { path, code, field } of [
     ...volumes.map(({ containerDestination }) => ({ path: containerDestination, ...ofContainer })),
     ...tmpfs.map(({ containerPath }) => ({ path: containerPath, ...ofContainer })),
@@ -41,7 +42,7 @@ const catalogPlaces = (entry: VerdictInput['entry']): Place[] =>
     const { bindPath, items = [] } = entry[kind] ?? {};
     if (!bindPath) return [];
     const base = withoutSlash(bindPath);
-    const place = { code: `${ARTIFACTS[kind].catalogCode}_PATH_COLLISION`, field: `${kind}.bindPath` };
+    const place = { code: `${ARTIFACTS[kind].catalogCode}_PATH_COLLISION`, field: `${kind}.bindPath` } as const;
     return [base, ...items.map(({ name }) => `${base}/${name}`)].map((path) => ({ path, ...place }));
   });
 

@@ -2,7 +2,7 @@ import { RESERVED_EXTERNAL_PORTS } from '../../../../api/names.ts';
 import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
 import { nodeOf } from '../../../nodes/rules/placement/entries.ts';
-import { claimsAt, claimsOf, type PortClaim, portHeir, portHolder, portKeeper } from '../application/ports.ts';
+import { claimsAt, type PortClaim, portClaimsOf, portHeir, portHolder, portKeeper } from '../application/ports.ts';
 import type { VerdictInput } from './rule.ts';
 
 export function portsAreAllowed({ entry }: VerdictInput): Verdict | undefined {
@@ -59,7 +59,7 @@ export function portsAreFree(input: VerdictInput): Verdict | undefined {
     });
     if (keeper)
       return taken(port, holder, `, which cannot give it up: ${keeper.application}/${keeper.name} is refused`);
-    const isPresent = claimsOf(claims, uuid).some(({ present }) => present);
+    const isPresent = portClaimsOf(claims, uuid).some(({ present }) => present);
     if (!isPresent) return { ...taken(port, holder, ', which is giving it up'), passes: true };
   }
   return undefined;

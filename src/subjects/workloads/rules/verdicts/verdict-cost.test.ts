@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { startCallCounter } from '../../../../../testing/count-calls.ts';
+import { makeInputs } from '../../../../../testing/inputs.ts';
 import { desiredState } from '../../../../desired/rules/desired.ts';
-import { makeApplication, makeEntry, makeInputs } from '../../../../rules/_util.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeApplication, makeEntry } from '../../_make.ts';
 
 /** Applications of 20 entries with eight ports each, all on one node. */
 const applicationsOf = (entries: number) =>

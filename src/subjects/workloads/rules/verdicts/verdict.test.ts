@@ -1,26 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
 import { VERDICT_REASONS, type VerdictReason } from '../../../../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
-import {
-  APP_UUID,
-  makeApplication,
-  makeCatalogItem,
-  makeEntry,
-  makeInputs,
-  makeKnowledge,
-  makeLookups,
-  makeModel,
-  makeNode,
-  makeObserved,
-  makeRegistry,
-  makeRuntimeClass,
-  makeVolumeMount,
-} from '../../../../rules/_util.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
 import { entryUuid } from '../../../../rules/names.ts';
+import { makeCatalogItem, makeRegistry, makeRuntimeClass } from '../../../catalog/_make.ts';
+import { makeKnowledge, makeModel, makeVolumeMount } from '../../../content/_make.ts';
+import { makeNode } from '../../../nodes/_make.ts';
 import { nodeOf } from '../../../nodes/rules/placement/entries.ts';
+import { APP_UUID, makeApplication, makeEntry, observedReader } from '../../_make.ts';
 import { lookupsOf, lookupsWith } from '../application/lookups.ts';
-import { notActing } from '../application/not-acting.ts';
+import { fieldsNotActing } from '../application/not-acting.ts';
 import { applicationVerdict, VERDICT_RULES, verdict, verdicts } from './verdict.ts';
 
 const UUID = '33333333-3333-4333-8333-333333333333';
@@ -757,7 +747,7 @@ describe('verdict', () => {
 describe('ports that are being given up', () => {
   const own = makeApplication({ entries: [makeEntry({ container: { ports: [port(8080)] } })] });
   const entry = own.spec.microservices?.[0] as MicroserviceEntry;
-  const left = makeObserved({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
+  const left = observedReader({ uuid: UUID, application: 'plant-a', name: 'old', ports: [port(8080)] });
   const lookups = makeLookups({ nodes: [makeNode({ status: { microservices: [left] } })], applications: [own] });
 
   it('cause a verdict that passes without an edit until the node no longer reports them', () => {
@@ -768,7 +758,7 @@ describe('ports that are being given up', () => {
   it('do not refuse a write', () => expect(verdict(own, entry, lookups, { writing: true })).toBeUndefined());
 
   it('are free for an entry of the same name that is added again', () => {
-    const revived = makeObserved({ uuid: entryUuid(own, entry), ports: [port(8080)] });
+    const revived = observedReader({ uuid: entryUuid(own, entry), ports: [port(8080)] });
     const before = makeLookups({ nodes: [makeNode({ status: { microservices: [revived] } })], applications: [own] });
     expect(verdict(own, entry, before)).toBeUndefined();
   });
@@ -821,7 +811,7 @@ describe('a full node', () => {
       }),
     );
     const entry = own.spec.microservices?.[0] as MicroserviceEntry;
-    const node = makeNode({ status: { microservices: [makeObserved({ uuid: entryUuid(own, entry) })] } });
+    const node = makeNode({ status: { microservices: [observedReader({ uuid: entryUuid(own, entry) })] } });
     const lookups = makeLookups({ nodes: [node], applications: [...older, own] });
     expect(verdict(own, entry, lookups)).toBeUndefined();
     // one of the older ones has to wait: the last by uid and name
@@ -840,7 +830,7 @@ describe('a full node', () => {
     );
     const system = makeApplication({ name: 'system-gw-1', spec: { isSystem: true } });
     const microservices = crowd.flatMap((application) =>
-      (application.spec.microservices ?? []).map((entry) => makeObserved({ uuid: entryUuid(application, entry) })),
+      (application.spec.microservices ?? []).map((entry) => observedReader({ uuid: entryUuid(application, entry) })),
     );
     const lookups = makeLookups({
       nodes: [makeNode({ status: { microservices } })],
@@ -971,11 +961,11 @@ describe('notActing', () => {
     'an empty config is not listed': [{ config: {} }, []],
   };
   it.each(Object.entries(cases))('%s', (_, [entry, want]) =>
-    expect(notActing(granted, makeEntry(entry))).toEqual(want),
+    expect(fieldsNotActing(granted, makeEntry(entry))).toEqual(want),
   );
 
   it('says which bus access the application has not', () => {
-    expect(notActing(makeApplication(), makeEntry({ busEnabled: true }))).toEqual([
+    expect(fieldsNotActing(makeApplication(), makeEntry({ busEnabled: true }))).toEqual([
       'busConfig (needs busConfig.busAccess of the application)',
     ]);
   });
