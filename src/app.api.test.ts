@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, kubeFromFile } from '../hack/kube.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
@@ -14,7 +14,7 @@ import { createLog } from './telemetry/log.ts';
 const namespace = `app-${randomUUID().slice(0, 8)}`;
 let kube: Kube;
 let app: App;
-const releases = mkdtempSync(join(tmpdir(), 'skerry-releases-'));
+const releases = temporaryFolder();
 
 beforeAll(async () => {
   kube = await kubeFromFile(inject('kubeconfig'));
@@ -26,7 +26,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
   kube?.close();
-  rmSync(releases, { recursive: true });
 });
 
 test('machines get the install script without a token', async () => {

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { BOUNDS } from './api/bounds.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
@@ -25,11 +25,10 @@ let cluster: TestCluster;
 let app: App;
 let rest: TestClient;
 let kubectl: string;
-let dir: string;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
   kubectl = (await findTools(['kubectl'])).kubectl;
-  dir = await mkdtemp(join(tmpdir(), 'identity-'));
   cluster = await startTestCluster(inject('kubeconfig'));
   // Counters out of bounds, which a user with the developer role could write in former versions.
   await cluster.kube.create<ConfigMap>(RESOURCES.configMaps, {
@@ -46,7 +45,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true, force: true });
 });
 
 type Any = Application & EdgeNode & Registry;

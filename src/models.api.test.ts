@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { Artifact } from './api/v3/index.ts';
@@ -22,13 +22,12 @@ let cluster: TestCluster;
 let app: App;
 let rest: TestClient;
 let kubectl: string;
-let dir: string;
+const dir = temporaryFolder();
 let hub: number;
 let node: string;
 
 beforeAll(async () => {
   kubectl = (await findTools(['kubectl'])).kubectl;
-  dir = await mkdtemp(join(tmpdir(), 'models-'));
   cluster = await startTestCluster(inject('kubeconfig'));
   const config = testConfig(inject('kubeconfig'), cluster.namespace);
   app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
@@ -41,7 +40,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true, force: true });
 });
 
 const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });

@@ -17,8 +17,8 @@ const deps = createMemoryDependencies({
   self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example' },
 });
 const admin = (await serveInMemory({ deps })).as('admin');
-const gateway = (await admin.post('/node', { json: { name: 'gw-1' } })).body.uuid;
-const other = (await admin.post('/node', { json: { name: 'gw-2' } })).body.uuid;
+const { uuid: gateway } = (await admin.post('/node', { json: { name: 'gw-1' } })).body;
+const { uuid: other } = (await admin.post('/node', { json: { name: 'gw-2' } })).body;
 await admin.post('/runtimeClasses', { json: { name: 'sandboxed', handler: 'runsc' } });
 await admin.post('/application', { json: { name: 'plant' } });
 

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
@@ -16,6 +15,7 @@ import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
 import { normalEntry } from '../../src/rules/normal-entry.ts';
 import { RESOURCES } from '../../src/subjects/kinds.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
 
 const tables = await agreementTables();
@@ -23,20 +23,18 @@ const tables = await agreementTables();
 /** The plugin against a real API server; no controller runs, so that tests write the statuses that they need. */
 let cluster: TestCluster;
 let skerry: (...args: string[]) => Promise<Ran>;
-let folder: string;
+const folder = temporaryFolder();
 let count = 0;
 let name: string;
 
 beforeAll(async () => {
   cluster = await startTestCluster(inject('kubeconfig'));
   skerry = apart(createPlugin(cluster.kube, cluster.namespace));
-  folder = mkdtempSync(join(tmpdir(), 'plugin-'));
 });
 beforeEach(() => {
   name = `app-${++count}`;
 });
 afterAll(async () => {
-  if (folder) rmSync(folder, { recursive: true });
   await cluster?.[Symbol.asyncDispose]();
 });
 

@@ -1,7 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
@@ -13,6 +12,7 @@ import type {} from '../../hack/testing/provided.ts';
 import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
 import { RESOURCES } from '../../src/subjects/kinds.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin } from './_plugin.ts';
 
 /**
@@ -22,12 +22,11 @@ import { createPlugin } from './_plugin.ts';
 
 let cluster: TestCluster;
 let stack: Awaited<ReturnType<typeof startStack>>;
-let folder: string;
+const folder = temporaryFolder();
 let origin: string;
 
 beforeAll(async () => {
   [cluster, stack] = await Promise.all([startTestCluster(inject('kubeconfig')), startStack()]);
-  folder = mkdtempSync(join(tmpdir(), 'plugin-sessions-'));
   origin = new URL(stack.url).origin.replace('ws', 'http');
   const { namespace } = cluster;
   for (const [name, entry, uuid, isSystem] of [
@@ -44,7 +43,6 @@ beforeAll(async () => {
   await cluster.kube.create(RESOURCES.nodes, { apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', ...node } as never);
 });
 afterAll(async () => {
-  if (folder) rmSync(folder, { recursive: true });
   await stack?.[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
 });

@@ -6,8 +6,8 @@ import { createMemoryDependencies } from './_memory.ts';
 import type { RestServerOptions } from './server/server.ts';
 
 /**
- * Starts a REST server over dependencies in memory, which ends with the present test or with those of the file. The client has no
- * token: `client.as('admin')`.
+ * Starts a REST server over dependencies in memory, which ends with the present test or with the file. The client has no token:
+ * `client.as('admin')`.
  */
 export async function serveInMemory(options: Partial<RestServerOptions> = {}): Promise<TestClient> {
   const { client, stop } = await startInMemory(options);

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { findSchemathesis } from '../../hack/schemathesis.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { routes } from '../assembly/routes.ts';
 import { startTestCluster, type TestCluster } from './_cluster.ts';
 import { openApiDocument } from './server/openapi.ts';
@@ -30,21 +30,17 @@ test(
       return skip(`schemathesis needs python3 with venv and a package index: ${error.message.slice(0, 300)}`);
     });
     const { origin } = await cluster.startReplica();
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-requests-'));
-    try {
-      const served = routes.filter(({ isLater }) => !isLater);
-      writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
-      const { code, output } = await run(folder, program, [
-        ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
-        ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
-        ...['--phases', 'examples,fuzzing', '--no-shrink'],
-        ...(isNightly ? ['--workers', '4'] : REPEATABLE),
-        ...['--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
-      ]);
-      expect(code, output.slice(-20_000)).toBe(0);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const folder = temporaryFolder();
+    const served = routes.filter(({ isLater }) => !isLater);
+    writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
+    const { code, output } = await run(folder, program, [
+      ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
+      ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
+      ...['--phases', 'examples,fuzzing', '--no-shrink'],
+      ...(isNightly ? ['--workers', '4'] : REPEATABLE),
+      ...['--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
+    ]);
+    expect(code, output.slice(-20_000)).toBe(0);
   },
   LIMIT_MS + 300_000,
 );

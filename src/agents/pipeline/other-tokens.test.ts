@@ -1,6 +1,5 @@
 import { createHmac, generateKeyPairSync, type JsonWebKey, randomUUID, sign } from 'node:crypto';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
@@ -9,6 +8,7 @@ import { type Identity, newIdentity, newKey } from '../../../agent/src/state/ide
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { filesInMemory } from '../../../agent/src/volume-mounts/_files.ts';
 import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import { silentLog } from '../../lib/log.ts';
@@ -42,14 +42,10 @@ function agentToken({ uuid, identity, now }: Subject, claims: { aud: string[]; t
 }
 
 function adminToken({ identity, now }: Subject): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-token-'));
-  try {
-    const path = join(folder, 'token');
-    writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
-    return readFileSync(path, 'utf8').trim();
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const folder = temporaryFolder();
+  const path = join(folder, 'token');
+  writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
+  return readFileSync(path, 'utf8').trim();
 }
 
 function workloadToken({ identity, now }: Subject): string {

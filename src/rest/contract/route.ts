@@ -76,7 +76,7 @@ export interface Route<
   isLater?: true;
   reply: Reply<R>;
   /**
-   * Error statuses in addition to those of every route. When absent: 404 where the path names an object, and 409 for a POST and for every
+   * Error statuses that not every route has. When absent: 404 where the path names an object, and 409 for a POST and for every
    * other write of that object.
    */
   errors?: readonly number[];
