@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { findSchemathesis } from '../../hack/schemathesis.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { routes } from '../assembly/routes.ts';
-import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 import { openApiDocument } from './server/openapi.ts';
 
 /** A generator makes requests from the OpenAPI document, valid and invalid ones, for a facade over a real API server. */
@@ -16,11 +16,7 @@ const REPEATABLE = ['--workers', '1', '--seed', '1'];
 const CHECKS = 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance';
 const LIMIT_MS = 3_600_000;
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
 
 test(
   'no generated request gets a 5xx but the listed 501, and every response is as the OpenAPI document says',

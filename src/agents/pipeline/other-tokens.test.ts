@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, type JsonWebKey, randomUUID, sign } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
@@ -107,6 +107,7 @@ async function start() {
   };
   const client = { list: async () => ({ items: [], resourceVersion: '1' }), find: async () => undefined };
   const replica = await startReplica({ clock, client: client as unknown as KubeClient });
+  onTestFinished(() => replica[Symbol.asyncDispose]());
   const privateKey = signingKey(identity.localKey);
   const { x = '' } = privateKey.export({ format: 'jwk' }) as JsonWebKey;
   const key = { ...makeKey(), privateKey, publicKey: { kty: 'OKP', crv: 'Ed25519', x } as const };
@@ -117,7 +118,6 @@ async function start() {
 
 test('no other token that the product issues or accepts passes for a node token, although one key signs them', async () => {
   const { replica, subject } = await start();
-  await using _ = replica;
   const passed = async (token: string) =>
     (await replica.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } })).status;
   for (const [what, make] of Object.entries(TOKENS)) {
