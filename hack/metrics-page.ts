@@ -1,5 +1,6 @@
 import { AGENT_METRICS } from '../agent/src/metrics/table.ts';
-import { CONTROLLER_METRICS, type MetricSpec } from '../src/telemetry/table.ts';
+import type { MetricSpec } from '../src/lib/metric-table.ts';
+import { CONTROLLER_METRICS } from '../src/telemetry/table.ts';
 
 /** docs/metrics.md: every metric of both programs, from the tables from which they are registered. */
 export function metricsPage(): string {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { AGENT_METRICS } from '../../agent/src/metrics/table.ts';
+import type { MetricSpec } from '../lib/metric-table.ts';
 import { createMetrics, type FleetFigures } from './metrics.ts';
-import { CONTROLLER_METRICS, type MetricSpec } from './table.ts';
+import { CONTROLLER_METRICS } from './table.ts';
 
 /** What Prometheus asks of names, and what we promise of the page. */
 const TABLES: Record<string, readonly MetricSpec[]> = {
