@@ -68,10 +68,10 @@ test('describe ms shows what the health check says, and only the events that nam
 });
 
 test.each([
-  ['shop', 'there is no ms "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists'],
-  ['web', 'there is no ms "web"; give the application too: shop/web'],
-  ['other', 'there is no ms "other"; give APPLICATION/MICROSERVICE'],
-  ['shop/other', 'there is no ms "shop/other"'],
+  ['shop', 'there is no microservice "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists'],
+  ['web', 'there is no microservice "web"; give the application too: shop/web'],
+  ['other', 'there is no microservice "other"; give APPLICATION/MICROSERVICE'],
+  ['shop/other', 'there is no microservice "shop/other"'],
 ])('get ms %s says what was meant', async (name, error) => {
   expect(await skerry('get', 'ms', name)).toMatchObject({ code: 1, err: `error: ${error}\n` });
 });
@@ -87,5 +87,21 @@ test('version --client asks no cluster', async () => {
   expect(await skerry('version', '--client')).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^Plugin: +\d+\.\d+/),
+  });
+});
+
+test.each([
+  ['nodes', 'gv', 'there is no node "gv"; did you mean gw?'],
+  ['apps', 'shp', 'there is no application "shp"; did you mean shop?'],
+  ['ms', 'shop/wob', 'there is no microservice "shop/wob"; did you mean shop/web?'],
+  ['node', 'another', 'there is no node "another"'],
+])('get %s %s says the name that may have been meant', async (what, name, said) => {
+  expect(await skerry('get', what, name)).toMatchObject({ code: 1, err: `error: ${said}\n` });
+});
+
+test('describe refuses -o json and says what prints data', async () => {
+  expect(await skerry('describe', 'app', 'shop', '-o', 'json')).toMatchObject({
+    ...{ code: 2, out: '' },
+    err: 'error: describe is for people; "kubectl skerry get app shop -o json" prints data\n',
   });
 });

@@ -47,6 +47,9 @@ export const describe: Command = {
     const [what = '', name = ''] = context.words;
     const page = PAGES[what];
     if (!page) throw new UsageError(`"${what}" must be one of ${Object.keys(PAGES).join(', ')}`);
+    const { format } = context;
+    if (format === 'json' || format === 'yaml')
+      throw new UsageError(`describe is for people; "kubectl skerry get ${what} ${name} -o ${format}" prints data`);
     context.out(await page(context, name));
   },
 };
