@@ -68,7 +68,10 @@ test('describe ms shows what the health check says, and only the events that nam
 });
 
 test.each([
-  ['shop', 'there is no microservice "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists'],
+  [
+    'shop',
+    'there is no microservice "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists',
+  ],
   ['web', 'there is no microservice "web"; give the application too: shop/web'],
   ['other', 'there is no microservice "other"; give APPLICATION/MICROSERVICE'],
   ['shop/other', 'there is no microservice "shop/other"'],
