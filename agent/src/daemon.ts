@@ -13,6 +13,7 @@ import { fetchAuthority } from './controller/trust.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
+import { settingsNotInForce } from './domain/settings-in-force.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
@@ -68,6 +69,8 @@ const FOREIGN_SOCKETS = [
  */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<'stopped' | 'restart'> {
   let config = parseConfig(readText(file), file);
+  // A reload changes the settings of the agent in place.
+  const started = { ...config };
   const clock = systemClock();
   let logSettings: Pick<AgentConfig, 'logLimit' | 'logFileCount'> = config;
   const toFile = config.logDirectory
@@ -107,7 +110,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     const { problem } = strictestReading(() => readText(config.policyFile), config.policyFile);
     const now = policyIsPartial ? 'what it does not plainly allow is refused' : 'the former rules stay';
     if (problem) return [`policy: ${problem}; ${now}`];
-    return policyIsPartial ? ['policy: the file can be read again; the agent takes it at SIGHUP'] : [];
+    return policyIsPartial
+      ? ['policy: the file can be read again; systemctl reload skerry-agent (SIGHUP) makes the agent take it']
+      : [];
   };
 
   const engineUrl = findEngineUrl(config);
@@ -125,9 +130,12 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>
-      [...policyTroubles(), directoryProblem(config.diskDirectory), roomProblem(config.diskDirectory)].filter(
-        (each) => each !== undefined,
-      ),
+      [
+        ...settingsNotInForce(() => readText(file), started),
+        ...policyTroubles(),
+        directoryProblem(config.diskDirectory),
+        roomProblem(config.diskDirectory),
+      ].filter((each) => each !== undefined),
     protectedPaths: protectedPaths(config, engineSocket),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },

@@ -128,6 +128,12 @@ type Case = [check: string, problem: string | undefined, detail: RegExp, arrange
 
 const CASES: Record<string, Case> = {
   'a configuration file that is not YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
+  'a configuration file with a setting that does not exist': [
+    'settings',
+    'unknown',
+    /config\.yaml: logLevl: no such setting/,
+    () => ({ settings: { logLevl: 'DEBUG' } }),
+  ],
   'a file of release keys that has none': [
     'release-keys',
     'unusable',
@@ -524,7 +530,7 @@ for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
   test(`the check "${check}" finds ${problem ? `the problem "${problem}"` : 'no problem'}: ${name}`, async () => {
     const fixture = await arrange();
     install(fixture);
-    if (check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
+    if (problem === 'unusable' && check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
     const context = createDoctorContext(configFile(), fixture.wall, fixture.reach, fixture.cdi ?? []);
     const asked = CHECKS.filter((one) => one.name === check);
     const found = noted(await diagnose(asked, context)).get(check);

@@ -1,7 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { ConfigError, changeConfig, parseConfig, settingName } from './config.ts';
+import { ConfigError, changeConfig, parseConfig, settingError, settingName } from './config.ts';
 
 const parse = (text?: string) => parseConfig(text, '/etc/skerry-agent/config.yaml');
+
+test.each([
+  ['statusFrequency', 'x', 'must be a number'],
+  ['statusFrequency', 0, 'must be at least 1'],
+  ['localApiPort', 70000, 'must be at most 65535'],
+  ['logLevel', 'LOUD', 'must be one of DEBUG, INFO, WARN, ERROR'],
+  ['diskDirectory', 7, 'must be text'],
+] as const)('the setting %s: %s is refused with what is allowed', (name, value, says) => {
+  expect(settingError(name, value)).toBe(says);
+});
 
 describe('a configuration file', () => {
   test('that does not exist gives the defaults', () =>

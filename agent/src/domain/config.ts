@@ -3,6 +3,7 @@ import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
 import { ENGINE_KINDS } from '../engine-port/facts.ts';
+import { issueText } from './issue-text.ts';
 
 /** The configuration file of an installed agent. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
@@ -166,7 +167,7 @@ export function parseConfig(text: string | undefined, file: string): Config {
   const { settings: given, unknownNames } = settingsOf(text ?? '', file);
   const settings = settingsSchema.safeParse(given);
   if (!settings.success) {
-    const wrong = settings.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+    const wrong = settings.error.issues.map((issue) => `${issue.path.join('.')}: ${issueText(issue)}`);
     throw new ConfigError(`${file}: ${wrong.join('; ')}`);
   }
   const base = dirname(resolve(file));
@@ -218,7 +219,7 @@ export function settingError(name: SettingName, value: unknown): string | undefi
   if (name === 'controllerUrl' && !/^https?:$/.test(URL.parse(String(value))?.protocol ?? ''))
     return 'is an address that begins with http:// or https://';
   const result = settingsSchema.shape[name].safeParse(value);
-  return result.success ? undefined : result.error.issues.map(({ message }) => message).join('; ');
+  return result.success ? undefined : result.error.issues.map(issueText).join('; ');
 }
 
 /** The text of a file with some settings changed; comments and everything else stay. */
