@@ -11,6 +11,7 @@ import { Projections } from './artifacts/projection.ts';
 import { ArtifactStore } from './artifacts/store.ts';
 import { fetchAuthority } from './controller/trust.ts';
 import type { AgentDependencies } from './dependencies.ts';
+import { AgentError } from './domain/agent-error.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { settingsNotInForce } from './domain/settings-in-force.ts';
@@ -90,7 +91,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   let restarts = false;
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
 
-  if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
+  if (await answers(config.socket))
+    throw new AgentError('CONFLICT', `another agent answers at ${config.socket}; stop it first`);
   using closing = new DisposableStack();
   closing.use(holdDirectory(config.diskDirectory, log));
   const databaseFile = join(config.diskDirectory, 'agent.db');

@@ -1,6 +1,7 @@
 import { type Flags, type FlagValues, LineError, type Program } from '../../../src/lib/command-line/command.ts';
 import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
@@ -64,6 +65,7 @@ export async function runCli(args: readonly string[], given: CliDependencies): P
 function toCliError(error: unknown): CliError {
   if (error instanceof CliError) return error;
   if (error instanceof LineError) return new CliError('INVALID_ARGUMENT', error.message, nextStepOf(error));
+  if (error instanceof AgentError) return new CliError(error.code, error.message);
   if (error instanceof ConfigError)
     return new CliError('INVALID_ARGUMENT', error.message, 'Correct the file and try again.');
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
