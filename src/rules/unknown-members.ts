@@ -108,7 +108,7 @@ const withoutEffect = ({ idle }: Found) => idle.map(({ path, reason }) => `${pat
 /** Whether a value asks for something: what v3 clients send by default does not. */
 const asks = (value: unknown) => value !== false && !isEmpty(value);
 
-/** The first schema is that of the body; what reads alone show is known, and is not looked into. */
+/** The body has the first schema; what reads alone show is known, and is not looked into. */
 function collect(value: unknown, shapes: readonly Shape[], path: string, found: Found): void {
   if (typeof value !== 'object' || value === null) return;
   if (Array.isArray(value)) {

@@ -315,13 +315,24 @@ const CASES: Record<string, Case> = {
   'a registry whose name does not resolve': [
     'names',
     'registry',
-    /registry\.invalid does not resolve/,
+    /registry\.invalid does not resolve: \w+; the registry's name hub\.invalid does not resolve: \w+$/,
     () => {
       using opened = openSqliteDatabase(database(), 0).database;
       const registry = (id: number, url: string) => ({ id, url, username: '', password: '' });
       const responses = {
-        registries: { registries: [registry(3, 'https://registry.invalid/v2'), registry(4, 'https://unused.invalid')] },
-        microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 }] },
+        registries: {
+          registries: [
+            registry(3, 'https://registry.invalid/v2'),
+            registry(4, 'https://unused.invalid'),
+            registry(5, 'https://hub.invalid'),
+          ],
+        },
+        microservices: {
+          microservices: [
+            { uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 },
+            { uuid: 'v', name: 'two', application: 'a', imageId: 'i', registryId: 5 },
+          ],
+        },
       };
       for (const [name, body] of Object.entries(responses))
         opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));

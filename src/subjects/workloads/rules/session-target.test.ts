@@ -47,7 +47,7 @@ test('a session with a microservice whose Application is being deleted is refuse
   const router = application('router', 1, true);
   const deleted = { ...router, metadata: { ...router.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
   expect(place([deleted], true)).toEqual({ refused: 'router/m is being deleted' });
-  // Another name of the uuid, as for one that does not exist.
+  // As for a uuid that no microservice has.
   expect(place([deleted], false)).toEqual({ refused: `there is no microservice with the uuid ${UUID}` });
 });
 
