@@ -89,7 +89,7 @@ const DOCUMENT: Shape = {
   properties: { apiVersion: {}, kind: {}, metadata: {}, spec: {}, status: {} },
 };
 
-/** Entries beside a template may be in the form of files or in that of JSON bodies. */
+/** Entries beside a template may be in the form of files or of JSON bodies. */
 const openEntries = (fields: unknown) =>
   isObject(fields) && !isEmpty(fields.template) ? { ...fields, microservices: undefined } : fields;
 

@@ -71,7 +71,7 @@ export class Membership {
     await this.#open?.done;
   }
 
-  /** Polls and reports as the present node; `lastContact` in Unix ms is that of its loop before. */
+  /** Polls and reports as the present node; `lastContact`, Unix ms, comes from its former loop. */
   open(lastContact = 0): void {
     const { config, clock, random, log, database, identity, link, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;

@@ -9,7 +9,7 @@ test.each([
   ['localApiPort', 70000, 'must be at most 65535'],
   ['logLevel', 'LOUD', 'must be one of DEBUG, INFO, WARN, ERROR'],
   ['diskDirectory', 7, 'must be text'],
-] as const)('the setting %s: %s is refused with what is allowed', (name, value, says) => {
+] as const)('the setting %s: %s is refused with the allowed values', (name, value, says) => {
   expect(settingError(name, value)).toBe(says);
 });
 

@@ -19,6 +19,6 @@ export function controllerUrl(address: string | undefined, hasAuthority: boolean
   return url;
 }
 
-/** Whether others can read what is sent to this address. */
+/** Whether others can read the traffic to this address. */
 export const isReadable = ({ protocol, hostname }: URL): boolean =>
   protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);

@@ -10,9 +10,12 @@ test.each([
     'OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "/nope": permission denied: unknown',
     'OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "/nope": permission denied: unknown',
   ],
-])('the words %j about a program that cannot be started begin with what is wrong', (message, shown) => {
-  expect(errorOf('POST', '/containers/x/start', 400, JSON.stringify({ message })).message).toBe(shown);
-});
+])(
+  'the words %j of an engine about a program that cannot be started are shown without the layers around them',
+  (message, shown) => {
+    expect(errorOf('POST', '/containers/x/start', 400, JSON.stringify({ message })).message).toBe(shown);
+  },
+);
 
 test.each([
   [400, 'Minimum memory limit allowed is 6MB', 'LimitRefused'],
