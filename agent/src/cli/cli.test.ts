@@ -94,6 +94,13 @@ for (const [name, [args, code, text]] of Object.entries(wrong))
     expect(result.out).toBe('');
   });
 
+test('a command to an agent that does not run says that its file of settings is invalid', async () => {
+  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nstatusFrequency: x\n');
+  const { code, err } = await cli('status');
+  expect(code).toBe(2);
+  expect(err).toMatch(/config\.yaml: statusFrequency: must be a number\nCorrect the file/);
+});
+
 test('start beside another agent is a conflict, not an error of the program', async () => {
   const { code, err } = await runInProcess(['--config', join(folder, 'config.yaml'), 'start'], {
     runAgent: () => Promise.reject(new AgentError('CONFLICT', 'another agent answers at /s; stop it first')),

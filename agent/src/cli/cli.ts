@@ -2,7 +2,7 @@ import { type Flags, type FlagValues, LineError, type Program } from '../../../s
 import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
 import { AgentError } from '../domain/agent-error.ts';
-import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
+import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig, placesOf } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../system/disk.ts';
 import { errorText } from '../system/log.ts';
@@ -87,10 +87,10 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   }
   const { command, words, flags } = line;
   const configFile = configFileOf(flags, deps);
-  const { socket, tokenFile } = command.offline ? NOWHERE : settings(configFile);
+  const { socket, tokenFile } = command.offline ? NOWHERE : placesOf(readText(configFile), configFile);
   const service = (deps.isService ?? isService)(configFile);
   let code = 0;
-  await command.run({
+  const run = command.run({
     client: new LocalClient({ socket, tokenFile, configFile, isService: service, signal: deps.signal }),
     configFile,
     isService: service,
@@ -108,6 +108,11 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
     exitWith: (given) => {
       code = given;
     },
+  });
+  await run.catch((error) => {
+    // The file of settings may be the reason that no agent runs.
+    if (error instanceof CliError && error.code === 'DAEMON_UNAVAILABLE') parseConfig(readText(configFile), configFile);
+    throw error;
   });
   return code;
 }
@@ -128,10 +133,6 @@ function configFileOf(flags: FlagValues, { env }: CliDependencies): string {
 
 /** Commands that work without an agent read the paths themselves. */
 const NOWHERE = { socket: '', tokenFile: '' };
-
-function settings(configFile: string): { socket: string; tokenFile: string } {
-  return parseConfig(readText(configFile), configFile);
-}
 
 function formatOf(flags: FlagValues): Format {
   const asked = flags.output ?? 'human';

@@ -41,7 +41,7 @@ describe('a configuration file', () => {
     }));
 
   const wrong: Record<string, [string, RegExp]> = {
-    'that is not YAML': ['a: [', /is not YAML/],
+    'that is not YAML': ['a: [', /is not YAML: Flow sequence in block collection must [^\n]* at line 1, column 5$/],
     'that is not a map': ['- a', /is not a map/],
     'with a wrong value': ['statusFrequency: 0', /statusFrequency: /],
     'with an engine URL of an unknown scheme': ['containerEngineUrl: /var/run/docker.sock', /begins with unix/],

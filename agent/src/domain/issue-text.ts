@@ -1,3 +1,4 @@
+import type { Document } from 'yaml';
 import type { z } from 'zod';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -25,4 +26,9 @@ export function issueText(issue: z.core.$ZodIssue): string {
     default:
       return issue.message;
   }
+}
+
+/** The first error of a document that is not YAML, in one line: the lines after it show the place. */
+export function yamlProblem({ errors }: Pick<Document, 'errors'>): string {
+  return (errors[0]?.message ?? '').split('\n')[0]?.replace(/:$/, '') ?? '';
 }
