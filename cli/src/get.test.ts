@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { makeApplication, makeNode } from '../../src/agents/_util.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
+import { nodeUuid } from '../../src/rules/identity.ts';
 import { createPlugin } from './_plugin.ts';
 
 const uuid = '7faa827a-4355-4898-8705-10cb8a4c9efa';
@@ -77,6 +78,28 @@ test.each([
   ['shop/other', 'there is no microservice "shop/other"'],
 ])('get ms %s says what was meant', async (name, error) => {
   expect(await skerry('get', 'ms', name)).toMatchObject({ code: 1, err: `error: ${error}\n` });
+});
+
+test('a microservice that keeps running on its former node is shown with what that node reports', async () => {
+  const [gw] = OBJECTS.edgenodes as ReturnType<typeof makeNode>[];
+  const held = {
+    ...line('web', 'no node with the name "gw-9"; what ran before keeps running'),
+    nodeUuid: nodeUuid(gw as never),
+  };
+  const moved = {
+    ...makeApplication('shop', [{ name: 'web', uuid, agent: { name: 'gw-9' }, images: { amd64: 'shop/web:1' } }]),
+    status: { microservices: [held] },
+  };
+  const objects: typeof OBJECTS = { ...OBJECTS, applications: [moved] };
+  const list = async ({ plural }: { plural: string }) => ({ items: objects[plural] ?? [], metadata: {} });
+  const find = async ({ plural }: { plural: string }, { name }: { name: string }) =>
+    objects[plural]?.find((one) => (one as typeof moved).metadata.name === name);
+  const skerry = createPlugin({ list, find } as unknown as KubeClient, 'skerry');
+  expect((await skerry('get', 'ms')).out).toMatch(/^shop +web +gw \(wanted gw-9\) +False +RUNNING +/m);
+  expect((await skerry('describe', 'ms', 'shop/web')).out).toMatch(
+    /^Node: +gw \(wanted gw-9\)\n(.*\n)*Health: +unhealthy/m,
+  );
+  expect((await skerry('describe', 'node', 'gw')).out).toMatch(/^ +shop +web +gw \(wanted gw-9\) /m);
 });
 
 test('get -w refuses data', async () => {
