@@ -72,6 +72,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_agent_updates{reason="UpdateFailed"}': '1x120' },
     silent: { 'skerry_agent_updates{reason="Downloading"}': '7x120' },
   },
+  SkerryCertificatesNotRenewed: {
+    fires: { 'skerry_certificates{state="overdue"}': '1x120' },
+    silent: { 'skerry_certificates{state="valid"}': '7x120', 'skerry_certificates{state="overdue"}': '0x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
@@ -220,6 +224,7 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     // Agents choose their versions.
     agentVersions: new Map([['1"2\n\\', 9]]),
     agentUpdates: new Map([['Downloading', 1]]),
+    certificates: new Map([['overdue', 1]]),
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
     microservices: new Map([['RUNNING', 5]]),

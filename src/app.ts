@@ -69,6 +69,7 @@ import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
+import { certificateFigures } from './subjects/pki/rules/figures.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
@@ -253,6 +254,7 @@ export async function createApp(
     tokenAudience: config.tokenAudience ?? '',
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
+    clock: now,
     metrics: { access: metrics.access },
   });
   const rest = building.use(openRest(config, { deps, log, metrics }));
@@ -408,6 +410,10 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             now: now(),
             listeningSince: leadership.since,
           }),
+          certificates: certificateFigures(
+            [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
+            now(),
+          ),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),
           budgets: Object.fromEntries(

@@ -204,8 +204,7 @@ export async function startInMemoryController(
         const { name, labels } = metadata;
         const isCore = key === 'secrets' || key === 'configMaps';
         const object = store.get(NAMESPACE, name);
-        if (!object || (isCore ? labels?.[LABELS.shareable] !== 'true' : FROM_THE_START.has(`${key}/${name}`)))
-          continue;
+        if (!object || (isCore ? !isOfTest(labels) : FROM_THE_START.has(`${key}/${name}`))) continue;
         cluster.edit(object, (copy) => {
           copy.metadata.finalizers = [];
         });
@@ -214,6 +213,9 @@ export async function startInMemoryController(
     }
     await idle();
   }
+  /** Nothing removes here what an object owned. */
+  const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
+    labels[LABELS.shareable] === 'true' || LABELS.authority in labels;
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
       (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),

@@ -10,6 +10,7 @@ import {
   LABELS,
   PROTECTED,
   SYSTEM_APPLICATION_PREFIX,
+  SYSTEM_AUTHORITIES,
   SYSTEM_NAMES_NAME,
   VERSION,
 } from '../api/names.ts';
@@ -403,6 +404,18 @@ function policies(namespace: string): Policy[] {
         {
           expression: `(has(object.spec.isSystem) && object.spec.isSystem) || !(object.metadata.name.startsWith('${SYSTEM_APPLICATION_PREFIX}') || (has(object.spec.name) && object.spec.name.startsWith('${SYSTEM_APPLICATION_PREFIX}'))) || ${controller}`,
           message: `names that begin with ${SYSTEM_APPLICATION_PREFIX} belong to applications of the system: choose another name`,
+        },
+      ],
+    },
+    {
+      // Their keys decide who is a router or a bus server.
+      name: 'system-authorities',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: [KINDS.certificateAuthorities.definition.plural],
+      validations: [
+        {
+          expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed(SYSTEM_AUTHORITIES)}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `the authority belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
         },
       ],
     },

@@ -22,6 +22,8 @@ export interface FleetFigures {
   applications: readonly { ready: string; reason: string; count: number }[];
   microservices: ReadonlyMap<string, number>;
   microserviceRestarts: number;
+  /** certificates and authorities by state */
+  certificates: ReadonlyMap<string, number>;
   /** by kind */
   objects: ReadonlyMap<string, number>;
   storedBytes: ReadonlyMap<string, number>;
@@ -65,9 +67,17 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
   /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
     const { nodes, nodesReady, agentVersions, agentUpdates, contactAge } = metrics;
-    const { applications, microservices, microserviceRestarts, objects, storedBytes, budgetUsed, budgetLimit } =
-      metrics;
-    const stored = [objects, storedBytes, budgetUsed, budgetLimit];
+    const {
+      applications,
+      microservices,
+      microserviceRestarts,
+      certificates,
+      objects,
+      storedBytes,
+      budgetUsed,
+      budgetLimit,
+    } = metrics;
+    const stored = [certificates, objects, storedBytes, budgetUsed, budgetLimit];
     const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, contactAge];
     for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, ...stored]) metric.reset();
     const figures = fleet();
@@ -83,6 +93,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const { ready, reason, count } of figures.applications) applications.set({ ready, reason }, count);
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);
+    for (const [state, count] of figures.certificates) certificates.set({ state }, count);
     for (const [kind, count] of figures.objects) objects.set({ kind }, count);
     for (const [kind, bytes] of figures.storedBytes) storedBytes.set({ kind }, bytes);
     for (const [budget, { used, limit }] of Object.entries(figures.budgets)) {

@@ -53,6 +53,12 @@ export const CONTROLLER_METRICS = {
     'Microservices as the live nodes report them. Leader only.',
     { state: 'state that the node reports' },
   ),
+  certificates: gauge(
+    'skerry_certificates',
+    'certificates',
+    'Certificates and certificate authorities by what their certificate is. Leader only.',
+    { state: 'valid, overdue (its time of renewal has passed), expired, or missing' },
+  ),
   objects: gauge('skerry_objects', 'objects', 'Objects by kind. Leader only.', {
     kind: 'kind of the objects: `Application`, `EdgeNode`, ...',
   }),

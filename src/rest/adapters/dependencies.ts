@@ -46,6 +46,8 @@ export interface ClusterDependenciesOptions {
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
+  /** Unix ms */
+  clock?: RestDependencies['clock'];
   /** For tests; default: TokenReview and SubjectAccessReview. */
   authenticator?: Authenticator;
   authorizer?: Authorizer;
@@ -108,7 +110,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
       }),
     authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
     self: options.self,
-    clock: Date.now,
+    clock: options.clock ?? Date.now,
   };
 }
 
