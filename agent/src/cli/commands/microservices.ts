@@ -2,7 +2,7 @@ import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { type Command, type CommandContext, type Item, required, show } from './command.ts';
 import { runProgram } from './exec.ts';
-import { LOG_FLAGS, logQuery, showLines } from './logs.ts';
+import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
@@ -60,7 +60,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     examples: ['ms logs -f shop.web --since 10m'],
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const query = logQuery(context);
+      const query = logParameters(context);
       if (context.flags.previous) query.set('previous', 'true');
       if (context.flags.timestamps) query.set('timestamps', 'true');
       await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
