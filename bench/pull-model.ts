@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makeArtifact, TestMachine } from '../agent/src/artifacts/_machine.ts';
+import { makeArtifact, TestMachine } from '../agent/src/content/artifacts/_machine.ts';
 
 /** A process that pulls one model and prints how long that took, its CPU time, and how its resident memory grew. */
 const [folder = '', url = ''] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { delayAfterLoss } from '../agent/src/controller/backoff.ts';
+import { delayAfterLoss } from '../agent/src/link/backoff.ts';
 import { HEADERS } from '../src/api/names.ts';
 import type { MicroserviceHold, MicroserviceView, PublicKey, StatusReport } from '../src/wire/agent.ts';
 import {

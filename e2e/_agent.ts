@@ -2,14 +2,14 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { testDependencies } from '../agent/src/_agent.ts';
 import { createAgent } from '../agent/src/app.ts';
+import { filesOnDisk } from '../agent/src/content/volume-mounts/files.ts';
 import { parseConfig } from '../agent/src/domain/config.ts';
 import type { Engine } from '../agent/src/engine-port/engine.ts';
+import { systemClock } from '../agent/src/machine/clock.ts';
+import { localMachine } from '../agent/src/machine/machine.ts';
 import { identityFile } from '../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../agent/src/state/sqlite-database.ts';
-import { prepareMounts } from '../agent/src/supervise/mounts.ts';
-import { systemClock } from '../agent/src/system/clock.ts';
-import { localMachine } from '../agent/src/system/machine.ts';
-import { filesOnDisk } from '../agent/src/volume-mounts/files.ts';
+import { prepareMounts } from '../agent/src/supervise/executors/mounts.ts';
 import type { Clock } from '../src/lib/clock.ts';
 
 export interface LocalAgentOptions {

@@ -1,8 +1,8 @@
 import { createTestAgent } from '../agent/src/_agent.ts';
 import type { Agent } from '../agent/src/app.ts';
-import type { Transport } from '../agent/src/controller/client.ts';
 import { MemoryEngine } from '../agent/src/engines/memory/_engine.ts';
-import { exchange, STALE } from '../agent/src/system/http.ts';
+import type { Transport } from '../agent/src/link/client.ts';
+import { exchange, STALE } from '../agent/src/machine/http.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { BASE } from '../src/rest/contract/base.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';

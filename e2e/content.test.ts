@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { TestHub } from '../agent/src/artifacts/_hub.ts';
+import { TestHub } from '../agent/src/content/artifacts/_hub.ts';
 import { freePort } from '../hack/ports.ts';
 import { type ControllerProcess, createStack, get, type Rest, type Stack, until, untilReady } from './_stack.ts';
 

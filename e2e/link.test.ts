@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, type ExpectStatic, inject, test } from 'vitest';
 import { DockerEngine } from '../agent/src/engines/docker/engine.ts';
-import { VirtualClock } from '../agent/src/system/_virtual-clock.ts';
+import { VirtualClock } from '../agent/src/machine/_virtual-clock.ts';
 import { freePort } from '../hack/ports.ts';
 import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { AGENT_METRICS } from '../agent/src/metrics/table.ts';
+import { AGENT_METRICS } from '../agent/src/local-api/routes/probes/metrics.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { CONTROLLER_METRICS } from '../src/telemetry/table.ts';
 import { ROWS } from './dashboard.ts';

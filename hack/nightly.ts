@@ -71,7 +71,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'registries',
     about: 'registries that misbehave and that change, with docker and podman',
-    command: tests('engine', 'agent/src/registries'),
+    command: tests('engine', 'agent/src/content/registries'),
   },
   {
     name: 'controller-faults',
@@ -117,7 +117,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'fuzz-agent',
     about: 'a hostile controller says random things to the agent',
-    command: tests('unit', 'agent/src/plan/hostile-controller.test.ts'),
+    command: tests('unit', 'agent/src/supervise/plan/hostile-controller.test.ts'),
   },
   {
     name: 'hostile',

@@ -67,10 +67,12 @@ function actsOf(key: Key): Acts {
   const { path, spec, change = spec, key: by } = FORMS[key];
   const { created, changed, deleted } = RULES[key];
   const { links, rest } = EVERY_KIND[key];
-  const name = rest.crud?.scope ? `line-3/${NAME}` : NAME;
+  // The Secret of a certificate has its name.
+  const own = key === 'certificates' ? `${NAME}-tls` : NAME;
+  const name = rest.crud?.scope ? `line-3/${own}` : own;
   const at = (fleet: InMemoryController) => `${path}/${by ? made(fleet, key)?.[by] : name}`;
   return {
-    create: () => ['POST', path, created, { name: NAME, ...spec(CREATED, name) }],
+    create: () => ['POST', path, created, { name: own, ...spec(CREATED, name) }],
     edit: (fleet) => ['PATCH', at(fleet), changed, change(EDITED, name)],
     delete: (fleet) => ['DELETE', at(fleet), deleted],
     ...(links && {

@@ -5,6 +5,7 @@ import { CONTENT } from '../src/subjects/content/_make.ts';
 import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
 import { NODES } from '../src/subjects/nodes/_make.ts';
+import { PKI } from '../src/subjects/pki/_make.ts';
 import { WORKLOADS } from '../src/subjects/workloads/_make.ts';
 import type { Example } from './example.ts';
 import type { Kind } from './sequences/model.ts';
@@ -15,6 +16,7 @@ export const EXAMPLES: Readonly<Record<Kind, Example>> = {
   ...CATALOG,
   ...CONTENT,
   ...SERVICE_ACCOUNTS,
+  ...PKI,
   ...WORKLOADS,
 };
 

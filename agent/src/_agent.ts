@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import { silentLog } from '../../src/lib/log.ts';
 import { type Agent, createAgent } from './app.ts';
-import { NoArtifacts } from './artifacts/_no-artifacts.ts';
-import { fetchAuthority } from './controller/trust.ts';
+import { NoArtifacts } from './content/artifacts/_no-artifacts.ts';
+import { filesInMemory } from './content/volume-mounts/_files.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { PLAIN_PLACES } from './domain/_places.ts';
 import { parseConfig } from './domain/config.ts';
 import { OPEN_POLICY } from './domain/policy.ts';
+import { fetchAuthority } from './link/trust.ts';
+import { systemClock } from './machine/clock.ts';
+import type { Machine } from './machine/machine.ts';
 import { memoryIdentity } from './state/_identity.ts';
 import { memoryDatabase } from './state/database.ts';
-import { systemClock } from './system/clock.ts';
-import type { Machine } from './system/machine.ts';
-import { filesInMemory } from './volume-mounts/_files.ts';
 
 export interface TestAgentOptions
   extends Partial<Omit<AgentDependencies, 'engine'>>,

@@ -1,6 +1,6 @@
 import { pushImage } from '../../hack/image.ts';
 import { sampleImage } from '../../hack/sample.ts';
-import type { View } from './controller/_fake-controller.ts';
+import type { View } from './link/_fake-controller.ts';
 
 /** Pushes one image for each tag; the web server in it responds with the tag. */
 export async function pushVersions(registryUrl: string, repository: string, ...tags: string[]): Promise<void> {

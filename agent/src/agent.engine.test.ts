@@ -11,11 +11,11 @@ import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { listens } from './_listens.ts';
 import { webView } from './_web.ts';
-import { FakeController, type View } from './controller/_fake-controller.ts';
 import type { Container } from './engine-port/container.ts';
 import { cleanUp, until } from './engines/_contract.ts';
 import { DockerEngine } from './engines/docker/engine.ts';
-import { readText } from './system/disk.ts';
+import { FakeController, type View } from './link/_fake-controller.ts';
+import { readText } from './machine/disk.ts';
 
 /**
  * The agent as a process, on real engines, with a fake controller. Behaviour that depends on the engine is tested on each

@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createTestAgent } from './_agent.ts';
 import type { Agent } from './app.ts';
-import { FakeController, failure, type View } from './controller/_fake-controller.ts';
-import { fetchAuthority } from './controller/trust.ts';
+import { relayPrefix } from './content/registries/pull.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { PLAIN_PLACES } from './domain/_places.ts';
 import { policySchema } from './domain/policy.ts';
 import { EngineError } from './engine-port/error.ts';
 import { until } from './engines/_contract.ts';
 import { MemoryEngine } from './engines/memory/_engine.ts';
-import { relayPrefix } from './registries/pull.ts';
+import { FakeController, failure, type View } from './link/_fake-controller.ts';
+import { fetchAuthority } from './link/trust.ts';
+import { exchange, type HttpRequest } from './machine/http.ts';
 import { memoryIdentity } from './state/_identity.ts';
 import { memoryDatabase } from './state/database.ts';
-import { exchange, type HttpRequest } from './system/http.ts';
 
 /** The agent with everything in memory: the sync loop with a fake controller, and its effect on the containers. */
 

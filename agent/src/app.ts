@@ -1,11 +1,11 @@
 import type { MicroserviceView } from '../../src/wire/agent.ts';
-import type { Scope } from './controller/membership.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
 import type { Config } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
+import type { Scope } from './link/membership.ts';
 import { createParts } from './parts.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';

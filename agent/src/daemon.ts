@@ -6,30 +6,27 @@ import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { releaseKeys } from '../../src/wire/release-signature.ts';
 import { createAgent } from './app.ts';
-import { Artifacts } from './artifacts/artifacts.ts';
-import { Projections } from './artifacts/projection.ts';
-import { ArtifactStore } from './artifacts/store.ts';
-import { fetchAuthority } from './controller/trust.ts';
+import { Artifacts } from './content/artifacts/artifacts.ts';
+import { Projections } from './content/artifacts/projection.ts';
+import { ArtifactStore } from './content/artifacts/store.ts';
+import { filesOnDisk } from './content/volume-mounts/files.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
+import { fetchAuthority } from './link/trust.ts';
 import { changeSettings } from './local-api/routes/system/change-settings.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
 import { serveBridge } from './local-api/server/bridge.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server/server.ts';
 import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/server/token.ts';
-import { identityFile } from './state/identity.ts';
-import { serverCertificate } from './state/server-certificate.ts';
-import { openSqliteDatabase } from './state/sqlite-database.ts';
-import { prepareMounts } from './supervise/mounts.ts';
-import { discoverCdi } from './system/cdi.ts';
-import { systemClock } from './system/clock.ts';
-import { directoryProblem, roomProblem } from './system/data-directory.ts';
-import { holdDirectory } from './system/directory-lock.ts';
+import { discoverCdi } from './machine/cdi.ts';
+import { systemClock } from './machine/clock.ts';
+import { directoryProblem, roomProblem } from './machine/data-directory.ts';
+import { holdDirectory } from './machine/directory-lock.ts';
 import {
   fileIdentity,
   followLinks,
@@ -38,19 +35,22 @@ import {
   mountedPlaces,
   mountsBelow,
   readText,
-} from './system/disk.ts';
-import { bufferedSink, createLog, errorText } from './system/log.ts';
-import { type LogFileLimits, logFileWriter } from './system/log-files.ts';
-import { localMachine, ownAddresses } from './system/machine.ts';
-import { ownContainerId } from './system/own-container.ts';
-import { ownLogReader } from './system/own-log.ts';
-import { isPortTaken } from './system/port-probe.ts';
-import { isAlive, showAlive } from './system/presence.ts';
-import { serviceManager } from './system/service-manager.ts';
-import { programsOnDisk } from './system/started-programs.ts';
-import { watchUnhandled } from './system/unhandled.ts';
+} from './machine/disk.ts';
+import { bufferedSink, createLog, errorText } from './machine/log.ts';
+import { type LogFileLimits, logFileWriter } from './machine/log-files.ts';
+import { localMachine, ownAddresses } from './machine/machine.ts';
+import { ownContainerId } from './machine/own-container.ts';
+import { ownLogReader } from './machine/own-log.ts';
+import { isPortTaken } from './machine/port-probe.ts';
+import { isAlive, showAlive } from './machine/presence.ts';
+import { serviceManager } from './machine/service-manager.ts';
+import { programsOnDisk } from './machine/started-programs.ts';
+import { watchUnhandled } from './machine/unhandled.ts';
+import { identityFile } from './state/identity.ts';
+import { serverCertificate } from './state/server-certificate.ts';
+import { openSqliteDatabase } from './state/sqlite-database.ts';
+import { prepareMounts } from './supervise/executors/mounts.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
-import { filesOnDisk } from './volume-mounts/files.ts';
 
 /** In memory on most machines, and root's. */
 const RUN = '/run';

@@ -2,20 +2,20 @@ import type { KeyObject } from 'node:crypto';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
-import type { ArtifactsDependencies, ArtifactsPart } from './artifacts/artifacts.ts';
-import type { Transport } from './controller/client.ts';
+import type { ArtifactsDependencies, ArtifactsPart } from './content/artifacts/artifacts.ts';
+import type { MountedFiles } from './content/volume-mounts/files.ts';
 import type { LogLevel } from './domain/config.ts';
 import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
+import type { Transport } from './link/client.ts';
+import type { CdiDevices } from './machine/cdi.ts';
+import type { Machine } from './machine/machine.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
-import type { MachineAccess } from './supervise/executors.ts';
-import type { CdiDevices } from './system/cdi.ts';
-import type { Machine } from './system/machine.ts';
+import type { MachineAccess } from './supervise/executors/executors.ts';
 import type { Program } from './update/program.ts';
-import type { MountedFiles } from './volume-mounts/files.ts';
 
 /** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
 export interface AgentDependencies {

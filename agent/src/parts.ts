@@ -1,12 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
-import { Actions } from './controller/actions.ts';
-import { Link } from './controller/link.ts';
-import { Membership } from './controller/membership.ts';
-import { Provisioning } from './controller/provisioning.ts';
-import { Reporter } from './controller/reporter.ts';
-import { SavedResponses } from './controller/saved-responses.ts';
+import { MountedContent } from './content/volume-mounts/mounted-content.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -22,18 +17,23 @@ import {
   timeZoneInForce,
 } from './domain/settings.ts';
 import { latestOf } from './engine-port/container.ts';
+import { Actions } from './link/actions.ts';
+import { Link } from './link/link.ts';
+import { Membership } from './link/membership.ts';
+import { Provisioning } from './link/provisioning.ts';
+import { Reporter } from './link/reporter.ts';
+import { SavedResponses } from './link/saved-responses.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
 import { applyDesired } from './supervise/apply.ts';
+import { createMachineAccess } from './supervise/executors/machine-access.ts';
 import { Inventory } from './supervise/inventory.ts';
-import { createMachineAccess } from './supervise/machine-access.ts';
 import { pruneAll } from './supervise/pruning.ts';
 import { forgetGone } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
 import { Updater } from './update/updater.ts';
-import { MountedContent } from './volume-mounts/mounted-content.ts';
 
 /** A disk whose size cannot be known. */
 const ENDLESS = { total: Infinity, available: Infinity };

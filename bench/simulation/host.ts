@@ -1,4 +1,4 @@
-import { systemClock } from '../../agent/src/system/clock.ts';
+import { systemClock } from '../../agent/src/machine/clock.ts';
 import { serveCalls } from '../child.ts';
 import { closedLoop } from '../load.ts';
 import type { Calls } from './calls.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Transport } from '../../agent/src/controller/client.ts';
-import { exchange, TransportError } from '../../agent/src/system/http.ts';
+import type { Transport } from '../../agent/src/link/client.ts';
+import { exchange, TransportError } from '../../agent/src/machine/http.ts';
 
 /** A network between an agent and its controller. */
 export interface LinkQuality {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { testDependencies } from '../../agent/src/_agent.ts';
 import { type Agent, createAgent } from '../../agent/src/app.ts';
-import type { Transport } from '../../agent/src/controller/client.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
+import type { Transport } from '../../agent/src/link/client.ts';
+import type { Machine } from '../../agent/src/machine/machine.ts';
 import { memoryIdentity } from '../../agent/src/state/_identity.ts';
 import { memoryDatabase } from '../../agent/src/state/database.ts';
-import type { Machine } from '../../agent/src/system/machine.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { NodeCredentials } from './calls.ts';
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { testDependencies } from '../../agent/src/_agent.ts';
 import { createAgent } from '../../agent/src/app.ts';
+import { filesOnDisk } from '../../agent/src/content/volume-mounts/files.ts';
 import { parseConfig } from '../../agent/src/domain/config.ts';
 import type { EngineEvent } from '../../agent/src/engine-port/connection.ts';
 import type { Container } from '../../agent/src/engine-port/container.ts';
@@ -14,14 +15,13 @@ import { EngineError, type EngineErrorCode } from '../../agent/src/engine-port/e
 import type { ExecOptions } from '../../agent/src/engine-port/exec.ts';
 import type { LogOptions } from '../../agent/src/engine-port/logs.ts';
 import { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
+import { systemClock } from '../../agent/src/machine/clock.ts';
+import { makeDirectory } from '../../agent/src/machine/disk.ts';
+import { exchange } from '../../agent/src/machine/http.ts';
+import { createLog, errorText } from '../../agent/src/machine/log.ts';
+import { localMachine } from '../../agent/src/machine/machine.ts';
 import { identityFile } from '../../agent/src/state/identity.ts';
 import { openSqliteDatabase } from '../../agent/src/state/sqlite-database.ts';
-import { systemClock } from '../../agent/src/system/clock.ts';
-import { makeDirectory } from '../../agent/src/system/disk.ts';
-import { exchange } from '../../agent/src/system/http.ts';
-import { createLog, errorText } from '../../agent/src/system/log.ts';
-import { localMachine } from '../../agent/src/system/machine.ts';
-import { filesOnDisk } from '../../agent/src/volume-mounts/files.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { FromAgent, Settings, ToAgent } from './agents.ts';
 

@@ -21,7 +21,7 @@ const BOUNDED: Readonly<Record<string, { characters: number; of: string }>> = {
 /** Expressions that a function makes of what it is given, as it makes them. */
 const MADE: Readonly<Record<string, readonly RegExp[]>> = {
   'agent/src/doctor/machine-checks.ts': [/^br_netfilter\s.*\s1$/m],
-  'agent/src/system/usage.ts': [/^usage_usec (\d+)/m],
+  'agent/src/machine/usage.ts': [/^usage_usec (\d+)/m],
 };
 
 /** Modules whose expressions are made when they are loaded: rules of fields, and constants. */

@@ -88,6 +88,17 @@ export const VERDICT_REASONS = {
   VolumeMountInvalid: 'The content of a volume mount cannot become files.',
   VolumeMountsTooLarge:
     'The volume mounts of the node have more content than a node gets; those that fit come before this one.',
+  HostInvalid: 'A host of a certificate is neither a host name nor an IP address, or there are too many.',
+  ExpirationInvalid: 'The life of a certificate or of an authority is shorter than an hour.',
+  AuthorityNotFound:
+    'Nothing has the name of the authority that a certificate names: no CertificateAuthority and no shareable Secret.',
+  AuthorityInvalid: 'A Secret has no key with its certificate of an authority.',
+  AuthorityExpired: 'The certificate of the authority has expired.',
+  AuthorityNotReady:
+    'A certificate or an authority has no certificate yet, or the authority that it names has none; its own condition Ready says why.',
+  CertificateExpired: 'The certificate has expired and could not be renewed.',
+  AuthorityOfSystem: 'The authority that a certificate names signs for the controller alone.',
+  SecretTaken: 'The Secret that would have the key and the certificate exists and belongs to something else.',
   PathCollision: 'Two mounts of the microservice have the same path in the container.',
 } as const;
 export type VerdictReason = keyof typeof VERDICT_REASONS;

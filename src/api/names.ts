@@ -49,6 +49,9 @@ export const LABELS = {
   replica: `${GROUP}/replica`,
   /** on these Leases: version of the controller; the customary label */
   version: 'app.kubernetes.io/version',
+  /** on a Secret: the Certificate or CertificateAuthority whose key and certificate it has */
+  certificate: `${GROUP}/certificate`,
+  authority: `${GROUP}/certificate-authority`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see domain/identity.ts */
@@ -66,6 +69,8 @@ export const ANNOTATIONS = {
   version: `${GROUP}/version`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
+  /** on a Certificate or CertificateAuthority: when its renewal was requested, RFC 3339 */
+  renew: `${GROUP}/renew`,
   /** on any object of ours: neither REST nor kubectl deletes it while the annotation is present and not "false" */
   protected: `${GROUP}/protected`,
   /** on an EdgeNode: epoch of a restored datastore that the operator accepts (src/rules/epoch.ts) */
@@ -174,6 +179,15 @@ export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** How the names of the applications of the system on nodes begin. */
 export const SYSTEM_APPLICATION_PREFIX = 'system-';
+/** The authorities of the system, which sign for the controller alone. */
+export const SYSTEM_AUTHORITIES: readonly string[] = [
+  'router-site-ca',
+  'default-router-local-ca',
+  'bus-site-ca',
+  'default-bus-local-ca',
+];
+/** How the names of Secrets with the keys of authorities begin; no shareable Secret can have such a name. */
+export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
 /** Category of the built-in catalog items. */
 export const SYSTEM_CATEGORY = 'SYSTEM';
 /** Publisher of the built-in catalog items; no other item may name it. */

@@ -28,6 +28,8 @@ export type Rule =
       keys: readonly string[];
       message: string;
     }
+  /** `needs` is present if and only if text `field`, which is `value` when absent, differs from `value` */
+  | { rule: 'unlessEquals'; field: string; value: string; needs: string; message: string }
   /** text `field` differs from `value` */
   | { rule: 'not'; field: string; value: string | number; message: string }
   /** no two items of `list` agree in all fields of `by`, which have these values where they are absent */
@@ -89,6 +91,8 @@ export function obeys(rule: Rule, object: Fields, old?: Fields): boolean {
       return !(object[rule.field] === true && hasAny(object[rule.other], rule.keys));
     case 'equalsExcludesKeys':
       return !(object[rule.field] === rule.value && hasAny(object[rule.other], rule.keys));
+    case 'unlessEquals':
+      return ((object[rule.field] ?? rule.value) !== rule.value) === present(object, rule.needs);
     case 'not':
       return object[rule.field] !== rule.value;
     case 'unique': {
@@ -163,6 +167,8 @@ export function toCel(rule: Rule): string {
       return `!(${has(rule.field)} && ${at(rule.field)} && ${has(rule.other)} && (${anyKey(rule)}))`;
     case 'equalsExcludesKeys':
       return `!(${has(rule.field)} && ${at(rule.field)} == '${rule.value}' && ${has(rule.other)} && (${anyKey(rule)}))`;
+    case 'unlessEquals':
+      return `(${has(rule.field)} && ${at(rule.field)} != '${rule.value}') == ${has(rule.needs)}`;
     case 'not':
       return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
     case 'unique': {

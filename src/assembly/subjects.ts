@@ -6,6 +6,7 @@ import { catalog } from '../subjects/catalog/subject.ts';
 import { content } from '../subjects/content/subject.ts';
 import type { KindKey } from '../subjects/kinds.ts';
 import { nodes, type Silence } from '../subjects/nodes/subject.ts';
+import { pki } from '../subjects/pki/subject.ts';
 import { workloads } from '../subjects/workloads/subject.ts';
 
 /** What a subject brings besides its kinds, which are in the list of `src/subjects/kinds.ts`. */
@@ -28,4 +29,4 @@ const machines = nodes(content.membersOfNodes);
 export const silenceOfTerm = machines.silence;
 
 /** Every subject, in the order of hack/deps.json: each knows those before it. */
-export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, workloads];
+export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, pki, workloads];

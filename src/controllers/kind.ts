@@ -33,6 +33,9 @@ import { stamp } from './stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS } from './status-writer.ts';
 import { useMarks } from './use-marks.ts';
 
+/** A clock that was set is noticed within this time. */
+const LONGEST_WAIT_MS = 3_600_000;
+
 /** The parts of a reconciler that are specific to one kind. */
 export interface KindExtension<T extends KindObject> {
   /** Reconciles an object that needs another procedure; undefined for all others. */
@@ -43,6 +46,8 @@ export interface KindExtension<T extends KindObject> {
   obstacle?(object: T): Progress | undefined;
   /** further members of the status */
   status?(object: T): Partial<NonNullable<T['status']>>;
+  /** Unix ms of the next run, when no change leads to an earlier one; undefined: none is needed */
+  next?(object: T): number | undefined;
   watches?: readonly Watch[];
 }
 
@@ -91,7 +96,9 @@ export function createKindController<T extends KindObject>(
     const name = kind.recordsName && rival?.reason !== 'NameTaken' ? { name: nameIn(kind, object) } : {};
     const status = { ...judged, ...identity, ...name, ...extension.status?.(object) };
     const { refused } = await statuses.write(object, status, signal);
-    return refused ? requeueAfter(REFUSED_RETRY_MS) : done();
+    if (refused) return requeueAfter(REFUSED_RETRY_MS);
+    const next = extension.next?.(object);
+    return next === undefined ? done() : requeueAfter(Math.min(Math.max(0, next - clock()), LONGEST_WAIT_MS));
   }
 
   async function createBuiltIn(ref: ObjectRef, signal: AbortSignal): Promise<T | undefined> {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { createMemorySegments } from '../datastore/_audit.ts';
 import { createAuditLog } from '../datastore/audit-log.ts';
+import { decodeData } from '../datastore/keyed-text.ts';
 import { createLookups } from '../datastore/lookups.ts';
 import { byKey, createStores, type Stores, storeOf } from '../datastore/stores.ts';
 import { trackUsage } from '../datastore/usage.ts';
@@ -64,6 +65,12 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
         return { name: `${name}-password`, key: 'password' };
       },
       remove: async (registry) => void passwords.delete(registry.metadata.name),
+    },
+    ownedSecrets: {
+      read: async (_owner, name) => {
+        const secret = stores.secrets.get(NAMESPACE, name);
+        return secret && decodeData(secret.data);
+      },
     },
     provisioningKeys: {
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),

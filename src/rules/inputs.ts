@@ -154,7 +154,7 @@ export interface Verdict {
   reason: VerdictReason;
   message: string;
   /** HTTP status of the response to a write with this verdict */
-  status: 400 | 404 | 409;
+  status: 400 | 403 | 404 | 409;
   /** code of the REST error body (docs/spec/rest-v3.md#error-codes) */
   code: RestErrorCode<400 | 403 | 404 | 409>;
   /** path of the field in the entry, spelled as in the YAML form */

@@ -10,6 +10,8 @@ import { knowledgeKind } from './content/kinds/knowledge.ts';
 import { modelKind } from './content/kinds/model.ts';
 import { volumeMountKind } from './content/kinds/volume-mount.ts';
 import { edgeNodeKind } from './nodes/kinds/edge-node.ts';
+import { certificateKind } from './pki/kinds/certificate.ts';
+import { certificateAuthorityKind } from './pki/kinds/certificate-authority.ts';
 import { applicationKind } from './workloads/kinds/application.ts';
 import { applicationTemplateKind } from './workloads/kinds/application-template.ts';
 import { microserviceTemplateKind } from './workloads/kinds/microservice-template.ts';
@@ -27,6 +29,8 @@ const ALL = [
   applicationTemplateKind,
   microserviceTemplateKind,
   volumeMountKind,
+  certificateAuthorityKind,
+  certificateKind,
 ] as const;
 
 type All = (typeof ALL)[number];

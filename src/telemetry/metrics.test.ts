@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { AGENT_METRICS } from '../../agent/src/metrics/table.ts';
+import { AGENT_METRICS } from '../../agent/src/local-api/routes/probes/metrics.ts';
 import type { MetricSpec } from '../lib/metric.ts';
 import { createMetrics, type FleetFigures } from './metrics.ts';
 import { CONTROLLER_METRICS } from './table.ts';

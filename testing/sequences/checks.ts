@@ -185,6 +185,7 @@ const DELETION: readonly Kind[] = [
   'models',
   'knowledge',
   'volumeMounts',
+  'certificateAuthorities',
   'secrets',
   'configMaps',
   'applicationTemplates',

@@ -107,6 +107,9 @@ const SOURCE_MISSING = {
   configMaps: missing(404, 'CONFIGMAP_NOT_FOUND', 'ConfigMapNotFound'),
 } as const;
 
+/** The authority of certificates that have one. */
+const AUTHORITY: Ref = { to: 'certificateAuthorities', ref: 'site-ca' };
+
 const sourceMissing = ({ to }: Ref) => SOURCE_MISSING[to as 'secrets' | 'configMaps'];
 const ofRegistry = ({ draft: { registry } }: Item): readonly Ref[] => [registry];
 
@@ -189,6 +192,25 @@ export const RULES: Readonly<Record<Kind, Rules>> = {
     changed: 200,
     deleted: 200,
     inUse: { status: 409, code: 'CONFIGMAP_IN_USE' },
+  },
+  certificateAuthorities: {
+    noun: 'certificate authority',
+    notFound: 'CA_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 200,
+    inUse: { status: 400, code: 'CA_IN_USE' },
+  },
+  certificates: {
+    noun: 'certificate',
+    notFound: 'CERTIFICATE_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 200,
+    inUse: { status: 409, code: 'CERTIFICATE_IN_USE' },
+    refs: ({ draft }) => (draft.isHub ? [AUTHORITY] : []),
+    wrong: ({ draft }, state) =>
+      draft.isHub && !find(state, AUTHORITY) ? [missing(404, 'CA_NOT_FOUND', 'AuthorityNotFound')] : [],
   },
   serviceAccounts: {
     noun: 'service account',

@@ -7,19 +7,19 @@ import { beforeEach, expect, test } from 'vitest';
 import { testDependencies } from '../_agent.ts';
 import { createAgent } from '../app.ts';
 import { runInProcess } from '../cli/_run.ts';
-import { FakeController } from '../controller/_fake-controller.ts';
 import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { FakeController } from '../link/_fake-controller.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
 import { listenOnSocket } from '../local-api/server/server.ts';
 import { writeAdminToken } from '../local-api/server/token.ts';
+import { systemClock } from '../machine/clock.ts';
+import { bufferedSink, createLog } from '../machine/log.ts';
+import { localMachine } from '../machine/machine.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
-import { systemClock } from '../system/clock.ts';
-import { bufferedSink, createLog } from '../system/log.ts';
-import { localMachine } from '../system/machine.ts';
 import { masker } from './secrets.ts';
 
 /** A support bundle, unpacked by tar, of an agent with a secret wherever an agent can have one. */

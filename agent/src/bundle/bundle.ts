@@ -10,10 +10,10 @@ import { AGENT_VERSION } from '../domain/names.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
-import { readTail, readText } from '../system/disk.ts';
-import { open, readAll } from '../system/http.ts';
-import { errorText } from '../system/log.ts';
-import { logFiles } from '../system/log-files.ts';
+import { readTail, readText } from '../machine/disk.ts';
+import { open, readAll } from '../machine/http.ts';
+import { errorText } from '../machine/log.ts';
+import { logFiles } from '../machine/log-files.ts';
 import { knownSecrets, masker } from './secrets.ts';
 
 const LOG_BYTES = 2 * 1024 * 1024;

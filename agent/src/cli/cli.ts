@@ -3,9 +3,9 @@ import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
 import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
-import { readText } from '../system/disk.ts';
-import { errorText } from '../system/log.ts';
-import { isService } from '../system/service-manager.ts';
+import { readText } from '../machine/disk.ts';
+import { errorText } from '../machine/log.ts';
+import { isService } from '../machine/service-manager.ts';
 import { type Command, type CommandContext, FORMATS, type Format, type StandardStreams } from './commands/command.ts';
 import { COMMANDS } from './commands.ts';
 

@@ -1,4 +1,4 @@
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 
 /** A problem and its next step. A warning does not stop the agent from working. */
 interface Problem {

@@ -2,12 +2,12 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { CDI_DIRECTORIES } from '../domain/cdi.ts';
 import { type Config, ConfigError, parseConfig } from '../domain/config.ts';
+import { readText } from '../machine/disk.ts';
+import { exchange, TransportError } from '../machine/http.ts';
+import { errorText } from '../machine/log.ts';
+import { type ShownCertificate, showCertificate } from '../machine/tls.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
 import { type Examined, examineSqliteDatabase } from '../state/sqlite-database.ts';
-import { readText } from '../system/disk.ts';
-import { exchange, TransportError } from '../system/http.ts';
-import { errorText } from '../system/log.ts';
-import { type ShownCertificate, showCertificate } from '../system/tls.ts';
 import { type DaemonView, lookAtDaemon } from './daemon.ts';
 
 /** The input of the checks; each part is read once, when the first check needs it. */

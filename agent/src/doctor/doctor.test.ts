@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { SavedName } from '../../../src/wire/sections.ts';
-import { FakeController } from '../controller/_fake-controller.ts';
+import { FakeController } from '../link/_fake-controller.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import type { Diagnosis } from './check.ts';

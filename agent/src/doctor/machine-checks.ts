@@ -5,7 +5,7 @@ import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
-import { discoverCdi } from '../system/cdi.ts';
+import { discoverCdi } from '../machine/cdi.ts';
 import {
   exists,
   fileMode,
@@ -14,11 +14,11 @@ import {
   readText,
   removePath,
   writeDurably,
-} from '../system/disk.ts';
-import { exchange } from '../system/http.ts';
-import { createLog, errorText } from '../system/log.ts';
-import { processLimits } from '../system/machine.ts';
-import { isAlive } from '../system/presence.ts';
+} from '../machine/disk.ts';
+import { exchange } from '../machine/http.ts';
+import { createLog, errorText } from '../machine/log.ts';
+import { processLimits } from '../machine/machine.ts';
+import { isAlive } from '../machine/presence.ts';
 import { check } from './check.ts';
 import type { DoctorContext } from './context.ts';
 

@@ -1,12 +1,12 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
-import { ControllerClient, ControllerError } from '../controller/client.ts';
 import { readResponses } from '../domain/desired.ts';
 import { isLoopback } from '../domain/reference.ts';
+import { ControllerClient, ControllerError } from '../link/client.ts';
+import { systemClock } from '../machine/clock.ts';
+import { errorText } from '../machine/log.ts';
 import { signingKey } from '../state/token.ts';
-import { systemClock } from '../system/clock.ts';
-import { errorText } from '../system/log.ts';
 import { check, type Found } from './check.ts';
 import { authorities, type DoctorContext, type Reached } from './context.ts';
 

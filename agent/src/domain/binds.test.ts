@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Bind } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
-import { mountedPlaces, readText } from '../system/disk.ts';
+import { mountedPlaces, readText } from '../machine/disk.ts';
 import { PLAIN_PLACES } from './_places.ts';
 import { bindConflict, exchanged, type Locations } from './binds.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../src/api/container/index.ts';
-import { makeView } from '../plan/_util.ts';
+import { makeView } from '../supervise/plan/_util.ts';
 import { containerDigest } from './digest.ts';
 
 const full = makeView({

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { OtherAgentContainer } from '../engine-port/ownership.ts';
-import { isAlive, showAlive } from '../system/presence.ts';
+import { isAlive, showAlive } from '../machine/presence.ts';
 import { findOrphans, instanceOf, orphanProblem } from './orphans.ts';
 
 const A = 'a'.repeat(32);

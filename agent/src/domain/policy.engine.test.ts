@@ -10,10 +10,10 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { listens } from '../_listens.ts';
-import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { readText } from '../system/disk.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
+import { readText } from '../machine/disk.ts';
 
 /** The policy file of a machine, read by the agent as a process, with a real engine. */
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Container } from '../engine-port/container.ts';
-import { makeContainer, makeEntry } from '../plan/_util.ts';
+import { makeContainer, makeEntry } from '../supervise/plan/_util.ts';
 import { ofFormerRun, type Runs, seenRun } from './runs.ts';
 
 const created = (id: string): Container => makeContainer(makeEntry(), { id, state: 'created', finishedAt: 0 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type RegistryView, registryViewSchema } from '../../../src/wire/agent.ts';
-import { makeView } from '../plan/_util.ts';
+import { makeView } from '../supervise/plan/_util.ts';
 import { pullReference, pullTarget, registryNotHonoured } from './target.ts';
 
 const HOST = 'registry.example.com:5000';

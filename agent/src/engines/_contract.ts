@@ -8,7 +8,7 @@ import type { ContainerSpec } from '../engine-port/container-spec.ts';
 import type { ContainerPort } from '../engine-port/containers.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import type { NetworkPort } from '../engine-port/networks.ts';
-import { makeView } from '../plan/_util.ts';
+import { makeView } from '../supervise/plan/_util.ts';
 
 /** Helpers for tests against a real engine. */
 

@@ -13,8 +13,8 @@ import { EngineError } from '../engine-port/error.ts';
 import type { ExecProcess, StartedProgram } from '../engine-port/exec.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import type { LogLine, LogOptions } from '../engine-port/logs.ts';
-import { ownLimits } from '../system/machine.ts';
-import { UsageReader } from '../system/usage.ts';
+import { ownLimits } from '../machine/machine.ts';
+import { UsageReader } from '../machine/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
 

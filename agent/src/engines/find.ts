@@ -1,6 +1,6 @@
 import type { Config } from '../domain/config.ts';
 import { ENGINE_KINDS, type EngineKind } from '../engine-port/facts.ts';
-import { exists } from '../system/disk.ts';
+import { exists } from '../machine/disk.ts';
 
 /** Where engines listen, the first that is there is taken. */
 export const ENGINE_SOCKETS = {

@@ -8,8 +8,8 @@ import { listens } from '../_listens.ts';
 import type { Container } from '../engine-port/container.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { readText } from '../system/disk.ts';
-import { lines, open } from '../system/http.ts';
+import { readText } from '../machine/disk.ts';
+import { lines, open } from '../machine/http.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
 

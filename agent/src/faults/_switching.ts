@@ -1,4 +1,4 @@
-import { writeTree } from '../system/atomic-directory.ts';
+import { writeTree } from '../machine/atomic-directory.ts';
 
 /** A process that switches a directory from version to version until it is killed: `node _switching.ts <directory>`. */
 const directory = process.argv[2] ?? '';

@@ -9,10 +9,10 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import { pushVersions, webView } from '../_web.ts';
-import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../domain/step.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
 import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /** Other programs use the same engine: they change the agent's containers, and run some with the agent's labels. */

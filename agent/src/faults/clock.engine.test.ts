@@ -8,8 +8,8 @@ import { fakeTime } from '../../../hack/faketime.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { pushVersions, webView } from '../_web.ts';
-import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
 import { Home } from './_home.ts';
 
 /** The agent as a process with a wrong wall clock (libfaketime), on a real engine. Its timers are not affected. */

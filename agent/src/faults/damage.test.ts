@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import { makeRecord, makeView } from '../plan/_util.ts';
 import { memoryIdentity } from '../state/_identity.ts';
 import type { Database } from '../state/database.ts';
 import { type IdentityStore, newIdentity, newKey } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
+import { makeRecord, makeView } from '../supervise/plan/_util.ts';
 import { generator } from './_random.ts';
 
 /**

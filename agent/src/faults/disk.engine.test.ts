@@ -7,9 +7,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } 
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { pushVersions, webView } from '../_web.ts';
-import { FakeController, type View } from '../controller/_fake-controller.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
 import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 

@@ -5,8 +5,8 @@ import { pullInsecure } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { pushVersions, webView } from '../_web.ts';
-import { FakeController, type View } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
 import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /**

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { filesOnDisk } from '../content/volume-mounts/files.ts';
+import { VolumeMounts } from '../content/volume-mounts/volume-mounts.ts';
 import { type ResolvedMapping, type SentVolumeMount, treeBelow } from '../domain/volume-mounts.ts';
 import { until } from '../engines/_contract.ts';
-import { makeView } from '../plan/_util.ts';
-import { readTree } from '../system/atomic-directory.ts';
-import { filesOnDisk } from '../volume-mounts/files.ts';
-import { VolumeMounts } from '../volume-mounts/volume-mounts.ts';
+import { readTree } from '../machine/atomic-directory.ts';
+import { makeView } from '../supervise/plan/_util.ts';
 import { untilCall } from './_frozen-disk.ts';
 
 /** A process that ends while it writes volume mounts leaves the old content or the new content, never a part. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { readText } from '../system/disk.ts';
-import { lines, open, readAll, TransportError } from '../system/http.ts';
+import { readText } from '../machine/disk.ts';
+import { lines, open, readAll, TransportError } from '../machine/http.ts';
 
 /** A failure as the command line shows it: a code, a sentence, and what to do next. */
 export class CliError extends Error {

@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Agent } from '../app.ts';
-import type { FakeController, View } from '../controller/_fake-controller.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
 import { MEMORY_IMAGE_BYTES, type MemoryEngine } from '../engines/memory/_engine.ts';
-import { AGENT_METRICS } from '../metrics/table.ts';
+import type { FakeController, View } from '../link/_fake-controller.ts';
+import { exchange } from '../machine/http.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';
-import { exchange } from '../system/http.ts';
 import { LocalAgent } from './_local-agent.ts';
+import { AGENT_METRICS } from './routes/probes/metrics.ts';
 
 /** The local API and the command line that uses it, with an engine in memory. */
 

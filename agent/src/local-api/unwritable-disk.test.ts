@@ -4,12 +4,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { Artifacts } from '../artifacts/artifacts.ts';
-import { Projections } from '../artifacts/projection.ts';
-import { ArtifactStore } from '../artifacts/store.ts';
-import { FakeController } from '../controller/_fake-controller.ts';
+import { Artifacts } from '../content/artifacts/artifacts.ts';
+import { Projections } from '../content/artifacts/projection.ts';
+import { ArtifactStore } from '../content/artifacts/store.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { FakeController } from '../link/_fake-controller.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { LocalAgent } from './_local-agent.ts';

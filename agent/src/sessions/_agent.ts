@@ -6,7 +6,7 @@ import { policySchema } from '../domain/policy.ts';
 import type { Container } from '../engine-port/container.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import { systemClock } from '../system/clock.ts';
+import { systemClock } from '../machine/clock.ts';
 import { Sessions, type SessionsDependencies } from './sessions.ts';
 
 type Stack = Awaited<ReturnType<typeof startStack>>;

@@ -4,8 +4,8 @@ import type { FrameListener, FrameSocket } from '../../../src/session-client/soc
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { NO_SESSION_FILES } from '../_agent.ts';
-import { VirtualClock } from '../system/_virtual-clock.ts';
-import { systemClock } from '../system/clock.ts';
+import { VirtualClock } from '../machine/_virtual-clock.ts';
+import { systemClock } from '../machine/clock.ts';
 import { runContainer } from './_agent.ts';
 import { SessionConnection } from './connection.ts';
 import { runExec } from './exec-session.ts';

@@ -2,8 +2,8 @@ import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { FrameListener, FrameSocket } from '../../../src/session-client/socket.ts';
 import { FRAME_TYPES, type Frame } from '../../../src/wire/frames.ts';
 import { CLOSE_CODES, SESSION_TIMES, startSchema } from '../../../src/wire/sessions.ts';
-import { delayAfterLoss } from '../controller/backoff.ts';
 import type { Random } from '../domain/jitter.ts';
+import { delayAfterLoss } from '../link/backoff.ts';
 
 export interface Attempt {
   /** the first one of a session: later ones trust no connection that stands already */

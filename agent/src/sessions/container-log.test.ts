@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { type Container, latestOf } from '../engine-port/container.ts';
 import { makeSpec } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import { VirtualClock } from '../system/_virtual-clock.ts';
+import { VirtualClock } from '../machine/_virtual-clock.ts';
 import { containerLog } from './container-log.ts';
 
 let engine: MemoryEngine;

@@ -1,7 +1,7 @@
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../engine-port/exec.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 import { withCapability } from './capability.ts';
 import { SessionConnection } from './connection.ts';
 import type { Listed } from './decide.ts';

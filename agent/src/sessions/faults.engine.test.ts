@@ -13,7 +13,7 @@ import type { Container } from '../engine-port/container.ts';
 import type { EngineKind } from '../engine-port/facts.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { ownLimits } from '../system/machine.ts';
+import { ownLimits } from '../machine/machine.ts';
 import { startSessions } from './_agent.ts';
 
 /** What a terminal and a log see when their container is started again, or the engine is killed. With SKERRY_NIGHTLY. */

@@ -2,7 +2,7 @@ import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frame
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { ofFormerRun } from '../domain/runs.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 import { withCapability } from './capability.ts';
 import { SessionConnection } from './connection.ts';
 import { containerLog } from './container-log.ts';

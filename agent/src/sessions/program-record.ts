@@ -1,5 +1,5 @@
 import type { StartedProgram } from '../engine-port/exec.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 import { withCapability } from './capability.ts';
 import type { SessionContext } from './session.ts';
 

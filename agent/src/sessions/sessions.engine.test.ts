@@ -9,8 +9,8 @@ import type { Container } from '../engine-port/container.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
-import { systemClock } from '../system/clock.ts';
-import { ownLimits } from '../system/machine.ts';
+import { systemClock } from '../machine/clock.ts';
+import { ownLimits } from '../machine/machine.ts';
 import { startSessions } from './_agent.ts';
 import { containerLog } from './container-log.ts';
 

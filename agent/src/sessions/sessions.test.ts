@@ -8,8 +8,8 @@ import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/_engine.ts';
 import type { MemoryProgram } from '../engines/memory/_program.ts';
-import { systemClock } from '../system/clock.ts';
-import { programsOnDisk } from '../system/started-programs.ts';
+import { systemClock } from '../machine/clock.ts';
+import { programsOnDisk } from '../machine/started-programs.ts';
 import { runContainer, startSessions } from './_agent.ts';
 
 /** Sessions from a user's socket through the controller's sockets to a program, which is in memory. */

@@ -1,15 +1,15 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { UpgradeRequest } from '../../../src/lib/web-socket/handshake.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
-import { delayAfterLoss } from '../controller/backoff.ts';
-import { type ControllerClient, ControllerError } from '../controller/client.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import type { Policy } from '../domain/policy.ts';
 import { ofFormerRun } from '../domain/runs.ts';
 import { can } from '../engine-port/engine.ts';
 import type { StartedProgram } from '../engine-port/exec.ts';
 import type { LogLine, LogOptions } from '../engine-port/logs.ts';
-import { errorText } from '../system/log.ts';
+import { delayAfterLoss } from '../link/backoff.ts';
+import { type ControllerClient, ControllerError } from '../link/client.ts';
+import { errorText } from '../machine/log.ts';
 import { withCapability } from './capability.ts';
 import { containerLog } from './container-log.ts';
 import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';

@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
+import { makeEntry, makeRecord, UUID } from '../supervise/plan/_util.ts';
 import type { Database } from './database.ts';
 import { openSqliteDatabase } from './sqlite-database.ts';
 

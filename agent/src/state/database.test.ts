@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
+import { makeEntry, makeRecord, UUID } from '../supervise/plan/_util.ts';
 import { type Database, memoryDatabase } from './database.ts';
 import { identityFile, newIdentity, newKey } from './identity.ts';
 import { openSqliteDatabase } from './sqlite-database.ts';

@@ -1,7 +1,7 @@
 import { createPublicKey, generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { type PublicKey, publicKeySchema } from '../../../src/wire/agent.ts';
-import { readText, setAside, writeDurably } from '../system/disk.ts';
+import { readText, setAside, writeDurably } from '../machine/disk.ts';
 
 const privateKeySchema = publicKeySchema.extend({ d: z.string().regex(/^[A-Za-z0-9_-]{43}$/) });
 

@@ -1,5 +1,5 @@
 import type { Log } from '../../../src/lib/log.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 import type { Database } from './database.ts';
 import { type Identity, type IdentityStore, newIdentity } from './identity.ts';
 

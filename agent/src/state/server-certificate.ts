@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import type { Log } from '../../../src/lib/log.ts';
-import { readText, writeDurably } from '../system/disk.ts';
-import { errorText } from '../system/log.ts';
-import { type SelfSigned, selfSigned } from '../system/self-signed.ts';
+import { readText, writeDurably } from '../machine/disk.ts';
+import { errorText } from '../machine/log.ts';
+import { type SelfSigned, selfSigned } from './self-signed.ts';
 
 /**
  * The certificate of the local API for containers, in a file of its own that its owner alone reads. Without the file, or

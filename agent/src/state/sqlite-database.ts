@@ -13,8 +13,8 @@ import {
   privateDirectory,
   removePath,
   setAside,
-} from '../system/disk.ts';
-import { errorText } from '../system/log.ts';
+} from '../machine/disk.ts';
+import { errorText } from '../machine/log.ts';
 import type { Database, ValueName } from './database.ts';
 import { copyDatabase, memoryDatabase, readRecords, recordText } from './database.ts';
 

@@ -2,9 +2,9 @@ import type { Log } from '../../../src/lib/log.ts';
 import { findOrphans, instanceOf } from '../domain/orphans.ts';
 import type { ContainerPort } from '../engine-port/containers.ts';
 import type { OtherAgentContainer, OwnershipPort } from '../engine-port/ownership.ts';
+import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
-import { errorText } from '../system/log.ts';
 
 export interface AdoptionDependencies {
   engine: ContainerPort & OwnershipPort;

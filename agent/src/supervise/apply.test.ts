@@ -5,8 +5,8 @@ import type { Entry } from '../domain/entry.ts';
 import type { Part } from '../domain/part.ts';
 import { OPEN_POLICY } from '../domain/policy.ts';
 import { desiredEntries, readMicroservices } from '../domain/sent-microservices.ts';
-import { makeView } from '../plan/_util.ts';
 import { type ApplyDependencies, applyDesired } from './apply.ts';
+import { makeView } from './plan/_util.ts';
 
 const view = makeView();
 

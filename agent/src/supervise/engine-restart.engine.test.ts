@@ -10,13 +10,13 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
-import { FakeController } from '../controller/_fake-controller.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
+import { FakeController } from '../link/_fake-controller.ts';
+import { bufferedSink, createLog } from '../machine/log.ts';
+import { localMachine } from '../machine/machine.ts';
 import { memoryIdentity } from '../state/_identity.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { bufferedSink, createLog } from '../system/log.ts';
-import { localMachine } from '../system/machine.ts';
 
 /** An engine ends and starts again: no crash is counted, and all microservices run again. */
 

@@ -3,7 +3,7 @@ import { silentLog } from '../../../src/lib/log.ts';
 import type { EngineEvent } from '../engine-port/connection.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import { VirtualClock } from '../system/_virtual-clock.ts';
+import { VirtualClock } from '../machine/_virtual-clock.ts';
 import { EngineSession, type Outage } from './engine-session.ts';
 
 /** A session with an engine whose events and connections the test controls. */

@@ -5,7 +5,7 @@ import type { ConnectionPort } from '../engine-port/connection.ts';
 import { EngineError } from '../engine-port/error.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import type { EngineNetwork, NetworkPort } from '../engine-port/networks.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 
 const SECOND = 1000;
 

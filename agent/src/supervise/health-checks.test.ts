@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { Container } from '../engine-port/container.ts';
-import { makeContainer, makeEntry } from '../plan/_util.ts';
 import { HealthChecks } from './health-checks.ts';
+import { makeContainer, makeEntry } from './plan/_util.ts';
 
 /** A clock that the test moves, and an engine whose checks take time. */
 function createFixture({ takes = 0, fails = false } = {}) {

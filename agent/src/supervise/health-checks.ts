@@ -2,7 +2,7 @@ import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import { type Container, runKey } from '../engine-port/container.ts';
 import type { HealthPort } from '../engine-port/health.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 
 /** A check is not carried out more often, ms, whatever the interval of a container says: each starts a process. */
 const LEAST_INTERVAL = 1000;

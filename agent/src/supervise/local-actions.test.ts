@@ -3,8 +3,8 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import type { Container } from '../engine-port/container.ts';
 import { runKey } from '../engine-port/container.ts';
 import { EngineError } from '../engine-port/error.ts';
-import { makeContainer, makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { LocalActions } from './local-actions.ts';
+import { makeContainer, makeEntry, makeRecord, UUID } from './plan/_util.ts';
 
 const entry = makeEntry({ revision: 'r-7', rebuildCount: 2 });
 

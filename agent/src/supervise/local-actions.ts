@@ -3,11 +3,11 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import { type Container, runKey } from '../engine-port/container.ts';
 import type { EndPort } from '../engine-port/containers.ts';
 import { EngineError } from '../engine-port/error.ts';
-import { unneededContainers } from '../plan/unneeded.ts';
-import { errorText } from '../system/log.ts';
-import { STOP_GRACE_SECONDS } from './executors.ts';
+import { errorText } from '../machine/log.ts';
+import { STOP_GRACE_SECONDS } from './executors/executors.ts';
+import type { StepScheduler } from './executors/step-scheduler.ts';
+import { unneededContainers } from './plan/unneeded.ts';
 import type { RecordKeeper } from './record-keeper.ts';
-import type { StepScheduler } from './step-scheduler.ts';
 
 /** A local removal waits so long, ms, for the step of its microservice that is being carried out. */
 const BUSY_PATIENCE = 60_000;

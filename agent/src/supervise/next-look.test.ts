@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { MicroserviceRecord } from '../domain/record.ts';
-import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { untilNextLook } from './next-look.ts';
+import { makeEntry, makeRecord, UUID } from './plan/_util.ts';
 
 const NOW = 1_000_000;
 const until = (at: { wait?: number; network?: number; record?: Partial<MicroserviceRecord> } = {}): number =>

@@ -1,7 +1,7 @@
 import { jitter, type Random } from '../domain/jitter.ts';
 import type { Records } from '../domain/record.ts';
 import type { Wait } from '../domain/step.ts';
-import { TIMES } from '../plan/backoff.ts';
+import { TIMES } from './plan/backoff.ts';
 
 const SECOND = 1000;
 const LOOK_EVERY = 30 * SECOND;

@@ -1,9 +1,9 @@
 import { bindsOf } from '../domain/binds.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { Container } from '../engine-port/container.ts';
-import { refusalOf, viewOf } from '../plan/complete.ts';
-import type { PlanInput } from '../plan/context.ts';
-import type { MachineAccess } from './executors.ts';
+import type { MachineAccess } from './executors/executors.ts';
+import { refusalOf, viewOf } from './plan/complete.ts';
+import type { PlanInput } from './plan/context.ts';
 
 /**
  * The desired entries under a policy with `stopRefused`: a refused entry is stopped, unless its container is one that the

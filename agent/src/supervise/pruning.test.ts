@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { VirtualClock } from '../machine/_virtual-clock.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { VirtualClock } from '../system/_virtual-clock.ts';
 import { runPruning } from './pruning.ts';
 
 const HOUR = 3600_000;

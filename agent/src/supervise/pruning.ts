@@ -5,9 +5,9 @@ import { jitter, type Random } from '../domain/jitter.ts';
 import type { Container } from '../engine-port/container.ts';
 import { EngineError } from '../engine-port/error.ts';
 import type { ImagePort } from '../engine-port/images.ts';
+import { errorText } from '../machine/log.ts';
+import type { Machine } from '../machine/machine.ts';
 import type { Database } from '../state/database.ts';
-import { errorText } from '../system/log.ts';
-import type { Machine } from '../system/machine.ts';
 
 const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;

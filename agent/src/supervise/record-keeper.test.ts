@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
-import { makeEntry, makeRecord, UUID } from '../plan/_util.ts';
 import { memoryDatabase } from '../state/database.ts';
+import { makeEntry, makeRecord, UUID } from './plan/_util.ts';
 import { RecordKeeper } from './record-keeper.ts';
 
 const record = makeRecord(makeEntry());

@@ -1,7 +1,7 @@
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
+import { errorText } from '../machine/log.ts';
 import { type Database, recordText } from '../state/database.ts';
-import { errorText } from '../system/log.ts';
 
 export interface RecordKeeperDependencies {
   database: Database;

@@ -1,7 +1,7 @@
 import type { Log } from '../../../src/lib/log.ts';
 import type { EndPort } from '../engine-port/containers.ts';
 import type { OwnershipPort } from '../engine-port/ownership.ts';
-import { errorText } from '../system/log.ts';
+import { errorText } from '../machine/log.ts';
 
 export interface WatchdogDependencies {
   engine: EndPort & OwnershipPort;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { bundle } from '../../../hack/build.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
-import { readText } from '../system/disk.ts';
+import { readText } from '../machine/disk.ts';
 import { Program } from './program.ts';
 
 export function makeFolder(): string {

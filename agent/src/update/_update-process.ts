@@ -50,7 +50,7 @@ const { releaseKeys } = await import('../../../src/wire/release-signature.ts');
 const { Program } = await import('./program.ts');
 const { Updater } = await import('./updater.ts');
 const { decideStart } = await import('./trial.ts');
-const { systemClock } = await import('../system/clock.ts');
+const { systemClock } = await import('../machine/clock.ts');
 const { silentLog } = await import('../../../src/lib/log.ts');
 
 const [directory = '', keyFile = '', releasesUrl = '', until] = process.argv.slice(2);

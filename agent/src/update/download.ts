@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { ContentError, downloadTo, QUIET, rangeHeaders } from '../system/download.ts';
-import { open, readAll, TransportError } from '../system/http.ts';
+import { ContentError, downloadTo, QUIET, rangeHeaders } from '../machine/download.ts';
+import { open, readAll, TransportError } from '../machine/http.ts';
 import { ReleaseError, type ReleaseFile } from './manifest.ts';
 
 const MAX_REDIRECTS = 5;

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readText } from '../system/disk.ts';
+import { readText } from '../machine/disk.ts';
 import { makeProgram } from './_program.ts';
 import { launch } from './launch.ts';
 import type { Program, Trial } from './program.ts';

@@ -8,7 +8,7 @@ import {
   removePath,
   switchLinkSync,
   writeDurably,
-} from '../system/disk.ts';
+} from '../machine/disk.ts';
 
 /**
  * The program directory of an installed agent. The launcher and every release of the agent read and write it, so names and

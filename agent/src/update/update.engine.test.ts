@@ -11,10 +11,10 @@ import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { pushVersions, webView } from '../_web.ts';
-import { FakeController } from '../controller/_fake-controller.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
+import { FakeController } from '../link/_fake-controller.ts';
 import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from './_program.ts';
 
 /** An installed agent as it is shipped: launcher and bundle as processes, with a container on a real engine. */

@@ -14,7 +14,7 @@ import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
-import { systemClock } from '../system/clock.ts';
+import { systemClock } from '../machine/clock.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
 import { decideStart, endLateTrial } from './trial.ts';

@@ -19,8 +19,8 @@ import {
   removePath,
   renameDurably,
   writeDurably,
-} from '../system/disk.ts';
-import { errorText } from '../system/log.ts';
+} from '../machine/disk.ts';
+import { errorText } from '../machine/log.ts';
 import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
 import { fitting, ReleaseError, type ReleaseFile, type ReleaseManifest, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';

@@ -3,12 +3,12 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { filesInMemory } from '../../../agent/src/content/volume-mounts/_files.ts';
+import { ServiceAccounts } from '../../../agent/src/content/volume-mounts/service-accounts.ts';
 import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
-import { makeView } from '../../../agent/src/plan/_util.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
-import { filesInMemory } from '../../../agent/src/volume-mounts/_files.ts';
-import { ServiceAccounts } from '../../../agent/src/volume-mounts/service-accounts.ts';
+import { makeView } from '../../../agent/src/supervise/plan/_util.ts';
 import { storedNode } from '../../../testing/stored.ts';
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
@@ -139,13 +139,13 @@ const REGISTRY = 'the credentials of a registry, which are not of this product';
 
 /** Files that issue or accept a credential, and which of TOKENS it is. */
 const FILES: Record<string, string> = {
-  'agent/src/controller/client.ts': NODE_TOKENS,
+  'agent/src/link/client.ts': NODE_TOKENS,
   'agent/src/local-api/client.ts': 'the admin token of the local API',
   'agent/src/local-api/server/authenticate.ts': 'the admin token of the local API',
   'agent/src/local-api/server/token.ts': 'the admin token of the local API',
-  'agent/src/registries/client.ts': REGISTRY,
+  'agent/src/content/registries/client.ts': REGISTRY,
   'agent/src/state/token.ts': NODE_TOKENS,
-  'agent/src/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
+  'agent/src/content/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/context/controller.ts': 'the token of a user or of the service account of one',
   'cli/src/context/token.ts': 'the token of a user or of the service account of one',

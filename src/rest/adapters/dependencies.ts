@@ -1,5 +1,6 @@
 import { LABELS } from '../../api/names.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
+import { decodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
 import { createLookups } from '../../datastore/lookups.ts';
 import { createProvisioningKeys } from '../../datastore/provisioning-keys.ts';
 import { allSynced, byKey, type EssentialStores, type Stores, storeOf } from '../../datastore/stores.ts';
@@ -80,6 +81,12 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     ),
     lookups: options.lookups ?? createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
+    ownedSecrets: {
+      async read(owner, name, signal) {
+        const secret = await client.find(CORE_RESOURCES.secrets, { namespace, name }, { signal });
+        return secret && isOwnedBy(secret, owner) ? decodeData(secret.data) : undefined;
+      },
+    },
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     provisioning: options.provisioning,
     ids: options.ids,

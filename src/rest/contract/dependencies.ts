@@ -30,6 +30,7 @@ export interface RestDependencies extends KindsObjects {
   /** The lookups of verdicts, from the local stores. */
   lookups: Lookups;
   registryPasswords: RegistryPasswords;
+  ownedSecrets: OwnedSecrets;
   provisioningKeys: ProvisioningKeys;
   /** The facts that the agent sent about its machine when it was provisioned; undefined before. */
   provisioning: (nodeUuid: string) => ProvisionedAgent | undefined;
@@ -106,6 +107,12 @@ export interface RegistryPasswords {
   write(registry: Registry, password: string, signal: AbortSignal): Promise<{ name: string; key: string }>;
   /** Removes the password that the registry refers to. */
   remove(registry: Registry, signal: AbortSignal): Promise<void>;
+}
+
+/** Secrets that the leader makes for an object. */
+interface OwnedSecrets {
+  /** The texts of a Secret that this object owns; undefined when there is none, or it belongs to something else. */
+  read(owner: StoredObject, name: string, signal: AbortSignal): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 /** Live measurements, which only the leader has. */

@@ -21,18 +21,6 @@ const TABLE: Readonly<Record<string, string>> = {
     PUT    /router                                 router update`,
   Services: `${patchable('/services', 'services')}
     POST   /services/{name}/reconcile              services patch`,
-  Certificates: `
-    GET    /certificates/ca                        certificates list
-    POST   /certificates/ca                        certificates create
-    GET    /certificates/ca/{name}                 certificates get
-    DELETE /certificates/ca/{name}                 certificates delete
-    GET    /certificates                           certificates list
-    POST   /certificates                           certificates create
-    POST   /certificates/yaml                      certificates create
-    GET    /certificates/expiring                  certificates list
-    GET    /certificates/{name}                    certificates get
-    DELETE /certificates/{name}                    certificates delete
-    POST   /certificates/{name}/renew              certificates patch`,
   User: `
     POST   /user/login                             public
     POST   /user/refresh                           public

@@ -1,7 +1,7 @@
 import { bytes, diagnosisTable, table } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
-import { writeBytes } from '../../system/disk.ts';
-import { errorText } from '../../system/log.ts';
+import { writeBytes } from '../../machine/disk.ts';
+import { errorText } from '../../machine/log.ts';
 import { type Command, REMOVAL, show } from './command.ts';
 import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 

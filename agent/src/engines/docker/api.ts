@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage } from 'node:http';
 import { EngineError } from '../../engine-port/error.ts';
-import { exchange, open, readAll, type Target, type Upgraded, upgrade } from '../../system/http.ts';
+import { exchange, open, readAll, type Target, type Upgraded, upgrade } from '../../machine/http.ts';
 import { parseAnswer, type VersionAnswer } from './answers.ts';
 import { engineUnavailable, errorOf } from './errors.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { notHonoured } from '../../domain/container-spec.ts';
 import type { ContainerSpec } from '../../engine-port/container-spec.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
-import { makeView } from '../../plan/_util.ts';
+import { makeView } from '../../supervise/plan/_util.ts';
 import { makeSpec } from '../_contract.ts';
 import { createBody as bodyOf } from './create-body.ts';
 import { dialectOf } from './dialect.ts';

@@ -13,7 +13,7 @@ import type { PullRequest } from '../../engine-port/images.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { OtherAgentContainer } from '../../engine-port/ownership.ts';
-import { lines } from '../../system/http.ts';
+import { lines } from '../../machine/http.ts';
 import {
   type ImageAnswer,
   type ImageItem,

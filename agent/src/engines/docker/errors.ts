@@ -1,5 +1,5 @@
 import { EngineError, type EngineErrorCode } from '../../engine-port/error.ts';
-import { TransportError } from '../../system/http.ts';
+import { TransportError } from '../../machine/http.ts';
 import { parseAnswer } from './answers.ts';
 
 /** An engine that does not answer at all; any other error as it is. */

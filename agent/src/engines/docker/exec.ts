@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../../engine-port/error.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../../engine-port/exec.ts';
-import { endProgram } from '../../system/process-session.ts';
+import { endProgram } from '../../machine/process-session.ts';
 import type { InspectAnswer } from './answers.ts';
 import type { DockerApi } from './api.ts';
 import { readExecFrames, type Written } from './exec-frames.ts';

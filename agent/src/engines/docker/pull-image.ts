@@ -1,7 +1,7 @@
 import { EngineError } from '../../engine-port/error.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
-import { lines } from '../../system/http.ts';
+import { lines } from '../../machine/http.ts';
 import { parseAnswer } from './answers.ts';
 import { type DockerApi, readTextOf } from './api.ts';
 import { messageOf, pullError } from './errors.ts';

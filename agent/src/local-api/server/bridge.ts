@@ -1,6 +1,6 @@
 import type { Server } from 'node:https';
 import { sleep } from '../../../../src/lib/clock.ts';
-import { errorText } from '../../system/log.ts';
+import { errorText } from '../../machine/log.ts';
 import { listenOnBridge, type ServerDependencies } from './server.ts';
 
 /** How often the address is looked at, ms: an engine may remove its bridge with the last container. */

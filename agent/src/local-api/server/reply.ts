@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { printable } from '../../../../src/api/printable.ts';
 import type { Log } from '../../../../src/lib/log.ts';
-import { errorText } from '../../system/log.ts';
+import { errorText } from '../../machine/log.ts';
 import { DISCARDED } from './body.ts';
 import { API_ERRORS, LocalApiError, toApiError } from './errors.ts';
 import type { LocalReply } from './route.ts';

@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
-import { exists, makeDirectory, removePath } from '../../system/disk.ts';
+import { exists, makeDirectory, removePath } from '../../machine/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
 import { readBody } from './body.ts';
 import { BRIDGE_LIMITS, LOOPBACK_LIMITS, type NoteUse, shareConnections } from './connection-shares.ts';

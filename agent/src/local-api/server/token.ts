@@ -1,9 +1,9 @@
 import { AGENT_GROUP, NODE_TOKEN_ISSUER } from '../../../../src/api/names.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import { LOCAL_API, WORKLOAD_TOKEN } from '../../domain/names.ts';
+import { writeDurably } from '../../machine/disk.ts';
 import { type Identity, publicKeyObject } from '../../state/identity.ts';
 import { type Claims, signingKey, signToken, verifyToken } from '../../state/token.ts';
-import { writeDurably } from '../../system/disk.ts';
 
 /**
  * The admin token lives in a file that only its owner can read, next to the socket that only its owner can open. Twelve

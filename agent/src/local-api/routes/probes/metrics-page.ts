@@ -1,9 +1,9 @@
 import type { MicroserviceStatus } from '../../../../../src/wire/agent.ts';
 import { ARTIFACT_KINDS, type ArtifactItem, type ArtifactKind } from '../../../domain/artifact.ts';
 import { AGENT_VERSION } from '../../../domain/names.ts';
-import { Metrics } from '../../../metrics/exposition.ts';
-import { AGENT_METRICS } from '../../../metrics/table.ts';
-import type { Machine } from '../../../system/machine.ts';
+import type { Machine } from '../../../machine/machine.ts';
+import { Metrics } from './exposition.ts';
+import { AGENT_METRICS } from './metrics.ts';
 
 export type AgentMetrics = Metrics<typeof AGENT_METRICS>;
 

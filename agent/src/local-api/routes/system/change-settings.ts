@@ -1,7 +1,7 @@
 import { saving } from '../../../domain/agent-error.ts';
 import { changeConfig, parseConfig, type SettingName, settingError, settingName } from '../../../domain/config.ts';
 import { WITHOUT_EFFECT } from '../../../domain/settings-without-effect.ts';
-import { readText, writeDurably } from '../../../system/disk.ts';
+import { readText, writeDurably } from '../../../machine/disk.ts';
 
 /** Settings that take effect only at a restart. */
 const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([

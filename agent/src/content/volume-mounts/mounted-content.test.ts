@@ -1,0 +1,30 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../../../src/lib/log.ts';
+import { systemClock } from '../../machine/clock.ts';
+import { filesOnDisk } from './files.ts';
+import { MountedContent } from './mounted-content.ts';
+
+test('files stay as long as the engine has not been read, since containers may bind them', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'skerry-mounted-content-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const files = filesOnDisk(folder);
+  const path = 'secrets/22222222-2222-4222-8222-222222222222';
+  files.write(path, new Map([['user', Buffer.from('ann')]]));
+  const observed = { desired: [], containers: [], pending: 0, hasLooked: false, record: () => undefined };
+  const content = new MountedContent({
+    files,
+    clock: systemClock(),
+    log: silentLog,
+    identity: () => ({}) as never,
+    observed,
+  });
+  content.write({ volumeMounts: [] } as never);
+  content.observed();
+  expect(existsSync(join(folder, path))).toBe(true);
+  observed.hasLooked = true;
+  content.observed();
+  expect(existsSync(join(folder, path))).toBe(false);
+});

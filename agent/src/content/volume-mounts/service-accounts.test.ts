@@ -1,0 +1,107 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { silentLog } from '../../../../src/lib/log.ts';
+import type { MicroserviceView } from '../../../../src/wire/agent.ts';
+import { newIdentity, publicKeyObject } from '../../state/identity.ts';
+import { verifyToken } from '../../state/token.ts';
+import { makeView } from '../../supervise/plan/_util.ts';
+import { filesInMemory } from './_files.ts';
+import { ServiceAccounts } from './service-accounts.ts';
+
+const MINUTE = 60_000;
+const identity = {
+  ...newIdentity(),
+  node: { uuid: 'node-1', namespace: 'edge', controllerUrl: 'http://127.0.0.1:9' },
+};
+const rules = [{ apiGroups: ['agent.skerry.dev/v1'], resources: ['microservices'], verbs: ['get'] }];
+const view = (change: Partial<MicroserviceView> = {}) =>
+  makeView({ name: 'web', application: 'shop', serviceAccount: { name: 'web', rules }, ...change });
+
+let now: number;
+let files: ReturnType<typeof filesInMemory>;
+let accounts: ServiceAccounts;
+let writes: number;
+
+beforeEach(() => {
+  now = 1_800_000_000_000;
+  writes = 0;
+  const memory = filesInMemory();
+  files = {
+    ...memory,
+    write: (path, tree) => {
+      writes++;
+      memory.write(path, tree);
+    },
+  };
+  const clock = { now: () => now, wall: () => now, after: () => () => {} };
+  accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity });
+});
+
+const file = (name: string, uuid = view().uuid) => files.read(`serviceaccounts/${uuid}`)?.get(name)?.toString();
+const claims = () => verifyToken(file('token') ?? '', publicKeyObject(identity.localKey), now / 1000);
+
+describe('the token of a microservice', () => {
+  test('names it and its rules, is signed by the key of the machine, and lies beside that key and the namespace', () => {
+    accounts.apply([view()]);
+    expect(claims()).toMatchObject({
+      sub: 'system:serviceaccount:shop:web',
+      iss: 'https://skerry-agent.default.svc.bridge.local',
+      aud: ['https://skerry-agent.default.svc.bridge.local'],
+      tokenUse: 'serviceaccount',
+      exp: now / 1000 + 3600,
+      'agent.skerry.dev': {
+        namespace: 'edge',
+        node: { uuid: 'node-1' },
+        microservice: { application: 'shop', name: 'web', uuid: view().uuid },
+        rbac: {
+          version: 'v1',
+          rulesByGroup: { 'agent.skerry.dev/v1': [{ resources: ['microservices'], verbs: ['get'] }] },
+        },
+      },
+    });
+    expect(file('namespace')).toBe('edge');
+    expect(JSON.parse(file('skerry-agent.jwk') ?? '')).toEqual({
+      kty: 'OKP',
+      crv: 'Ed25519',
+      x: identity.localKey.x,
+      alg: 'EdDSA',
+    });
+  });
+
+  test('is replaced two minutes before it expires, and not written before', () => {
+    accounts.apply([view()]);
+    const first = file('token');
+    now += 57 * MINUTE;
+    accounts.apply([view()]);
+    expect([file('token'), writes]).toEqual([first, 1]);
+    now += MINUTE;
+    accounts.apply([view()]);
+    expect(file('token')).not.toBe(first);
+    expect(claims()?.exp).toBe(now / 1000 + 3600);
+  });
+
+  test('is replaced at once when its rules change', () => {
+    accounts.apply([view()]);
+    accounts.apply([view({ serviceAccount: { name: 'web', rules: [] } })]);
+    expect(claims()).toMatchObject({ 'agent.skerry.dev': { rbac: { rulesByGroup: {} } } });
+  });
+
+  test('is not written for a microservice without a service account, or whose volume covers its place', () => {
+    const covering = {
+      hostDestination: '/srv/run',
+      containerDestination: '/var/run',
+      accessMode: 'ro',
+      type: 'bind',
+      scope: 'private',
+    } as const;
+    accounts.apply([view({ serviceAccount: undefined }), view({ volumeMappings: [covering] })]);
+    expect(files.list('serviceaccounts')).toEqual([]);
+  });
+
+  test('is removed when its microservice is gone and no container binds it', () => {
+    accounts.apply([view()]);
+    expect(accounts.tidy({ wanted: new Set(), isBound: () => true })).toBe(false);
+    expect(file('token')).toBeDefined();
+    expect(accounts.tidy({ wanted: new Set(), isBound: () => false })).toBe(true);
+    expect(file('token')).toBeUndefined();
+  });
+});

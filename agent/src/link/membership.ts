@@ -1,0 +1,202 @@
+import type { Clock } from '../../../src/lib/clock.ts';
+import type { Log } from '../../../src/lib/log.ts';
+import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
+import type { Config } from '../domain/config.ts';
+import type { Random } from '../domain/jitter.ts';
+import { errorText } from '../machine/log.ts';
+import type { Database } from '../state/database.ts';
+import type { Node } from '../state/identity.ts';
+import type { OwnIdentity } from '../state/own-identity.ts';
+import { signingKey } from '../state/token.ts';
+import type { Actions } from './actions.ts';
+import { type Connection, ControllerClient, type Transport } from './client.ts';
+import type { Link } from './link.ts';
+import type { SavedResponses } from './saved-responses.ts';
+import { orDatabaseError, SyncLoop } from './sync-loop.ts';
+
+/** What ends with a membership: its containers as well (`all`), or only the membership (`local`). */
+export type Scope = 'all' | 'local';
+
+export interface MembershipDependencies {
+  config: Config;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  metrics: { add(name: 'requests', labels: { kind: string; code: string }): void };
+  database: Pick<Database, 'value' | 'saveValue'>;
+  identity: OwnIdentity;
+  link: Link;
+  responses: SavedResponses;
+  actions: Actions;
+  /** id of this start of the agent */
+  boot: string;
+  /** how requests are sent */
+  transport?: Transport;
+  /** PEM of a further authority for the controller's certificate */
+  controllerCa?: string;
+  /** the settings in force */
+  settings(): AgentConfig;
+  report(measurements: boolean): Promise<StatusReport>;
+  /** The controller has received a report. */
+  reported(): void;
+  /** Exec or log sessions have begun or ended, or the controller is another. */
+  sessionsChanged(): void;
+  /** The controller has received that these have stopped. */
+  acknowledgeGone(uuids: string[]): void;
+}
+
+/** Membership at a controller, from provisioning to deprovisioning: a sync loop while the agent runs and has a node. */
+export class Membership {
+  readonly #deps: MembershipDependencies;
+  #running: AbortSignal | undefined;
+  #open: { stop: AbortController; done: Promise<void> } | undefined;
+
+  constructor(deps: MembershipDependencies) {
+    this.#deps = deps;
+  }
+
+  get connection(): { state: Connection; error: string; lastContact: number } {
+    const state = this.#deps.identity.current.node ? 'NOT_CONNECTED' : 'NOT_PROVISIONED';
+    return this.#deps.link.connection ?? { state, error: '', lastContact: 0 };
+  }
+
+  /** Polls and reports until the signal fires, while there is a node. */
+  start(signal: AbortSignal): void {
+    this.#running = signal;
+    this.open();
+  }
+
+  /** Resolves when the present sync loop has ended. */
+  async ended(): Promise<void> {
+    await this.#open?.done;
+  }
+
+  /** Polls and reports as the present node. */
+  open(): void {
+    const { config, clock, random, log, database, identity, link, responses, actions, settings, report } = this.#deps;
+    const { node } = identity.current;
+    if (!node || this.#open || !this.#running || this.#running.aborted) return;
+    const stop = new AbortController();
+    const client = this.newClient(node.controllerUrl, node.ca, node);
+    const syncLoop = new SyncLoop({
+      client,
+      clock,
+      random,
+      log,
+      have: () => ({ ...responses.digests, ...actions.digests }),
+      save: (changed) => {
+        responses.save(changed);
+        link.changed();
+      },
+      carryOut: (section, digest, count) => {
+        if (actions.carryOut(section, digest, count)) link.changed();
+      },
+      sessionsChanged: () => this.#deps.sessionsChanged(),
+      deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
+      deleted: () => this.end(),
+      report,
+      reported: ({ microserviceStatus = [] }) => {
+        this.#deps.acknowledgeGone(microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id));
+        this.#deps.reported();
+      },
+      statusFrequency: () => settings().statusFrequency ?? config.statusFrequency,
+      changeFrequency: () => settings().changeFrequency ?? config.changeFrequency,
+    });
+    const done = syncLoop.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
+    this.#open = { stop, done };
+    link.open(syncLoop, client);
+  }
+
+  /** Polls and reports with the present identity. */
+  renew(): void {
+    if (!this.#open) return;
+    this.close();
+    this.open();
+  }
+
+  close(): void {
+    this.#open?.stop.abort();
+    this.#open = undefined;
+    this.#deps.link.close();
+    this.#deps.sessionsChanged();
+  }
+
+  /** Drops an unfinished deletion that the last controller requested, since another controller takes its place. */
+  makeWay(): void {
+    this.close();
+    this.#deps.database.saveValue('ending', undefined);
+  }
+
+  /**
+   * Ends the membership and forgets the node. Its microservices are no longer wanted, or, with the scope `local`, keep
+   * running as the machine's own. Throws, and changes nothing, when that cannot be saved.
+   */
+  end(scope: Scope = 'all'): void {
+    const { identity, log } = this.#deps;
+    const { instance, localKey } = identity.current;
+    // This write decides. All that follows can be done again, by the next start at the latest.
+    identity.become({ instance, localKey, ending: scope });
+    this.close();
+    log.info({}, 'No longer provisioned');
+    this.#clear(scope);
+  }
+
+  /** Clears what came from the former controller; what cannot be saved is cleared for this process alone. */
+  #clear(scope: Scope): void {
+    const { database, identity, responses, actions, log } = this.#deps;
+    try {
+      responses.endMembership(scope);
+      actions.forget();
+      database.saveValue('epochPosition', undefined);
+      database.saveValue('ending', undefined);
+      const { ending, ...rest } = identity.current;
+      identity.become(rest);
+    } catch (error) {
+      log.error({ error: errorText(error) }, 'Cannot clear what the former controller sent; the next start does');
+    }
+  }
+
+  /** Completes the end of a membership that a process did not finish. */
+  finishEnding(): void {
+    const { database, identity, log } = this.#deps;
+    const { ending } = identity.current;
+    if (ending) this.#clear(ending);
+    if (ending || database.value('ending') === undefined) return;
+    try {
+      this.end();
+    } catch (error) {
+      log.error({ error: errorText(error) }, 'Cannot forget the controller that has deleted this node');
+    }
+  }
+
+  /** A client of a controller with this agent's identity; without a node for provisioning. */
+  newClient(controllerUrl: string, ca: string | undefined, node?: Pick<Node, 'uuid'>): ControllerClient {
+    const { config, clock, transport, controllerCa, boot, metrics, responses, identity } = this.#deps;
+    const { instance, nodeKey } = identity.current;
+    const authorities = [ca, controllerCa].filter(Boolean).join('\n');
+    return new ControllerClient({
+      controllerUrl,
+      ca: authorities || undefined,
+      insecure: !config.secureMode,
+      instance,
+      boot,
+      clock,
+      transport,
+      notOlderThan: responses.notOlderThan,
+      onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
+      epochPosition: responses.epochPosition,
+      node: node && nodeKey && { uuid: node.uuid, key: signingKey(nodeKey) },
+    });
+  }
+}
+
+const REQUEST_KINDS: readonly [RegExp, string][] = [
+  [/^\/agent\/changes/, 'poll'],
+  [/^\/agent\/status/, 'report'],
+  [/^\/agent\/(config|registries|microservices)/, 'document'],
+];
+
+/** The kind of a request to the controller, as a label of the metrics. */
+function requestKind(path: string): string {
+  return REQUEST_KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
+}

@@ -1,0 +1,84 @@
+import type { Clock } from '../../../src/lib/clock.ts';
+import type { AgentConfig, MicroserviceStatus, StatusReport } from '../../../src/wire/agent.ts';
+import { orphanProblem } from '../domain/orphans.ts';
+import type { Part } from '../domain/part.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
+import type { OtherAgentContainer } from '../engine-port/ownership.ts';
+import type { Machine } from '../machine/machine.ts';
+import type { OwnIdentity } from '../state/own-identity.ts';
+import type { Actions } from './actions.ts';
+import type { Link } from './link.ts';
+import { agentProblems, statusReport } from './report.ts';
+import type { SavedResponses } from './saved-responses.ts';
+
+/** The part of a report about the containers of this machine. */
+interface ReportedInventory {
+  readonly orphans: readonly OtherAgentContainer[];
+  microservices(): MicroserviceStatus[] | undefined;
+  refresh(measurements: boolean): Promise<void>;
+}
+
+export interface ReporterDependencies {
+  clock: Clock;
+  /** Unix ms */
+  startedAt: number;
+  machine: Pick<Machine, 'measure' | 'addresses'>;
+  identity: OwnIdentity;
+  responses: Pick<SavedResponses, 'digests' | 'sent'>;
+  actions: Pick<Actions, 'echo'>;
+  inventory: ReportedInventory;
+  supervisor: {
+    readonly problems: string[];
+    readonly engineProblem: string | undefined;
+    readonly facts: EngineFacts | undefined;
+  };
+  parts: readonly Part[];
+  link: Pick<Link, 'problems' | 'client'>;
+  cdiDevices(directories?: readonly string[]): readonly string[];
+  settings(): AgentConfig;
+  refusedSettings(): StatusReport['refusedSettings'];
+  /** problems with the machine's own files */
+  fileProblems(): string[];
+}
+
+/** Collects the reports of this node. */
+export class Reporter {
+  readonly #deps: ReporterDependencies;
+
+  constructor(deps: ReporterDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Problems that keep the agent from doing its work. */
+  get problems(): string[] {
+    const { identity, inventory, supervisor, parts, link, fileProblems } = this.#deps;
+    const { node } = identity.current;
+    const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
+    const others = [...parts.flatMap(({ problems = [] }) => problems), ...fileProblems()];
+    const known = [...supervisor.problems, ...link.problems, ...others];
+    return agentProblems(known.concat(orphans), identity.isLost && !node, link.client?.skew);
+  }
+
+  async report(measurements: boolean): Promise<StatusReport> {
+    const { clock, startedAt, machine, responses, actions, inventory, supervisor, parts } = this.#deps;
+    await inventory.refresh(measurements);
+    const figures = measurements ? await machine.measure() : undefined;
+    return statusReport({
+      measured: figures && { figures, duration: clock.wall() - startedAt },
+      startedAt,
+      problems: this.problems,
+      engineProblem: supervisor.engineProblem,
+      microservices: inventory.microservices(),
+      microserviceList: responses.digests.microserviceList,
+      registryCount: responses.sent.registries.size,
+      address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
+      runtimes: supervisor.facts?.runtimes,
+      runtimeClasses: responses.sent.runtimeClasses,
+      cdiDevices: this.#deps.cdiDevices(supervisor.facts?.cdiDirectories),
+      settings: this.#deps.settings(),
+      refusedSettings: this.#deps.refusedSettings(),
+      actions: actions.echo,
+      parts: Object.assign({}, ...parts.map((part) => part.report?.())),
+    });
+  }
+}

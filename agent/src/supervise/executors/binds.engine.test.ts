@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { pushImage } from '../../../../hack/image.ts';
+import { sampleImage } from '../../../../hack/sample.ts';
+import type {} from '../../../../hack/testing/provided.ts';
+import type { VolumeMapping } from '../../../../src/api/container/index.ts';
+import { createTestAgent } from '../../_agent.ts';
+import { policySchema } from '../../domain/policy.ts';
+import { cleanUp, until } from '../../engines/_contract.ts';
+import { DockerEngine } from '../../engines/docker/engine.ts';
+import { FakeController, type View } from '../../link/_fake-controller.ts';
+import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../../machine/disk.ts';
+import { localMachine } from '../../machine/machine.ts';
+
+/** A path that is exchanged between the check and the mount must not give a container access. */
+
+for (const { kind, url } of inject('engines'))
+  describe(kind, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-binds-'));
+    const at = (path: string) => join(folder, path);
+    const stop = new AbortController();
+    /** done between the check and the start */
+    let between = () => {};
+    let engine: DockerEngine;
+    let controller: FakeController;
+    let run: Promise<void>;
+    let image: string;
+
+    class Exchanging extends DockerEngine {
+      override async start(id: string, signal?: AbortSignal): Promise<void> {
+        between();
+        await super.start(id, signal);
+      }
+    }
+
+    beforeAll(async () => {
+      ({ reference: image } = await pushImage(inject('registryUrl'), 'binds/sample', '1', await sampleImage()));
+      for (const path of ['srv/data/sub', 'srv/mine', 'secret']) mkdirSync(at(path), { recursive: true });
+      controller = await new FakeController().listen();
+      const agent = createTestAgent({
+        folder: at('agent'),
+        engine: (instance) => {
+          engine = new Exchanging({ url, instance });
+          return engine;
+        },
+        machine: localMachine(folder),
+        policy: policySchema.parse({ bindPrefixes: [at('srv')] }),
+        places: { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces },
+      });
+      run = agent.run(stop.signal);
+      await agent.provision(controller.joinString);
+    });
+
+    afterAll(async () => {
+      stop.abort();
+      await run;
+      await cleanUp(engine);
+      await controller.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    const view = (name: string, source: string, accessMode: VolumeMapping['accessMode'] = 'rw'): View => ({
+      uuid: randomUUID(),
+      name,
+      application: 'shop',
+      imageId: image,
+      registryId: 1,
+      revision: 'r1',
+      volumeMappings: [
+        { type: 'bind', hostDestination: source, containerDestination: '/mnt/x', accessMode, scope: 'private' },
+      ],
+    });
+
+    const reported = (uuid: string, state: string) =>
+      until(`${state}`, () => {
+        const status = controller.microservice(uuid);
+        return status?.status === state && status;
+      });
+
+    test('a container never starts with a bind below a directory that another container may write to', async () => {
+      const writer = view('writer', at('srv/data'));
+      const reader = view('reader', at('srv/data/sub'), 'ro');
+      const same = view('same', at('srv/data'));
+      controller.change((c) => {
+        c.microservices = [writer];
+      });
+      await reported(writer.uuid, 'RUNNING');
+      controller.change((c) => {
+        c.microservices = [writer, reader, same];
+      });
+      await reported(same.uuid, 'RUNNING');
+      const { reason, errorMessage } = await reported(reader.uuid, 'FAILED');
+      expect({ reason, errorMessage }).toEqual({
+        reason: 'PolicyRefused',
+        // Both other containers may write there; the message names the first that the agent found.
+        errorMessage: expect.stringMatching(new RegExp(`shop\\.(writer|same) may write to ${at('srv/data')},`)),
+      });
+    });
+
+    test('a container whose bind was exchanged between check and mount is stopped, with the reason PolicyRefused', async () => {
+      between = () => {
+        between = () => {};
+        renameSync(at('srv/mine'), at('srv/moved'));
+        symlinkSync(at('secret'), at('srv/mine'));
+      };
+      const victim = view('victim', at('srv/mine'));
+      controller.change((c) => {
+        c.microservices = [victim];
+      });
+      const { reason, errorMessage } = await reported(victim.uuid, 'FAILED');
+      expect({ reason, errorMessage }).toEqual({
+        reason: 'PolicyRefused',
+        errorMessage: expect.stringContaining('was exchanged for something else'),
+      });
+      const [container] = (await engine.containers()).filter(({ uuid }) => uuid === victim.uuid);
+      expect(container?.state).not.toBe('running');
+      expect(readdirSync(at('secret'))).toEqual([]);
+    });
+  });

@@ -1,0 +1,102 @@
+import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { createKindController } from '../../../controllers/kind.ts';
+import { type Controller, keyOf, watching } from '../../../kube/mod.ts';
+import type { Progress } from '../../../rules/conditions.ts';
+import { stalledBy } from '../../../rules/kind-status.ts';
+import type { Signer } from '../../../signer/signer.ts';
+import { KINDS } from '../../kinds.ts';
+import {
+  type AuthorityKeys,
+  bundle,
+  isOwn,
+  KEYS,
+  signerOf,
+  type Texts,
+  textsOfAuthority,
+  trustedOf,
+  wantedOfAuthority,
+} from '../rules/authority.ts';
+import { dueOf, requireLasting } from '../rules/due.ts';
+import { issuedStatus } from '../rules/status.ts';
+import { createMaterial } from './material.ts';
+import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
+import { writeSecret } from './secret.ts';
+
+const kind = KINDS.certificateAuthorities;
+
+/**
+ * CertificateAuthority: makes the key of a self-signed one and renews it, and writes what machines trust of each. The former key signs
+ * until the next certificate is everywhere, and the former certificate is trusted until it expires.
+ */
+export function createAuthorityController(deps: ControllerDependencies, signer: Signer): Controller {
+  const { stores, clock } = deps;
+  const material = createMaterial(deps);
+
+  async function prepare(authority: CertificateAuthority, signal: AbortSignal): Promise<void> {
+    const own = material.ofAuthority(authority);
+    if (own.taken || authority.metadata.deletionTimestamp || kind.verdict?.(authority, material.find)) return;
+    const keys = material.keysOf(authority);
+    const texts = isOwn(authority) ? await ownTexts(authority, keys) : trustTexts(authority, keys);
+    if (texts) await writeSecret(deps, { ...own, owner: authority, label: 'authority', texts }, signal);
+  }
+
+  /** A key that the controller makes, beside the former one. */
+  async function ownTexts(
+    authority: CertificateAuthority,
+    keys: AuthorityKeys | undefined,
+  ): Promise<Texts | undefined> {
+    const now = clock();
+    const wanted = wantedOfAuthority(authority);
+    const due = dueOf(wanted, keys?.current.facts, undefined, now);
+    if (due.issue) {
+      const { subject, algorithm } = wanted;
+      const pem = await signer.issue({ subject, algorithm, names: [], isAuthority: true, ...due.issue });
+      const facts = requireLasting(wanted, pem, undefined, now);
+      const former = keys && signerOf(keys, now).pair;
+      const others = keys ? [keys.current.facts, ...keys.others] : [];
+      return textsOfAuthority({ pem, facts }, former && former.facts.notAfter > now ? former : undefined, others, now);
+    }
+    if (!keys) return undefined;
+    const waits = signerOf(keys, now).until !== undefined;
+    return textsOfAuthority(keys.current, waits ? keys.former : undefined, keys.others, now);
+  }
+
+  /** What machines trust of an authority whose key is in a Secret of its owner. */
+  function trustTexts(authority: CertificateAuthority, keys: AuthorityKeys | undefined): Texts | undefined {
+    const present = keys ?? material.keysNamed(authority.spec.secretName);
+    return present && { [KEYS.trusted]: bundle(trustedOf(present.current.facts, present.others, clock())) };
+  }
+
+  const factsOf = (authority: CertificateAuthority) => material.keysOf(authority)?.current.facts;
+
+  function renewAtOf(authority: CertificateAuthority): number | undefined {
+    const facts = factsOf(authority);
+    if (!facts || !isOwn(authority)) return undefined;
+    const due = dueOf(wantedOfAuthority(authority), facts, undefined, clock());
+    return due.issue ? clock() : due.renewAt;
+  }
+
+  function obstacle(authority: CertificateAuthority): Progress | undefined {
+    const { taken, name } = material.ofAuthority(authority);
+    if (taken) return stalledBy(SECRET_TAKEN(name));
+    const facts = factsOf(authority);
+    if (!facts) return { is: 'working', reason: 'AuthorityNotReady', message: 'its certificate is being made' };
+    return expired(facts, 'AuthorityExpired', clock());
+  }
+
+  function next(authority: CertificateAuthority): number | undefined {
+    const keys = material.keysOf(authority);
+    if (!keys) return undefined;
+    const ends = [keys.current.facts, ...keys.others].map(({ notAfter }) => notAfter);
+    return nextOf([renewAtOf(authority), signerOf(keys, clock()).until, ...ends], clock());
+  }
+
+  return createKindController(deps, kind, {
+    prepare,
+    obstacle,
+    next,
+    status: (authority) => issuedStatus(factsOf(authority), renewAtOf(authority)),
+    watches: [watching(stores.secrets, ({ object }) => material.authoritiesWith(object).map(keyOf))],
+  });
+}

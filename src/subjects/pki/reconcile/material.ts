@@ -1,0 +1,121 @@
+import { LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { Certificate } from '../../../api/v3/certificate.ts';
+import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { createReferences } from '../../../datastore/use.ts';
+import { referenceKey } from '../../../kinds/definition.ts';
+import { textNameOf, textOfSecret } from '../../content/rules/core-objects/form.ts';
+import { authorityOf } from '../kinds/certificate.ts';
+import { textsOf } from '../kinds/shared.ts';
+import {
+  type AuthorityKeys,
+  authoritySecretName,
+  isOwn,
+  isSecretOf,
+  KEYS,
+  keysIn,
+  type SignerNow,
+  signerOf,
+  type Texts,
+} from '../rules/authority.ts';
+import { authorityNameOf } from '../rules/certificate.ts';
+import { readCertificates } from '../rules/pair.ts';
+
+/** The Secret that an object has or will have; `taken`: something else has its name. */
+export interface OwnSecret {
+  name: string;
+  known: Secret | undefined;
+  texts: Texts;
+  taken: boolean;
+}
+
+/** The keys and certificates in the Secrets of the stores. Objects of a store never change, so that each is read once. */
+export function createMaterial({
+  stores,
+  kinds,
+  namespace,
+}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace'>) {
+  const { find } = createReferences(stores, kinds);
+  const shared = textsOf(find);
+  const textsIn = memoised((secret: Secret): Texts => textOfSecret(secret).data);
+  const keysInOwn = memoised((secret: Secret) => keysIn(textsIn(secret)));
+
+  function own(label: 'certificate' | 'authority', object: string, name: string): OwnSecret {
+    const known = stores.secrets.get(namespace, name);
+    const taken = known !== undefined && !isSecretOf(known, label, object);
+    return { name, known, taken, texts: known && !taken ? textsIn(known) : {} };
+  }
+  const ofCertificate = ({ metadata: { name } }: Certificate) => own('certificate', name, name);
+  const ofAuthority = ({ metadata: { name } }: CertificateAuthority) =>
+    own('authority', name, authoritySecretName(name));
+
+  /** The keys in a shareable Secret; undefined where there are none. */
+  function keysNamed(name: string | undefined): AuthorityKeys | undefined {
+    const texts = name === undefined ? undefined : shared(name);
+    const keys = texts && keysIn(texts);
+    return keys && !('problem' in keys) ? keys : undefined;
+  }
+
+  /** The keys of an authority; undefined while it has none. */
+  function keysOf(authority: CertificateAuthority): AuthorityKeys | undefined {
+    const { known, taken, texts } = ofAuthority(authority);
+    if (!known || taken) return undefined;
+    if (!isOwn(authority)) {
+      const named = keysNamed(authority.spec.secretName);
+      return named && { ...named, others: readCertificates(texts[KEYS.trusted] ?? '') };
+    }
+    const keys = keysInOwn(known);
+    return 'problem' in keys ? undefined : keys;
+  }
+
+  return {
+    find,
+    ofCertificate,
+    ofAuthority,
+    keysNamed,
+    keysOf,
+    /** What signs a certificate now: `itself`, an authority, or undefined while the authority cannot. */
+    signerOf(certificate: Certificate, now: number): SignerNow | 'itself' | undefined {
+      const name = authorityNameOf(certificate);
+      if (name === undefined) return 'itself';
+      const authority = authorityOf(certificate, find);
+      const keys = authority ? keysOf(authority) : keysNamed(name);
+      return keys && signerOf(keys, now);
+    },
+    /** The authorities that have a Secret or name it. */
+    authoritiesWith(secret: Secret): readonly CertificateAuthority[] {
+      const { authority } = labelsOf(secret);
+      const owner = authority === undefined ? undefined : stores.certificateAuthorities.get(namespace, authority);
+      return [...(owner ? [owner] : []), ...stores.certificateAuthorities.byIndex('ref', secretKey(secret))];
+    },
+    /** The certificates that have a Secret, name it, or are signed by an authority that does. */
+    certificatesWith(secret: Secret): readonly Certificate[] {
+      const { certificate } = labelsOf(secret);
+      const owner = certificate === undefined ? undefined : stores.certificates.get(namespace, certificate);
+      return [
+        ...(owner ? [owner] : []),
+        ...stores.certificates.byIndex('ref', secretKey(secret)),
+        ...this.authoritiesWith(secret).flatMap((authority) => this.signedBy(authority)),
+      ];
+    },
+    signedBy: ({ metadata: { name } }: CertificateAuthority): readonly Certificate[] =>
+      stores.certificates.byIndex('ref', referenceKey({ to: 'certificateAuthorities', ref: name })),
+  };
+}
+
+const secretKey = (secret: Secret) => referenceKey({ to: 'secrets', ref: textNameOf(secret) });
+
+const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
+  certificate: labels[LABELS.certificate],
+  authority: labels[LABELS.authority],
+});
+
+function memoised<V>(compute: (secret: Secret) => V): (secret: Secret) => V {
+  const known = new WeakMap<Secret, V>();
+  return (secret) => {
+    const value = known.get(secret) ?? compute(secret);
+    known.set(secret, value);
+    return value;
+  };
+}

@@ -1,0 +1,44 @@
+import { FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { encodeData } from '../../../datastore/keyed-text.ts';
+import { createOrUpdate, equal, type KubeObject, ownerReference } from '../../../kube/mod.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { isSecretOf, type Texts } from '../rules/authority.ts';
+import type { OwnSecret } from './material.ts';
+
+/** How the Secrets of the two kinds differ: microservices may use the Secret of a certificate alone. */
+const FORMS = {
+  certificate: { type: 'kubernetes.io/tls', labels: { [LABELS.shareable]: 'true' } },
+  authority: { type: 'Opaque', labels: {} },
+} as const;
+
+/**
+ * Writes the Secret of a certificate or an authority with these texts alone, when it differs. Its label says whose it is: after the
+ * restore of a backup the owner has another uid, and takes it over. A Secret of something else is left as it is.
+ */
+export async function writeSecret(
+  { client, namespace }: Pick<ControllerDependencies, 'client' | 'namespace'>,
+  write: Pick<OwnSecret, 'name' | 'known'> & { owner: KubeObject; label: keyof typeof FORMS; texts: Texts },
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, known, owner, label } = write;
+  const { type, labels } = FORMS[label];
+  const data = encodeData(write.texts);
+  await createOrUpdate<Secret>(
+    client,
+    RESOURCES.secrets,
+    { namespace, name },
+    (present) => {
+      if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
+      const metadata = {
+        ...(present?.metadata ?? { name, namespace }),
+        labels: { ...present?.metadata.labels, ...labels, [LABELS[label]]: owner.metadata.name },
+        ownerReferences: [ownerReference(owner)],
+      };
+      const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+      return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type, ...present, metadata, data };
+    },
+    { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
+  );
+}

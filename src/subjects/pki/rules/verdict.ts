@@ -1,0 +1,88 @@
+import type { RestErrorCode } from '../../../api/error-codes.ts';
+import type { Certificate } from '../../../api/v3/certificate.ts';
+import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
+import type { Verdict } from '../../../rules/inputs.ts';
+import { isOwn, isSystemAuthority, keysIn, type Texts } from './authority.ts';
+import { authorityNameOf } from './certificate.ts';
+import { hostsProblem } from './hosts.ts';
+import { lifeProblem } from './life.ts';
+
+/** What certificates and authorities may ask for, judged by the objects that they name. Times are judged where a clock is. */
+
+const bad = (reason: Verdict['reason'], code: RestErrorCode<400>, message: string, field: string): Verdict => ({
+  status: 400,
+  reason,
+  code,
+  message,
+  field,
+});
+
+function lifeVerdict(expiration: number | undefined) {
+  const problem = lifeProblem(expiration);
+  return problem === undefined ? undefined : bad('ExpirationInvalid', 'VALIDATION_ERROR', problem, 'expiration');
+}
+
+/** `texts` reads a shareable Secret. */
+export function authorityVerdict(
+  authority: CertificateAuthority,
+  texts: (secret: string) => Texts | undefined,
+): Verdict | undefined {
+  const { spec } = authority;
+  const own = lifeVerdict(spec.expiration);
+  if (own || isOwn(authority) || spec.secretName === undefined) return own;
+  return secretVerdict(spec.secretName, texts(spec.secretName), 'secretName');
+}
+
+function secretVerdict(name: string, texts: Texts | undefined, field: string): Verdict | undefined {
+  if (!texts)
+    return {
+      status: 404,
+      reason: 'SecretNotFound',
+      code: 'SECRET_NOT_FOUND',
+      message: `${field}: there is no shareable secret "${name}"`,
+      field,
+    };
+  const keys = keysIn(texts);
+  return 'problem' in keys
+    ? bad('AuthorityInvalid', 'INVALID_CA', `${field}: the secret "${name}" has no authority: ${keys.problem}`, field)
+    : undefined;
+}
+
+export interface AuthoritySource {
+  authority(name: string): CertificateAuthority | undefined;
+  texts(secret: string): Texts | undefined;
+}
+
+export function certificateVerdict(certificate: Certificate, source: AuthoritySource): Verdict | undefined {
+  const { hosts, expiration } = certificate.spec;
+  const hostProblem = hostsProblem(hosts);
+  return (
+    (hostProblem === undefined ? undefined : bad('HostInvalid', 'VALIDATION_ERROR', hostProblem, 'hosts')) ??
+    lifeVerdict(expiration) ??
+    signerVerdict(authorityNameOf(certificate), source)
+  );
+}
+
+function signerVerdict(name: string | undefined, { authority, texts }: AuthoritySource): Verdict | undefined {
+  const field = 'ca.secretName';
+  if (name === undefined) return undefined;
+  if (isSystemAuthority(name))
+    return {
+      status: 403,
+      reason: 'AuthorityOfSystem',
+      code: 'FORBIDDEN',
+      message: `${field}: the authority "${name}" signs for the controller alone; create an authority of your own`,
+      field,
+    };
+  const known = authority(name);
+  if (known) return isOwn(known) ? undefined : authorityVerdict(known, texts);
+  const found = texts(name);
+  if (found) return secretVerdict(name, found, field);
+  return {
+    status: 404,
+    reason: 'AuthorityNotFound',
+    code: 'CA_NOT_FOUND',
+    message: `${field}: there is no certificate authority and no shareable secret "${name}"`,
+    field,
+  };
+}
