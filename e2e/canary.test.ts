@@ -1,8 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -12,6 +10,7 @@ import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.t
 import { API_VERSION, LABELS } from '../src/api/names.ts';
 import { routes } from '../src/assembly/routes.ts';
 import { BASE } from '../src/rest/contract/base.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /**
@@ -25,7 +24,7 @@ let stack: Stack;
 let controller: ControllerProcess;
 let agent: AgentProcess;
 let guarded: Registry;
-let dir: string;
+const dir = temporaryFolder();
 /** name -> secret */
 const canaries = new Map<string, string>();
 /** name -> what was shown there */
@@ -39,7 +38,6 @@ const kubeToken = word('kubeconfig');
 
 beforeAll(async () => {
   stack = await createStack();
-  dir = await mkdtemp(join(tmpdir(), 'skerry-canary-'));
   guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
   controller = await stack.startController();
   agent = await stack.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
@@ -47,7 +45,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
   await guarded?.[Symbol.asyncDispose]();
-  if (dir) await rm(dir, { recursive: true, force: true });
 }, 60_000);
 
 /** Sends a request with a token. */

@@ -1,8 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { get } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -21,6 +19,7 @@ import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { BASE } from '../src/rest/contract/base.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { expectImage, expectNoForeignCrds, removeInstallation } from './_given-cluster.ts';
 import { type PodName, reached, startPeer } from './_reach.ts';
 import { until } from './_stack.ts';
@@ -44,7 +43,7 @@ const isNightly = process.env.SKERRY_NIGHTLY !== undefined && !GIVEN;
 /** Containers start at once here; a slow machine takes longer to see it. */
 const PATIENT = { timeoutMs: 180_000 };
 const started = new AsyncDisposableStack();
-let dir: string;
+const dir = temporaryFolder();
 let cluster: Access & Partial<Cluster>;
 /** of the controller, for machines */
 let url: string;
@@ -81,8 +80,6 @@ const inPod = (pod: Pod, program: string) =>
 
 beforeAll(async () => {
   const log = startClock((text) => process.stderr.write(text));
-  dir = await mkdtemp(join(tmpdir(), 'skerry-cluster-'));
-  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   const own = GIVEN ? await useGiven(GIVEN, log) : await startOwn(log);
   log('The cluster has the image');
 

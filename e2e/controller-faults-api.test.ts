@@ -1,12 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
 import type { Daemon } from '../hack/process.ts';
 import { type FaultProxy, startFaultProxy, type Trouble } from '../src/kube/_fault-proxy.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -23,7 +22,7 @@ import {
  * keeps what it runs, no acknowledged write is lost, the log stays readable, and afterwards everything converges.
  */
 const NODE = 'gw-faults';
-let dir: string;
+const dir = temporaryFolder();
 let stack: Stack;
 let proxy: FaultProxy;
 let controller: ControllerProcess;
@@ -33,7 +32,6 @@ let port: number;
 let container: string | undefined;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-api-faults-'));
   stack = await createStack();
   proxy = await startFaultProxy(stack.controllerKubeconfig);
   const kubeconfig = join(dir, 'kubeconfig');
@@ -53,7 +51,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
   await proxy?.[Symbol.asyncDispose]();
-  if (dir) await rm(dir, { recursive: true, force: true });
 }, 60_000);
 
 const exported = (config: KubeConfig) => {

@@ -1,12 +1,11 @@
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { createStack, until } from './_stack.ts';
 
 const MOUNT = '/run/secrets/kubernetes.io/serviceaccount';
@@ -16,8 +15,7 @@ test.runIf(process.getuid?.() === 0)(
   'in a pod the controller uses its ServiceAccount and writes its name to the Lease when it leads',
   async () => {
     await using stack = await createStack();
-    const dir = await mkdtemp(join(tmpdir(), 'skerry-pod-'));
-    onTestFinished(() => rm(dir, { recursive: true, force: true }));
+    const dir = temporaryFolder();
     const config = new KubeConfig();
     config.loadFromFile(stack.controllerKubeconfig);
     const server = new URL(config.getCurrentCluster()?.server ?? '');

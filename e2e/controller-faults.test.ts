@@ -1,8 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import type { When } from './_failpoints.ts';
 import { type Told, tellStory } from './_killed-controller.ts';
 
@@ -12,14 +10,12 @@ import { type Told, tellStory } from './_killed-controller.ts';
  * `SKERRY_POINTS` that many writes, evenly spread.
  */
 const POINTS = Number(process.env.SKERRY_POINTS ?? (process.env.SKERRY_NIGHTLY ? Number.POSITIVE_INFINITY : 1));
-let dir: string;
+const dir = temporaryFolder();
 let whole: Told;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-failpoints-'));
   whole = await tellStory(undefined, dir);
 }, 240_000);
-afterAll(() => rm(dir, { recursive: true, force: true }));
 
 const once = (told: Pick<Told, 'ids'>) => [...told.ids].filter(([, objects]) => objects.size > 1);
 

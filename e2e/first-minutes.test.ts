@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pushImage } from '../hack/image.ts';
@@ -11,9 +10,10 @@ import { shellImage } from '../hack/shell-image.ts';
 import type { StackFile } from '../hack/stack/files.ts';
 import { waitFor } from '../hack/wait.ts';
 import { API_VERSION } from '../src/api/names.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 
 /** `make up`, with another folder and other ports than a stack that may run here. */
-const dir = mkdtempSync(join(tmpdir(), 'skerry-first-'));
+const dir = temporaryFolder();
 let samplePort: number;
 let printed = '';
 let stack: ReturnType<typeof spawn>;
@@ -34,7 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   stack.kill('SIGTERM');
   await ended;
-  rmSync(dir, { recursive: true, force: true });
 }, 60_000);
 
 /** Commands of an indented block: its lines that are no output. */

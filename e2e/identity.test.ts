@@ -1,12 +1,12 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryEngine } from '../agent/src/engines/memory/_engine.ts';
 import { signingKey } from '../agent/src/state/token.ts';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION } from '../src/api/names.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { startLocalAgent } from './_agent.ts';
 import {
   type ForeignIdentity,
@@ -50,6 +50,7 @@ async function provision(name: string): Promise<ForeignIdentity> {
   await makeNode(name);
   return foreignProvision(a.url, await stack.provisioningKey(name, a));
 }
+const home = temporaryFolder();
 
 beforeAll(async () => {
   stack = started.use(await createStack());
@@ -210,8 +211,6 @@ test('one identity on two machines sets the condition DuplicateAgent, and neithe
   const own = async () => (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid));
   const before = await own();
 
-  const home = mkdtempSync(join(tmpdir(), 'skerry-twin-'));
-  started.defer(() => rmSync(home, { recursive: true, force: true }));
   // As from a copied disk image: the identity of a machine that runs.
   cpSync(join(agent.dir, 'data', 'identity.json'), join(home, 'data', 'identity.json'));
   const engine = new MemoryEngine({ anyImage: true });

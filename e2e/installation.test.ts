@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -15,6 +14,7 @@ import { ROOT } from '../hack/paths.ts';
 import { API_VERSION, FINALIZERS } from '../src/api/names.ts';
 import type { EdgeNode } from '../src/api/v3/index.ts';
 import { BASE } from '../src/rest/contract/base.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { adminAccess } from './_access.ts';
 import { type Pod, runJobs, startPod } from './_pods.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
@@ -37,7 +37,7 @@ const run = promisify(execFile);
 const started = new AsyncDisposableStack();
 const stop = new AbortController();
 const jobLogs = new Map<string, string>();
-let dir: string;
+const dir = temporaryFolder();
 let kube: Kube;
 let place: Parameters<typeof startPod>[0];
 let environment: NodeJS.ProcessEnv;
@@ -47,8 +47,6 @@ let node: SimulatedNode;
 let podCount = 0;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-installation-'));
-  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   const [helm, { kubectl }] = [await findHelm(), await findTools(['kubectl'])];
   const cluster = started.use(await startControlPlane({ dir: join(dir, 'cluster') }));
   const { kubeconfig } = cluster;

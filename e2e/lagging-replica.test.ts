@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { until } from './_stack.ts';
 import { createMachine, type Machine } from './history/agents.ts';
 import type { EngineRecord } from './history/history.ts';
@@ -25,10 +24,9 @@ let link: TcpLink;
 let machine: Machine;
 /** ports of the controllers that the link leads to */
 let targets: number[] = [];
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'skerry-lagging-'));
-  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   const foundations = {
     dir,
     kubeconfig: inject('kubeconfig'),

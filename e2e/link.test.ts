@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, type ExpectStatic, inject, test } from 'vitest';
 import { DockerEngine } from '../agent/src/engines/docker/engine.ts';
@@ -10,6 +7,7 @@ import { freePort } from '../hack/ports.ts';
 import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { startLocalAgent } from './_agent.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
@@ -43,10 +41,10 @@ let controller: ControllerProcess;
 let toxiproxy: Toxiproxy;
 let image: string;
 const started = new AsyncDisposableStack();
+const dir = temporaryFolder();
+const home = temporaryFolder();
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-link-'));
-  started.defer(() => rmSync(dir, { recursive: true, force: true }));
   stack = started.use(await createStack());
   toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
   controller = await stack.startController();
@@ -195,8 +193,6 @@ describe.concurrent('an edit is carried out, and no container restarts:', () => 
   test('on a link that is down for an hour of the clock of its agent', async ({ expect }) => {
     const node = 'link-hour';
     const proxy = await toxiproxy.proxy(node, new URL(controller.url).host);
-    const home = mkdtempSync(join(tmpdir(), 'skerry-hour-'));
-    started.defer(() => rmSync(home, { recursive: true, force: true }));
     const time = started.use(startClock());
     const engine = (instance: string) => new DockerEngine({ url: inject('engineUrl'), instance });
     const { agent } = started.use(startLocalAgent({ home, engine, clock: time.clock }));

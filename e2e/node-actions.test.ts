@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
@@ -8,6 +7,7 @@ import { createPlugin } from '../cli/src/_plugin.ts';
 import { installProgram, makeReleaseKey, writeRelease } from '../hack/agent-release.ts';
 import { freePort } from '../hack/ports.ts';
 import { connect } from '../src/connection.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { createStack, type Stack, until, untilReady, webApplication } from './_stack.ts';
 
@@ -15,7 +15,7 @@ import { createStack, type Stack, until, untilReady, webApplication } from './_s
 
 let stack: Stack;
 const key = makeReleaseKey();
-const bundles = mkdtempSync(join(tmpdir(), 'skerry-bundles-'));
+const bundles = temporaryFolder();
 let built: Awaited<ReturnType<typeof makeBundles>>;
 beforeAll(async () => {
   stack = await createStack();
@@ -23,7 +23,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
-  rmSync(bundles, { recursive: true, force: true });
 });
 
 test('a node reboots, prunes, upgrades, falls back and rolls back, each once, and its container runs on', async () => {

@@ -1,7 +1,6 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Certificate, makeCertificate } from '../hack/certificate.ts';
@@ -10,6 +9,7 @@ import { freePort } from '../hack/ports.ts';
 import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
 import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import {
   type AgentProcess,
@@ -36,10 +36,9 @@ let certificate: Certificate;
 let network: EdgeNetwork;
 let id: number;
 let port: number;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-registry-'));
-  cleanup.defer(() => rmSync(dir, { recursive: true, force: true }));
   network = cleanup.use(await createNetwork());
   certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
   const images = await (async () => {

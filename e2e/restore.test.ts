@@ -1,7 +1,5 @@
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual, promisify } from 'node:util';
@@ -12,6 +10,7 @@ import { findEtcdClient } from '../hack/etcd-client.ts';
 import { freePort } from '../hack/ports.ts';
 import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
 import { isIssued, parseEpochLog } from '../src/rules/epoch.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -32,7 +31,7 @@ import {
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NODE = 'gw-restore';
 const APPLICATION = '5f1c2a9e-0b4d-4c6e-9f57-3a2b1c0d4e5f';
-let folder: string;
+const folder = temporaryFolder();
 let cluster: ControlPlane;
 let stack: Stack;
 let controller: ControllerProcess;
@@ -41,7 +40,6 @@ const ports = { kept: 0, lost: 0 };
 const snapshot = () => join(folder, 'snapshot');
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'skerry-restore-'));
   cluster = await startControlPlane({ dir: join(folder, 'cluster') });
   await installCrds(cluster.kubeconfig);
   stack = await createStack({ kubeconfig: cluster.kubeconfig });
@@ -52,7 +50,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
   await cluster?.stop();
-  if (folder && !process.env.SKERRY_KEEP) await rm(folder, { recursive: true, force: true });
 }, 60_000);
 
 const app = async (name: 'kept' | 'lost', version: string, spec: object = {}) => {

@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -14,6 +13,7 @@ import { type FrameSocket, openSocket, type SocketEnd } from '../src/session-cli
 import { openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES as T } from '../src/wire/frames.ts';
 import { readControl, SESSION_TIMES } from '../src/wire/sessions.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type AgentProcess, type ControllerProcess, createStack, type Stack, until, untilReady } from './_stack.ts';
 
 /**
@@ -34,7 +34,7 @@ let agent: AgentProcess;
 let link: FaultyProxy;
 /** uuid of the microservice in whose container programs run */
 let reader: string;
-let dir: string;
+const dir = temporaryFolder();
 
 /** Runs a script in a container with a shell on a node, and resolves with the uuid of its microservice. */
 async function runReader(name: string, node: string, script: string): Promise<string> {
@@ -59,8 +59,6 @@ async function runReader(name: string, node: string, script: string): Promise<st
 }
 
 beforeAll(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'skerry-sessions-'));
-  started.defer(() => rmSync(dir, { recursive: true, force: true }));
   stack = started.use(await createStack());
   controller = await stack.startController();
   const toxiproxy = started.use(await startToxiproxy({ dir }));

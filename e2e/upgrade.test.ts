@@ -1,6 +1,4 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
@@ -8,6 +6,7 @@ import { startControlPlane } from '../hack/control-plane.ts';
 import { type LastRelease, unpackLastRelease } from '../hack/last-release.ts';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import {
   type AgentProcess,
@@ -51,10 +50,9 @@ interface Replica {
 }
 let serving: Replica[] = [];
 let replicaCount = 0;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'skerry-upgrade-'));
-  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   last = unpackLastRelease(join(dir, 'last-release'));
   const cluster = started.use(await startControlPlane({ dir: join(dir, 'cluster') }));
   adminKubeconfig = cluster.kubeconfig;

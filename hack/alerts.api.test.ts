@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { createAgentMetrics, metricsPage } from '../agent/src/local-api/routes/probes/metrics-page.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { createOpsServer } from '../src/telemetry/ops-server.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { ROWS } from './dashboard.ts';
 import { ROOT } from './paths.ts';
 import { startClock } from './progress.ts';
@@ -15,15 +15,11 @@ import { findPromtool } from './promtool.ts';
 /** Alert rules and dashboard, tested with promtool: they parse, and alerts fire when they should and only then. */
 const RULES = join(ROOT, 'charts/skerry/monitoring/alerts.yaml');
 let promtool: string;
-let dir: string;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
   promtool = await findPromtool(startClock((text) => process.stderr.write(text)));
-  dir = await mkdtemp(join(tmpdir(), 'skerry-alerts-'));
 }, 900_000);
-afterAll(async () => {
-  if (dir) await rm(dir, { recursive: true, force: true });
-});
 
 const run = (...args: string[]) =>
   new Promise<{ code: number; output: string }>((resolve) => {

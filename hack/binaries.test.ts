@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import {
   areAtHand,
   cachedPath,
@@ -28,8 +28,7 @@ function makeSource(name: string, has: Tool[], asked: string[] = []): Source {
 }
 
 function makeEnv(): NodeJS.ProcessEnv {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-binaries-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   return { XDG_CACHE_HOME: folder };
 }
 

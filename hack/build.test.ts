@@ -1,18 +1,14 @@
 import { execFile, fork } from 'node:child_process';
 import { on } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { bundle } from './build.ts';
 
 const run = promisify(execFile);
-let dir: string;
-beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-build-'));
-});
-afterAll(() => rm(dir, { recursive: true, force: true }));
+const dir = temporaryFolder();
 
 test.each(['skerry', 'skerry-agent'] as const)('%s runs as one file, without node_modules', async (name) => {
   const { path, bytes } = await bundle(name, dir);

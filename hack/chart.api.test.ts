@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { API_VERSION } from '../src/api/names.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { findTools } from './binaries.ts';
 import { findKubeScore, scoreChart } from './chart-score.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
@@ -26,11 +26,10 @@ const CHART = join(ROOT, 'charts/skerry');
 let helm: string;
 let cluster: ControlPlane;
 let kube: Kube;
-let dir: string;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
   helm = await findHelm(startClock((text) => process.stderr.write(text)));
-  dir = await mkdtemp(join(tmpdir(), 'skerry-chart-'));
   cluster = await startControlPlane({ dir, namespace: 'edge' });
   kube = await kubeFromFile(cluster.kubeconfig);
   await installCrds(cluster.kubeconfig);
@@ -38,7 +37,6 @@ beforeAll(async () => {
 afterAll(async () => {
   kube?.close();
   await cluster?.stop();
-  await rm(dir, { recursive: true, force: true });
 });
 
 const helmWith = async (...args: string[]) => {

@@ -1,12 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type ControlPlane, installCrds, startControlPlane } from './control-plane.ts';
 import { type Kube, kubeFromFile } from './kube.ts';
 import { waitFor } from './wait.ts';
 
-let dir: string;
+const dir = temporaryFolder();
 let cluster: ControlPlane;
 let kube: Kube;
 
@@ -18,7 +17,6 @@ const configMap = (name: string, rest: object = {}) => ({
 const configMapPath = (name: string) => `/api/v1/namespaces/skerry/configmaps/${name}`;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-control-plane-'));
   cluster = await startControlPlane({ dir });
   kube = await kubeFromFile(cluster.kubeconfig);
 });
@@ -26,7 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   kube?.close();
   await cluster?.stop();
-  await rm(dir, { recursive: true, force: true });
 });
 
 test('the context of the kubeconfig names our namespace, and the namespace exists', async () => {

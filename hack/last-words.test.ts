@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { lastWords } from './last-words.ts';
 
 const cases: Record<string, [log: string[], shown: string]> = {
@@ -31,8 +31,7 @@ const cases: Record<string, [log: string[], shown: string]> = {
 
 for (const [title, [log, shown]] of Object.entries(cases))
   test(title, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-words-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = temporaryFolder();
     const file = join(folder, 'part.log');
     writeFileSync(file, log.map((line) => `${line}\n`).join(''));
     expect(lastWords(file)).toBe(shown);

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { tail } from './last-words.ts';
 import { processStartTime, startDaemon, stopLeftovers } from './process.ts';
 import { waitFor } from './wait.ts';
@@ -10,14 +10,8 @@ import { waitFor } from './wait.ts';
 const node = (script: string) => ({ command: process.execPath, args: ['-e', script] });
 const FOREVER = 'setInterval(() => {}, 1000)';
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-process-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 test('a daemon writes its log, and stops gracefully', async () => {
-  const dir = makeFolder();
+  const dir = temporaryFolder();
   const script = `process.on('SIGTERM', () => { console.log('bye'); process.exit(0); }); console.log('up'); ${FOREVER}`;
   const daemon = await startDaemon({ name: 'd', dir, ...node(script) });
   await waitFor(() => tail(daemon.logFile) === 'up', { what: 'the first line' });
@@ -31,7 +25,7 @@ test('a daemon writes its log, and stops gracefully', async () => {
 test('a daemon that ignores SIGTERM is killed after the grace period', async () => {
   const daemon = await startDaemon({
     name: 'd',
-    dir: makeFolder(),
+    dir: temporaryFolder(),
     ...node(`process.on('SIGTERM', () => {}); console.log('up'); ${FOREVER}`),
   });
   await waitFor(() => tail(daemon.logFile) === 'up', { what: 'the first line' });
@@ -42,7 +36,7 @@ test('a daemon that ignores SIGTERM is killed after the grace period', async () 
 test('a daemon that ended by itself is reported with the end of its log', async () => {
   const daemon = await startDaemon({
     name: 'd',
-    dir: makeFolder(),
+    dir: temporaryFolder(),
     ...node(`console.log('no luck'); process.exit(3)`),
   });
   await daemon.exited;
@@ -50,7 +44,7 @@ test('a daemon that ended by itself is reported with the end of its log', async 
 });
 
 test('a program that does not exist is an error that names it', async () => {
-  const dir = makeFolder();
+  const dir = temporaryFolder();
   const failure = startDaemon({ name: 'd', dir, command: '/no/such/program', args: [] }).then(async (daemon) => {
     await daemon.exited;
     daemon.assertRunning();
@@ -74,7 +68,7 @@ async function startParent(dir: string): Promise<{ kill(): void; pid: number }> 
 }
 
 test.runIf(process.platform === 'linux')('a daemon dies with the process that started it', async () => {
-  const dir = makeFolder();
+  const dir = temporaryFolder();
   const { kill, pid } = await startParent(dir);
   expect(processStartTime(pid)).toBeDefined();
   // Before that it is setpriv, which may not have requested the signal yet.
@@ -85,7 +79,7 @@ test.runIf(process.platform === 'linux')('a daemon dies with the process that st
 });
 
 test.runIf(process.platform === 'linux')('stopLeftovers ends the daemons of an earlier run', async () => {
-  const dir = makeFolder();
+  const dir = temporaryFolder();
   const { pid } = await startParent(dir);
   expect(await stopLeftovers(dir)).toEqual(['d']);
   expect(processStartTime(pid)).toBeUndefined();

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { transformSync } from 'esbuild';
 import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { ROOT } from './paths.ts';
 
 /** bin/: the programs that people start from the sources. */
@@ -25,18 +25,14 @@ test.each(PROGRAMS)('%s runs from its sources', async (name) => {
 });
 
 test.each(PROGRAMS)('%s names the Node version that it needs when Node is too old', async (name) => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-node-'));
+  const folder = temporaryFolder();
   const old = join(folder, 'old.cjs');
   writeFileSync(old, "Object.defineProperty(process.versions, 'node', { value: '20.20.2' });\n");
-  try {
-    const { code, out, err } = await run('--require', old, join(BIN, `${name}.cjs`), '--help');
-    expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(
-      new RegExp(`^Error: ${name} needs Node 24 or newer, and this is Node 20.20.2 .*\\n.*bin/${name}.cjs\\n$`),
-    );
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const { code, out, err } = await run('--require', old, join(BIN, `${name}.cjs`), '--help');
+  expect([code, out]).toEqual([1, '']);
+  expect(err).toMatch(
+    new RegExp(`^Error: ${name} needs Node 24 or newer, and this is Node 20.20.2 .*\\n.*bin/${name}.cjs\\n$`),
+  );
 });
 
 test('the plugin fails when its output cannot be written, and not when its reader has enough', async () => {

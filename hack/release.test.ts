@@ -1,21 +1,15 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { makeTar } from '../src/lib/tar/write.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type Download, downloadEnvtest, downloadKubernetes, pickEnvtest } from './release.ts';
 
 const platform = `${process.platform}-${process.arch === 'arm64' ? 'arm64' : 'amd64'}`;
 const sha512 = (bytes: Uint8Array) => createHash('sha512').update(bytes).digest('hex');
 const quiet = () => {};
-
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-release-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 /** A server with fixed responses by the end of the URL. */
 function makeDownload(answers: Record<string, string | Uint8Array>): Download {
@@ -32,7 +26,7 @@ const index = (hash: string) =>
   `releases:\n  v1.36.0:\n    envtest-v1.36.0-${platform}.tar.gz:\n      hash: ${hash}\n      selfLink: https://x.test/e.tar.gz\n`;
 
 test('an envtest archive with the published checksum is unpacked', async () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const download = makeDownload({ 'envtest-releases.yaml': index(sha512(archive)), 'e.tar.gz': archive });
   await downloadEnvtest('1.36.3', download, folder, quiet);
   expect(readFileSync(join(folder, 'etcd'), 'utf8')).toBe('an etcd');
@@ -42,14 +36,14 @@ test.each([
   ['another checksum', '0'.repeat(128), 'not the published one'],
   ['no checksum', '', 'no checksum'],
 ])('an envtest archive with %s is refused', async (_, hash, message) => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const download = makeDownload({ 'envtest-releases.yaml': index(hash), 'e.tar.gz': archive });
   await expect(downloadEnvtest('1.36.3', download, folder, quiet)).rejects.toThrow(message);
   expect(existsSync(join(folder, 'etcd'))).toBe(false);
 });
 
 test('a downloaded binary of the Kubernetes release is verified and executable', async () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const binary = Buffer.from('a manager');
   const download = makeDownload({ 'kube-controller-manager': binary, '.sha512': sha512(binary) });
   await downloadKubernetes('kube-controller-manager', '1.36.3', download, folder, quiet);
@@ -60,7 +54,7 @@ test('the error for a server that cannot be reached has its name and the reason'
   const download: Download = async () => {
     throw new TypeError('fetch failed', { cause: { code: 'ENOTFOUND' } });
   };
-  await expect(downloadEnvtest('1.36.3', download, makeFolder(), quiet)).rejects.toThrow(
+  await expect(downloadEnvtest('1.36.3', download, temporaryFolder(), quiet)).rejects.toThrow(
     /githubusercontent.*ENOTFOUND/,
   );
 });

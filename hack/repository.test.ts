@@ -1,14 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { ROOT } from './paths.ts';
 import { repositoryFiles } from './repository.ts';
 
 test('the files of a checkout are the tracked ones and new ones, without what .gitignore names and what was removed', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-repository-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });
   git('init', '--quiet');
   for (const name of ['.gitignore', 'kept.md', 'removed.md']) writeFileSync(join(folder, name), 'dist/\n');

@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type Daemon, startDaemon } from './process.ts';
 import { createSupervisor } from './supervisor.ts';
 import { waitFor } from './wait.ts';
@@ -9,8 +7,7 @@ import { waitFor } from './wait.ts';
 const FOREVER = 'setInterval(() => {}, 1000)';
 
 function supervised() {
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-supervisor-'));
-  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const dir = temporaryFolder();
   const lines: string[] = [];
   let time = 0;
   const supervisor = createSupervisor({ log: (line) => lines.push(line), now: () => time, pause: async () => {} });

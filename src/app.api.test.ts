@@ -1,33 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Kube, kubeFromFile } from '../hack/kube.ts';
-import { testConfig } from '../testing/test-config.ts';
+import { kubeFromFile } from '../hack/kube.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
-import { type App, createApp } from './app.ts';
-import { createLog } from './telemetry/log.ts';
+import { startTestCluster } from './rest/_cluster.ts';
 
 /** The reconcilers on a real API server, with kubectl as the client and without an agent. */
-const namespace = `app-${randomUUID().slice(0, 8)}`;
-let kube: Kube;
-let app: App;
-const releases = mkdtempSync(join(tmpdir(), 'skerry-releases-'));
-
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  const config = { ...testConfig(inject('kubeconfig'), namespace), releasesFolder: releases };
-  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
-  await app.start();
-});
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  kube?.close();
-  rmSync(releases, { recursive: true });
-});
+const kube = await kubeFromFile(inject('kubeconfig'));
+const releases = temporaryFolder();
+const cluster = await startTestCluster();
+const { namespace } = cluster;
+const { app } = await cluster.startController({}, { releasesFolder: releases });
+afterAll(() => kube.close());
 
 test('machines get the install script without a token', async () => {
   const file = { file: 'agent.deb', sha256: '0'.repeat(64) };

@@ -27,6 +27,8 @@ const flagOf = (fallback: 'true' | 'false') =>
     .default(fallback)
     .transform((text) => text === 'true' || text === '1');
 const flag = flagOf('false');
+/** A variable that may be absent. */
+const text = (description: string) => z.string().optional().describe(description);
 
 const listed = (text: string) =>
   text
@@ -100,33 +102,20 @@ const environment = z.object({
   SERVER_PORT: port(PORTS.rest).describe('Port of REST and agent routes.'),
   METRICS_PORT: port(PORTS.metrics).describe('Port of /metrics, /healthz and /readyz.'),
   INTERNAL_PORT: port(PORTS.internal).describe('Port on which replicas talk to the leader.'),
-  SKERRY_INTERNAL_ADDRESS: z
-    .string()
-    .optional()
-    .describe("Address (host or host:port) under which other replicas reach this one; the pod's IP."),
+  SKERRY_INTERNAL_ADDRESS: text("Address (host or host:port) under which other replicas reach this one; the pod's IP."),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe('Least level that is logged.'),
-  TLS_PATH_CERT: z
-    .string()
-    .optional()
-    .describe('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
-  TLS_PATH_KEY: z.string().optional().describe('File with the private key.'),
-  TLS_PATH_CA: z
-    .string()
-    .optional()
-    .describe(
-      'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
-    ),
+  TLS_PATH_CERT: text('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
+  TLS_PATH_KEY: text('File with the private key.'),
+  TLS_PATH_CA: text(
+    'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
+  ),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
-  WS_REPLICA_MAX_CONCURRENT_WS: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(50_000)
-    .default(500)
-    .describe('Sockets of exec and log sessions that users can have open at this replica.'),
+  WS_REPLICA_MAX_CONCURRENT_WS: amount(500, 50_000).describe(
+    'Sockets of exec and log sessions that users can have open at this replica.',
+  ),
   SKERRY_BUDGET_CONTENT_MIB: amount(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
     'MiB of Secrets and ConfigMaps that users store.',
   ),
@@ -152,10 +141,7 @@ const environment = z.object({
     .refine((url) => url.startsWith('https:') || isLoopback(url), 'has to begin with https://')
     .optional()
     .describe('URL (https) below which agents find releases of themselves; without it no agent can be upgraded.'),
-  SKERRY_RELEASES_DIR: z
-    .string()
-    .optional()
-    .describe('Folder with these releases, which the controller then serves at /releases.'),
+  SKERRY_RELEASES_DIR: text('Folder with these releases, which the controller then serves at /releases.'),
   SKERRY_RELEASES_KEY: z
     .string()
     .refine(isReleaseKey, 'has to be an Ed25519 public key (PEM)')
@@ -167,17 +153,11 @@ const environment = z.object({
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
-  SKERRY_RELAY_ROUTER_CERTIFICATES: z
-    .string()
-    .optional()
-    .describe('Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.'),
+  SKERRY_RELAY_ROUTER_CERTIFICATES: text('Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.'),
   SKERRY_RELAY_BUS: busUrls
     .optional()
     .describe('Message bus over which replicas pass sessions on, instead of the router: nats:// or tls:// URLs.'),
-  SKERRY_RELAY_BUS_CREDENTIALS: z
-    .string()
-    .optional()
-    .describe('File with the credentials of the account controller of the bus.'),
+  SKERRY_RELAY_BUS_CREDENTIALS: text('File with the credentials of the account controller of the bus.'),
   WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagOf('true').describe(
     'Whether sessions between replicas need the router or bus that is configured; else they may use the internal port.',
   ),
@@ -188,7 +168,7 @@ const environment = z.object({
     .string()
     .default('skerry')
     .describe('Audience of ServiceAccount tokens for REST; empty accepts those for the API server itself.'),
-  KUBECONFIG: z.string().optional().describe('kubeconfig file; the service account of the pod when unset.'),
+  KUBECONFIG: text('kubeconfig file; the service account of the pod when unset.'),
 });
 
 export interface Config {

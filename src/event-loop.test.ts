@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { ArtifactStore } from '../agent/src/content/artifacts/store.ts';
 import { unpack } from '../agent/src/content/artifacts/unpack.ts';
 import { parseChallenge } from '../agent/src/content/registries/challenge.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { makeToken, startWithNode } from './agents/_util.ts';
 import { createRest } from './assembly/rest.ts';
 import { routes } from './assembly/routes.ts';
@@ -149,8 +148,7 @@ test('a token whose audience is slashes alone is refused within a short turn of 
 });
 
 test('an archive with a path of slashes is refused within a short turn of the event loop', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-turns-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const store = new ArtifactStore(folder);
   await store.open();
   const bytes = gzipSync(

@@ -1,53 +1,33 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
-import { testConfig } from '../testing/test-config.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { BOUNDS } from './api/bounds.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { ConfigMap } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
-import { type App, createApp } from './app.ts';
-import { routes } from './assembly/routes.ts';
-import { createTestClient, type TestClient } from './rest/_client.ts';
-import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
+import { startTestCluster } from './rest/_cluster.ts';
 import { RESOURCES } from './subjects/kinds.ts';
-import { createLog } from './telemetry/log.ts';
 
 /** Who objects are, on a real API server with a controller that leads: as kubectl, GitOps tools and backups meet it. */
 const run = promisify(execFile);
-let cluster: TestCluster;
-let app: App;
-let rest: TestClient;
-let kubectl: string;
-let dir: string;
+const dir = temporaryFolder();
 
-beforeAll(async () => {
-  kubectl = (await findTools(['kubectl'])).kubectl;
-  dir = await mkdtemp(join(tmpdir(), 'identity-'));
-  cluster = await startTestCluster(inject('kubeconfig'));
-  // Counters out of bounds, which a user with the developer role could write in former versions.
-  await cluster.kube.create<ConfigMap>(RESOURCES.configMaps, {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: 'skerry-ids', namespace: cluster.namespace },
-    data: { Application: '9007199254740991', Registry: 'many' },
-  });
-  const config = testConfig(inject('kubeconfig'), cluster.namespace);
-  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
-  await app.start();
-  rest = createTestClient(`http://127.0.0.1:${app.addresses.rest}`, routes, await cluster.token('admin'));
+const kubectl = (await findTools(['kubectl'])).kubectl;
+const cluster = await startTestCluster();
+// Counters out of bounds, which a user with the developer role could write in former versions.
+await cluster.kube.create<ConfigMap>(RESOURCES.configMaps, {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'skerry-ids', namespace: cluster.namespace },
+  data: { Application: '9007199254740991', Registry: 'many' },
 });
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true, force: true });
-});
+const rest = (await cluster.startController()).client.as(await cluster.token('admin'));
 
 type Any = Application & EdgeNode & Registry;
 const PLURALS = { Application: 'applications', EdgeNode: 'edgenodes', Registry: 'registries' } as const;

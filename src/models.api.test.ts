@@ -1,48 +1,26 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { describe, expect, inject, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
-import { testConfig } from '../testing/test-config.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { Artifact } from './api/v3/index.ts';
-import { type App, createApp } from './app.ts';
-import { routes } from './assembly/routes.ts';
-import { createTestClient, type TestClient } from './rest/_client.ts';
-import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
+import { startTestCluster } from './rest/_cluster.ts';
 import { RESOURCES } from './subjects/kinds.ts';
-import { createLog } from './telemetry/log.ts';
 
 /** Models and knowledge on a real API server with a controller that leads: by kubectl, files and JSON. */
 const run = promisify(execFile);
-let cluster: TestCluster;
-let app: App;
-let rest: TestClient;
-let kubectl: string;
-let dir: string;
-let hub: number;
-let node: string;
+const dir = temporaryFolder();
 
-beforeAll(async () => {
-  kubectl = (await findTools(['kubectl'])).kubectl;
-  dir = await mkdtemp(join(tmpdir(), 'models-'));
-  cluster = await startTestCluster(inject('kubeconfig'));
-  const config = testConfig(inject('kubeconfig'), cluster.namespace);
-  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
-  await app.start();
-  rest = createTestClient(`http://127.0.0.1:${app.addresses.rest}`, routes, await cluster.token('admin'));
-  await vi.waitFor(async () => expect((await rest.get('/status')).status).toBe(200), { timeout: 20_000 });
-  hub = (await rest.post('/registries', { json: { name: 'hub', url: 'hub.example', type: 'hub' } })).body.id;
-  node = (await rest.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
-});
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-  await rm(dir, { recursive: true, force: true });
-});
+const kubectl = (await findTools(['kubectl'])).kubectl;
+const cluster = await startTestCluster();
+const rest = (await cluster.startController()).client.as(await cluster.token('admin'));
+await vi.waitFor(async () => expect((await rest.get('/status')).status).toBe(200), { timeout: 20_000 });
+const hub = (await rest.post('/registries', { json: { name: 'hub', url: 'hub.example', type: 'hub' } })).body.id;
+const { uuid: node } = (await rest.post('/node', { json: { name: 'gw-1', archId: 1 } })).body;
 
 const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
 const documentOf = (kind: string, name: string, spec: object) =>

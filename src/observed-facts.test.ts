@@ -1,8 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ANNOTATIONS } from './api/names.ts';
 import type { EdgeNode, EdgeNodeStatus } from './api/v3/index.ts';
-import type { TestClient } from './rest/_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from './rest/_memory.ts';
+import { createMemoryDependencies } from './rest/_memory.ts';
 import { serveInMemory } from './rest/_server.ts';
 import { startStack } from './sessions/_stack.ts';
 import type { StatusReport } from './wire/agent.ts';
@@ -11,25 +10,17 @@ import type { StatusReport } from './wire/agent.ts';
  * Every rule of a route that judges a fact that a node reports (docs/spec/rest-v3.md#one-truth), with the stored status always
  * saying the opposite: no leader writes here.
  */
-let deps: MemoryDependencies;
-let admin: TestClient;
-let gateway: string;
-let other: string;
 let archId = 1;
 
-beforeAll(async () => {
-  deps = createMemoryDependencies({
-    provisioning: () => ({ archId }),
-    self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example' },
-  });
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  gateway = (await admin.post('/node', { json: { name: 'gw-1' } })).body.uuid;
-  other = (await admin.post('/node', { json: { name: 'gw-2' } })).body.uuid;
-  await admin.post('/runtimeClasses', { json: { name: 'sandboxed', handler: 'runsc' } });
-  await admin.post('/application', { json: { name: 'plant' } });
-  return stop;
+const deps = createMemoryDependencies({
+  provisioning: () => ({ archId }),
+  self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example' },
 });
+const admin = (await serveInMemory({ deps })).as('admin');
+const { uuid: gateway } = (await admin.post('/node', { json: { name: 'gw-1' } })).body;
+const { uuid: other } = (await admin.post('/node', { json: { name: 'gw-2' } })).body;
+await admin.post('/runtimeClasses', { json: { name: 'sandboxed', handler: 'runsc' } });
+await admin.post('/application', { json: { name: 'plant' } });
 
 /** What the leader last wrote of a node. */
 function write(uuid: string, status: Partial<EdgeNodeStatus>) {

@@ -1,30 +1,27 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { afterAll, beforeEach, expect, inject, test } from 'vitest';
 import { signToken } from '../agent/src/state/token.ts';
-import { type Kube, kubeFromFile } from '../hack/kube.ts';
+import { kubeFromFile } from '../hack/kube.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { nodeKeySecret } from './agents/channel/node-key.ts';
 import type { Condition } from './api/meta.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { type Application, applicationResource, type EdgeNode } from './api/v3/index.ts';
-import { type App, createApp } from './app.ts';
-import type { Config } from './config.ts';
 import { connect } from './connection.ts';
 import { createStatusWriter } from './controllers/status-writer.ts';
 import { silentLog } from './lib/log.ts';
+import { startTestCluster } from './rest/_cluster.ts';
 import { conditionsOf, kstatus } from './rules/conditions.ts';
 import { entryUuid } from './rules/names.ts';
 import { KINDS, RESOURCES } from './subjects/kinds.ts';
-import { createLog } from './telemetry/log.ts';
 import type { StatusReport } from './wire/agent.ts';
 import { NODE_TOKEN } from './wire/node-token.ts';
 
 /** Reports of nodes, on a real API server and over the agent routes: one node reports the truth, the other one invents items. */
-const namespace = `statements-${randomUUID().slice(0, 8)}`;
-let kube: Kube;
-let config: Config;
-let app: App;
-let url: string;
+const kube = await kubeFromFile(inject('kubeconfig'));
+const cluster = await startTestCluster();
+const { namespace } = cluster;
+const { app, url } = await cluster.startController();
 let honest: TestNode;
 let liar: TestNode;
 
@@ -35,18 +32,7 @@ interface TestNode {
 }
 type Items = NonNullable<StatusReport['microserviceStatus']>;
 
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  config = testConfig(inject('kubeconfig'), namespace);
-  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }) });
-  await app.start();
-  url = `http://127.0.0.1:${app.addresses.rest}`;
-});
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  kube?.close();
-});
+afterAll(() => kube.close());
 beforeEach(async () => {
   [honest, liar] = [await makeNode(), await makeNode()];
 });
@@ -240,7 +226,7 @@ test('a status that the API server refuses replaces the old Ready, and is counte
   // No controller reconciles this namespace, so that it does not correct what this test writes.
   const elsewhere = `${namespace}-b`;
   await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: elsewhere } });
-  await using client = connect(config);
+  await using client = connect(testConfig(inject('kubeconfig'), namespace));
   const ref = { namespace: elsewhere, name: 'plant' };
   const created = await client.create(RESOURCES.applications, {
     apiVersion: API_VERSION,

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, expect, inject, test } from 'vitest';
 import type {} from '../hack/testing/provided.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
-import { type App, createApp } from './app.ts';
-import { createRoutes } from './assembly/routes.ts';
 import type { KubeObject, Resource } from './kube/mod.ts';
-import { createTestClient, type TestClient } from './rest/_client.ts';
-import { startTestCluster, type TestCluster } from './rest/_cluster.ts';
+import { startTestCluster } from './rest/_cluster.ts';
 import { RESOURCES } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
-import { createLog } from './telemetry/log.ts';
 
 /** A kind of which only the definition exists, on a real API server with a whole controller. */
 const CRDS: Resource = {
@@ -23,25 +19,12 @@ const CRDS: Resource = {
 };
 const kinds = WITH_WIDGETS;
 const crd = toCrd(widgetKind.definition) as unknown as KubeObject;
-let cluster: TestCluster;
-let app: App;
-let admin: TestClient;
-let viewer: TestClient;
 
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'), { kinds });
-  const config = testConfig(inject('kubeconfig'), cluster.namespace);
-  app = await createApp(config, { log: createLog({ level: 'silent', name: 'test' }), kinds });
-  await app.start();
-  const client = createTestClient(`http://127.0.0.1:${app.addresses.rest}`, createRoutes(kinds));
-  admin = client.as(await cluster.token('admin'));
-  viewer = client.as(await cluster.token('viewer'));
-});
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  await cluster?.kube.delete(CRDS, { name: crd.metadata.name });
-  await cluster?.[Symbol.asyncDispose]();
-});
+const cluster = await startTestCluster({ kinds });
+const { app, client } = await cluster.startController();
+const admin = client.as(await cluster.token('admin'));
+const viewer = client.as(await cluster.token('viewer'));
+afterAll(() => cluster.kube.delete(CRDS, { name: crd.metadata.name }));
 
 const find = (name: string) => cluster.kube.find<Widget>(widgetKind.resource, { namespace: cluster.namespace, name });
 

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { until } from '../../agent/src/engines/_contract.ts';
@@ -10,19 +9,18 @@ import type { KubeClient } from '../../src/kube/mod.ts';
 import { makeTar } from '../../src/lib/tar/write.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
 import { storedApplication } from '../../testing/stored.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin } from './_plugin.ts';
 
 /** `cp` through the sockets of a controller to an agent whose containers are in memory. */
 
 let stack: Awaited<ReturnType<typeof startStack>>;
 let engine: MemoryEngine;
-let folder: string;
+const folder = temporaryFolder();
 beforeAll(async () => {
   stack = await startStack();
-  folder = mkdtempSync(join(tmpdir(), 'plugin-cp-'));
 });
 afterAll(async () => {
-  rmSync(folder, { recursive: true });
   await stack[Symbol.asyncDispose]();
 });
 beforeEach(async () => {

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { beforeEach, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
@@ -12,32 +11,23 @@ import { fullEntry } from '../../src/api/v3/_application.cases.ts';
 import { type Application, applicationResource } from '../../src/api/v3/index.ts';
 import type { KubeObject } from '../../src/kube/mod.ts';
 import { startHeartbeat } from '../../src/replicas/replicas.ts';
-import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
+import { startTestCluster } from '../../src/rest/_cluster.ts';
 import { normalEntry } from '../../src/rules/normal-entry.ts';
 import { RESOURCES } from '../../src/subjects/kinds.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
 
 const tables = await agreementTables();
 
 /** The plugin against a real API server; no controller runs, so that tests write the statuses that they need. */
-let cluster: TestCluster;
-let skerry: (...args: string[]) => Promise<Ran>;
-let folder: string;
+const folder = temporaryFolder();
 let count = 0;
 let name: string;
 
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  skerry = apart(createPlugin(cluster.kube, cluster.namespace));
-  folder = mkdtempSync(join(tmpdir(), 'plugin-'));
-});
+const cluster = await startTestCluster();
 beforeEach(() => {
   name = `app-${++count}`;
-});
-afterAll(async () => {
-  if (folder) rmSync(folder, { recursive: true });
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 /** Runs without the warnings of what documents name: most of it no test makes. */
@@ -47,6 +37,7 @@ const apart =
     const ran = await run(...args);
     return { ...ran, err: ran.err.replaceAll(/^warning: .*: there is no .*\n/gm, '') };
   };
+const skerry = apart(createPlugin(cluster.kube, cluster.namespace));
 
 function file(text: string, called = 'file.yaml'): string {
   const path = join(folder, called);

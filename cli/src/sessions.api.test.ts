@@ -1,18 +1,18 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { until } from '../../agent/src/engines/_contract.ts';
 import type { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
 import { runContainer, startSessions } from '../../agent/src/sessions/_agent.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { startTestCluster, type TestCluster } from '../../src/rest/_cluster.ts';
+import { startTestCluster } from '../../src/rest/_cluster.ts';
 import { startStack } from '../../src/sessions/_stack.ts';
 import { RESOURCES } from '../../src/subjects/kinds.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin } from './_plugin.ts';
 
 /**
@@ -20,34 +20,24 @@ import { createPlugin } from './_plugin.ts';
  * What concerns terminals and pipes runs the plugin as a process.
  */
 
-let cluster: TestCluster;
-let stack: Awaited<ReturnType<typeof startStack>>;
-let folder: string;
-let origin: string;
+const folder = temporaryFolder();
 
-beforeAll(async () => {
-  [cluster, stack] = await Promise.all([startTestCluster(inject('kubeconfig')), startStack()]);
-  folder = mkdtempSync(join(tmpdir(), 'plugin-sessions-'));
-  origin = new URL(stack.url).origin.replace('ws', 'http');
-  const { namespace } = cluster;
-  for (const [name, entry, uuid, isSystem] of [
-    ['shop', 'web', stack.web, false],
-    ['system', 'router', stack.router, true],
-  ] as const)
-    await cluster.kube.create(RESOURCES.applications, {
-      apiVersion: 'skerry.dev/v3',
-      kind: 'Application',
-      metadata: { name, namespace, labels: { site: 'north' } },
-      spec: { isSystem, microservices: [{ name: entry, uuid, agent: { name: 'edge-1' }, images: { amd64: 'x:1' } }] },
-    } as never);
-  const node = { metadata: { name: 'edge-1', namespace }, spec: { uuid: stack.nodeUuid } };
-  await cluster.kube.create(RESOURCES.nodes, { apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', ...node } as never);
-});
-afterAll(async () => {
-  if (folder) rmSync(folder, { recursive: true });
-  await stack?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-});
+const [cluster, stack] = await Promise.all([startTestCluster(), startStack()]);
+const origin = new URL(stack.url).origin.replace('ws', 'http');
+const { namespace } = cluster;
+for (const [name, entry, uuid, isSystem] of [
+  ['shop', 'web', stack.web, false],
+  ['system', 'router', stack.router, true],
+] as const)
+  await cluster.kube.create(RESOURCES.applications, {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Application',
+    metadata: { name, namespace, labels: { site: 'north' } },
+    spec: { isSystem, microservices: [{ name: entry, uuid, agent: { name: 'edge-1' }, images: { amd64: 'x:1' } }] },
+  } as never);
+const node = { metadata: { name: 'edge-1', namespace }, spec: { uuid: stack.nodeUuid } };
+await cluster.kube.create(RESOURCES.nodes, { apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', ...node } as never);
+afterAll(() => stack[Symbol.asyncDispose]());
 
 let engine: MemoryEngine;
 let container: string;

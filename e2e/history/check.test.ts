@@ -172,163 +172,134 @@ test('no checker blames a write without effect for a later change to the same st
   expect(found(scribe)).toEqual([]);
 });
 
-/** A checker, and a history in which it must find a violation. */
-const FORGED: [keyof typeof CHECKERS, string, (scribe: Scribe) => Scribe, RegExp][] = [
-  [
-    'no acknowledged write is lost',
-    'an acknowledged write that no version has',
-    (s) => s.asks({ kind: 'patch', entry: 'web', value: 'v3' }),
-    /o4 .* no version has it/,
-  ],
-  [
-    'no acknowledged write is lost',
-    'a write that another one overwrote with an older state',
-    (s) => {
-      const stale = {
-        active: true,
-        entries: { web: { ...wanted('v2'), active: true } },
-        rebuilds: {},
-        deleting: false,
-      };
-      return s
-        .does({ kind: 'add', entry: 'db', ...wanted('v3') })
-        .asks({ kind: 'stop', entry: 'web' })
-        .stored({ state: { ...stale, entries: { web: { ...stale.entries.web, active: false } } } });
-    },
-    /nobody's write: from \[db=v3/,
-  ],
-  [
-    'no acknowledged write is lost',
-    'one rebuild carried out twice',
-    (s) => s.does({ kind: 'rebuild', entry: 'web' }).stored({ kind: 'rebuild', entry: 'web' }),
-    /nobody's write.*rebuilt 2x/,
-  ],
-  [
-    'no acknowledged write is lost',
-    'a write that was refused and carried out',
-    (s) => s.asks({ kind: 'stop', entry: 'web' }, 'refused').stored({ kind: 'stop', entry: 'web' }),
-    /was refused .* and carried out/,
-  ],
-  [
-    'a read is never older than a write acknowledged before it',
-    'a read that shows the state before an acknowledged write',
-    (s) => s.asks({ kind: 'read' }, 'done', { web: 'v1' }),
-    /showed \[web=v1\].*\[web=v2\]/,
-  ],
-  [
-    'a session shows what there is, once and in its order',
-    'a terminal that shows something twice',
-    (s) => s.watches(9, 1, 2, 2),
-    /showed 1, 2, 2 after 9 numbers were typed/,
-  ],
-  [
-    'a session shows what there is, once and in its order',
-    'a terminal that shows what was not typed',
-    (s) => s.watches(3, 1, 4),
-    /showed 1, 4 after 3/,
-  ],
-  [
-    'a session shows what there is, once and in its order',
-    'a log whose lines come again',
-    (s) => s.watches(0, 700, 701, 700),
-    /showed 700, 701, 700/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a container that is stopped because a user opens a terminal',
-    (s) => s.watches(2, 1, 2).engineDid('stop'),
-    /stopped v2 .* which was wanted all the time/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a container that is stopped because the name of its node is misspelt',
-    (s) =>
-      s
-        .asks({ kind: 'place', entry: 'web', node: MISSPELT })
-        .stored({ kind: 'place', entry: 'web', node: MISSPELT }, { places: { web: 'n1' } })
-        .engineDid('stop', { reason: 'NoLongerWanted' })
-        .later(1_000)
-        .does({ kind: 'patch', entry: 'web', value: 'v3' }),
-    /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
-  ],
-  [
-    'the newest revision wins',
-    'a container of an older revision created after one of a newer revision',
-    (s) => s.does({ kind: 'remove', entry: 'web' }).engineDid('stop').engineDid('remove').makes('v1'),
-    /made v1 .* after the newer v2/,
-  ],
-  ['the newest revision wins', 'a revision that no write asked for', (s) => s.makes('v9'), /v9, which nobody/],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'two containers that run at the same time',
-    (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).runs('v3'),
-    /started v3 while v2 of the same microservice ran/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a second container of the same revision',
-    (s) => s.engineDid('exit', { because: 'fault' }).makes('v2'),
-    /second container of v2/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a container that was stopped although it was wanted all the time',
-    (s) => s.engineDid('stop', { reason: 'NoLongerWanted' }),
-    /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a container that was removed and created again without a change',
-    (s) => s.engineDid('exit', { because: 'fault' }).engineDid('remove').makes('v2'),
-    /had removed the container of v2 and made it again/,
-  ],
-  [
-    'no container is started twice or restarted without a listed reason',
-    'a start for a reason that is not in the list',
-    (s) => s.engineDid('exit', { because: 'fault' }).engineDid('start', { reason: 'Whim' }),
-    /not in the list: Whim/,
-  ],
-  [
-    'the status never claims what was not observed',
-    'ready before the agent saw the container run',
-    (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).makes('v3').says('True'),
-    /calls web ready .* nobody on n1 had seen v3/,
-  ],
-  [
-    'the status never claims what was not observed',
-    'ready after a rebuild with the container from before it',
-    (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('False', 'Updating').says('True'),
-    /nobody on n1 had seen v2 \(rebuild 1\)/,
-  ],
-  [
-    'a deletion ends, and not before the machine has stopped the containers',
-    'an application that disappears while its container runs',
-    (s) => s.does({ kind: 'delete' }).later(1_000).stored({ state: undefined }),
-    /gone while n1 still ran its web/,
-  ],
-  [
-    'everything settles',
-    'a deletion that never ends',
-    (s) => Object.assign(s, { end: { ...s.end, unsettled: ['plant is still being deleted: undefined'] } }),
-    /still being deleted/,
-  ],
-  [
-    'everything settles',
-    'a silent node that never becomes UNKNOWN',
-    (s) => Object.assign(s, { end: { ...s.end, unmet: ['n1 was silent and was never called UNKNOWN'] } }),
-    /never called UNKNOWN/,
-  ],
-];
+/** Histories in which a checker must find a violation, and what it says. */
+const FORGED: Record<keyof typeof CHECKERS, Record<string, [(scribe: Scribe) => Scribe, RegExp]>> = {
+  'no acknowledged write is lost': {
+    'an acknowledged write that no version has': [
+      (s) => s.asks({ kind: 'patch', entry: 'web', value: 'v3' }),
+      /o4 .* no version has it/,
+    ],
+    'a write that another one overwrote with an older state': [
+      (s) => {
+        const stale = {
+          active: true,
+          entries: { web: { ...wanted('v2'), active: true } },
+          rebuilds: {},
+          deleting: false,
+        };
+        return s
+          .does({ kind: 'add', entry: 'db', ...wanted('v3') })
+          .asks({ kind: 'stop', entry: 'web' })
+          .stored({ state: { ...stale, entries: { web: { ...stale.entries.web, active: false } } } });
+      },
+      /nobody's write: from \[db=v3/,
+    ],
+    'one rebuild carried out twice': [
+      (s) => s.does({ kind: 'rebuild', entry: 'web' }).stored({ kind: 'rebuild', entry: 'web' }),
+      /nobody's write.*rebuilt 2x/,
+    ],
+    'a write that was refused and carried out': [
+      (s) => s.asks({ kind: 'stop', entry: 'web' }, 'refused').stored({ kind: 'stop', entry: 'web' }),
+      /was refused .* and carried out/,
+    ],
+  },
+  'a read is never older than a write acknowledged before it': {
+    'a read that shows the state before an acknowledged write': [
+      (s) => s.asks({ kind: 'read' }, 'done', { web: 'v1' }),
+      /showed \[web=v1\].*\[web=v2\]/,
+    ],
+  },
+  'a session shows what there is, once and in its order': {
+    'a terminal that shows something twice': [
+      (s) => s.watches(9, 1, 2, 2),
+      /showed 1, 2, 2 after 9 numbers were typed/,
+    ],
+    'a terminal that shows what was not typed': [(s) => s.watches(3, 1, 4), /showed 1, 4 after 3/],
+    'a log whose lines come again': [(s) => s.watches(0, 700, 701, 700), /showed 700, 701, 700/],
+  },
+  'no container is started twice or restarted without a listed reason': {
+    'a container that is stopped because a user opens a terminal': [
+      (s) => s.watches(2, 1, 2).engineDid('stop'),
+      /stopped v2 .* which was wanted all the time/,
+    ],
+    'a container that is stopped because the name of its node is misspelt': [
+      (s) =>
+        s
+          .asks({ kind: 'place', entry: 'web', node: MISSPELT })
+          .stored({ kind: 'place', entry: 'web', node: MISSPELT }, { places: { web: 'n1' } })
+          .engineDid('stop', { reason: 'NoLongerWanted' })
+          .later(1_000)
+          .does({ kind: 'patch', entry: 'web', value: 'v3' }),
+      /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
+    ],
+    'two containers that run at the same time': [
+      (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).runs('v3'),
+      /started v3 while v2 of the same microservice ran/,
+    ],
+    'a second container of the same revision': [
+      (s) => s.engineDid('exit', { because: 'fault' }).makes('v2'),
+      /second container of v2/,
+    ],
+    'a container that was stopped although it was wanted all the time': [
+      (s) => s.engineDid('stop', { reason: 'NoLongerWanted' }),
+      /stopped v2 \(NoLongerWanted\), which was wanted all the time/,
+    ],
+    'a container that was removed and created again without a change': [
+      (s) => s.engineDid('exit', { because: 'fault' }).engineDid('remove').makes('v2'),
+      /had removed the container of v2 and made it again/,
+    ],
+    'a start for a reason that is not in the list': [
+      (s) => s.engineDid('exit', { because: 'fault' }).engineDid('start', { reason: 'Whim' }),
+      /not in the list: Whim/,
+    ],
+  },
+  'the newest revision wins': {
+    'a container of an older revision created after one of a newer revision': [
+      (s) => s.does({ kind: 'remove', entry: 'web' }).engineDid('stop').engineDid('remove').makes('v1'),
+      /made v1 .* after the newer v2/,
+    ],
+    'a revision that no write asked for': [(s) => s.makes('v9'), /v9, which nobody/],
+  },
+  'the status never claims what was not observed': {
+    'ready before the agent saw the container run': [
+      (s) => s.does({ kind: 'patch', entry: 'web', value: 'v3' }).makes('v3').says('True'),
+      /calls web ready .* nobody on n1 had seen v3/,
+    ],
+    'ready after a rebuild with the container from before it': [
+      (s) => s.does({ kind: 'rebuild', entry: 'web' }).says('False', 'Updating').says('True'),
+      /nobody on n1 had seen v2 \(rebuild 1\)/,
+    ],
+  },
+  'a deletion ends, and not before the machine has stopped the containers': {
+    'an application that disappears while its container runs': [
+      (s) => s.does({ kind: 'delete' }).later(1_000).stored({ state: undefined }),
+      /gone while n1 still ran its web/,
+    ],
+  },
+  'everything settles': {
+    'a deletion that never ends': [
+      (s) => Object.assign(s, { end: { ...s.end, unsettled: ['plant is still being deleted: undefined'] } }),
+      /still being deleted/,
+    ],
+    'a silent node that never becomes UNKNOWN': [
+      (s) => Object.assign(s, { end: { ...s.end, unmet: ['n1 was silent and was never called UNKNOWN'] } }),
+      /never called UNKNOWN/,
+    ],
+  },
+};
 
 describe('the checker finds the violation', () => {
-  test.each(FORGED)('%s: %s', (checker, _, forge, text) => {
+  const all = Object.entries(FORGED).flatMap(([checker, histories]) =>
+    Object.entries(histories).map(([history, [forge, text]]) => [checker, history, forge, text] as const),
+  );
+  test.each(all)('%s: %s', (checker, _, forge, text) => {
     expect(found(good())).toEqual([]);
-    const own = CHECKERS[checker](forge(good()).written()).map((one) => one.text);
+    const own = CHECKERS[checker as keyof typeof CHECKERS](forge(good()).written()).map((one) => one.text);
     expect(own).toEqual([expect.stringMatching(text)]);
   });
 
   test('there is a history with a violation for every checker', () => {
-    expect(new Set(FORGED.map(([checker]) => checker))).toEqual(new Set(Object.keys(CHECKERS)));
+    expect(Object.keys(FORGED).sort()).toEqual(Object.keys(CHECKERS).sort());
   });
 });
 

@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { layFoundations } from './foundations.ts';
 import { generate, type Story } from './generate.ts';
 import { report } from './story.ts';
@@ -15,10 +13,9 @@ const SEEDS = [...Array(process.env.SKERRY_NIGHTLY ? 20 : 10).keys()];
 
 const results = new Map<number, PromiseWithResolvers<Told>>(SEEDS.map((seed) => [seed, Promise.withResolvers()]));
 const started = new AsyncDisposableStack();
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'skerry-history-'));
-  if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   const docker = { engineUrl: inject('engineUrl'), registryUrl: inject('registryUrl') };
   const foundations = await layFoundations({ dir, kubeconfig: inject('kubeconfig'), docker }, started);
   const settle = ({ seed }: Story) => results.get(seed) as PromiseWithResolvers<Told>;

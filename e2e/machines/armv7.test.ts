@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
@@ -9,6 +8,7 @@ import { installProgram, makeReleaseKey, writeRelease } from '../../hack/agent-r
 import { installPackages } from '../../hack/apt.ts';
 import { armv7Node, LOADER } from '../../hack/package/armv7.ts';
 import { freePort } from '../../hack/ports.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createStack, get, type Stack, until, untilReady, webApplication } from '../_stack.ts';
 
 /**
@@ -19,7 +19,7 @@ const QEMU = '/usr/bin/qemu-arm-static';
 const NEXT = '0.2.0';
 const nightly = test.runIf(process.env.SKERRY_NIGHTLY);
 const key = makeReleaseKey();
-let dir: string;
+const dir = temporaryFolder();
 let stack: Stack;
 let built: Awaited<ReturnType<typeof makeBundles>>;
 let armv7: Awaited<ReturnType<typeof armv7Node>>;
@@ -32,7 +32,6 @@ beforeAll(async () => {
     why: 'Programs for armv7 cannot be run',
     elsewhere: 'https://www.qemu.org/download/',
   });
-  dir = mkdtempSync(join(tmpdir(), 'skerry-armv7-'));
   built = await makeBundles(dir);
   armv7 = await armv7Node(join(dir, 'node'));
   const starter = readFileSync(armv7.node, 'utf8');
@@ -44,7 +43,6 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
-  if (dir) rmSync(dir, { recursive: true, force: true });
 });
 
 /** The bundle of the agent under a version. */

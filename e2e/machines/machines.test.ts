@@ -1,6 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
@@ -8,6 +7,7 @@ import { debianRoot } from '../../hack/debian.ts';
 import { Machine } from '../../hack/machine.ts';
 import { freePort } from '../../hack/ports.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createNetwork, type EdgeNetwork } from '../_network.ts';
 import {
   type ControllerProcess,
@@ -30,7 +30,7 @@ const SLOW = { timeoutMs: 240_000 };
 const REGISTRY = 'registry.test';
 const nightly = test.runIf(process.env.SKERRY_NIGHTLY);
 const started = new AsyncDisposableStack();
-let dir: string;
+const dir = temporaryFolder();
 let stack: Stack;
 let base: string;
 let releases: Releases;
@@ -38,8 +38,6 @@ let registryPort: number;
 
 beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
-  dir = mkdtempSync(join(tmpdir(), 'skerry-machines-'));
-  started.defer(() => rmSync(dir, { recursive: true, force: true }));
   base = await debianRoot((text) => process.stderr.write(`${text}\n`));
   stack = started.use(await createStack());
   releases = await makeReleases(dir, ['0.2.0', '0.1.0', '0.3.0']);

@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { callEngine, loadImage, probeEngine } from '../engine-api.ts';
 import { saveImage } from '../image.ts';
 import { shellImage } from '../shell-image.ts';
@@ -17,8 +15,7 @@ test.runIf(isDocker)('k3s in a container that does not come up leaves no contain
   onTestFinished(async () => {
     await callEngine(engineUrl, 'DELETE', `/v1.41/images/${NODE_IMAGES.k3s}?force=true`);
   });
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-makers-'));
-  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const dir = temporaryFolder();
   const said: string[] = [];
   const made = makeCluster({
     ...{ maker: 'k3s', name: 'skerry-e2e-one', dir, archive: async () => Buffer.from('an image') },

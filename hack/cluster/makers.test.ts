@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { ROOT } from '../paths.ts';
 import { makeCluster, NODE_IMAGES } from './makers.ts';
 
@@ -13,8 +13,7 @@ import { makeCluster, NODE_IMAGES } from './makers.ts';
 
 let dir: string;
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'skerry-makers-'));
-  return () => rmSync(dir, { recursive: true });
+  dir = temporaryFolder();
 });
 
 /** A docker engine: which images it has, and what it says of others. */

@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { Program } from '../../agent/src/update/program.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import type { Origin } from '../build.ts';
 import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
 import { completion, manualPage } from './command-line.ts';
@@ -13,15 +13,9 @@ import { completion, manualPage } from './command-line.ts';
 const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 const FAST = { compression: ['-Zgzip', '-z1'] };
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-package-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 /** A tree whose programs are a few bytes. */
 function makeTree(change: Partial<AgentParts> = {}): { folder: string; tree: string } {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const file = (name: string) => {
     writeFileSync(join(folder, name), `content of ${name}`);
     return join(folder, name);
@@ -46,7 +40,7 @@ test('a package has the program directory that updates of the agent continue wit
 });
 
 test('a package whose Node brings libraries along has them beside both names of Node, each file once', async () => {
-  const libraries = makeFolder();
+  const libraries = temporaryFolder();
   for (const name of ['ld.so', 'libnode.so.1']) writeFileSync(join(libraries, name), `content of ${name}`);
   const { folder, tree } = makeTree({ libraries });
   const at = (path: string) => statSync(join(tree, 'opt/skerry-agent', path));
@@ -120,7 +114,7 @@ test('the manual page names every command and escapes what man would read as its
 });
 
 test('bash completes commands, words of a command and flags', () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   mkdirSync(join(folder, 'c'));
   writeFileSync(join(folder, 'c/skerry-agent'), completion());
   const complete = (...words: string[]) => {

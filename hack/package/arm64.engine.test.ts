@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { NODE_FLAGS } from '../agent-release.ts';
 import { installPackages } from '../apt.ts';
 import { bundle } from '../build.ts';
@@ -12,7 +12,7 @@ import { librariesFor, nodeOf } from './parts.ts';
 /** What a release has for arm64, run by qemu on whatever machine this is; it needs `make nightly`, which may install qemu. */
 const QEMU = '/usr/bin/qemu-aarch64-static';
 const nightly = test.runIf(process.env.SKERRY_NIGHTLY);
-let dir: string;
+const dir = temporaryFolder();
 let program: readonly string[];
 
 beforeAll(async () => {
@@ -23,7 +23,6 @@ beforeAll(async () => {
     why: 'Programs for arm64 cannot be run',
     elsewhere: 'https://www.qemu.org/download/',
   });
-  dir = mkdtempSync(join(tmpdir(), 'skerry-arm64-'));
   for (const { path, content = '', link, mode = 0o644 } of await librariesFor('arm64')) {
     mkdirSync(dirname(join(dir, path)), { recursive: true });
     if (link) symlinkSync(join(dir, link), join(dir, path));
@@ -33,9 +32,6 @@ beforeAll(async () => {
   const { path } = await bundle('skerry-agent', dir);
   program = [QEMU, '-L', dir, (await nodeOf('linux-arm64')).binary, ...NODE_FLAGS, path];
 }, 600_000);
-afterAll(() => {
-  if (dir) rmSync(dir, { recursive: true, force: true });
-});
 
 function run(...args: string[]): Promise<{ code: number; output: string }> {
   const [command = '', ...rest] = [...program, ...args];

@@ -1,20 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { BUILTINS, LOADER, LOCK, STARTER, withOwnBuiltins } from './armv7.ts';
 import { closure, parsePackages } from './armv7-lock.ts';
 import { download } from './parts.ts';
-
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-armv7-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 test('the lock for armv7 pins each package by digest, with Node 24, its loader and each of its parts on disk', () => {
   for (const { name, version, path, sha256, license } of LOCK.packages) {
@@ -35,7 +29,7 @@ test('the lock for armv7 pins each package by digest, with Node 24, its loader a
 });
 
 test('Node for armv7 starts by any link with its own loader and libraries, and finds its parts by a descriptor', () => {
-  const folder = join(makeFolder(), 'with a space');
+  const folder = join(temporaryFolder(), 'with a space');
   const release = join(folder, 'releases/1.0.0');
   mkdirSync(join(release, 'lib'), { recursive: true });
   writeFileSync(join(release, 'node'), STARTER, { mode: 0o755 });

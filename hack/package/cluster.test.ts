@@ -1,20 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { CRD_VERSION } from '../../src/api/crd.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { ROOT } from '../paths.ts';
 import { chartArchive, krewManifest, pluginArchive } from './cluster.ts';
-
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-package-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 test('every part of a release has the version of package.json', () => {
   const chart = parse(readFileSync(join(ROOT, 'charts/skerry/Chart.yaml'), 'utf8'));
@@ -53,7 +47,7 @@ test('the archive of the chart begins with Chart.yaml, has the schema of its val
 });
 
 test('the plugin runs with the Node beside it, also through a link on PATH', () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   writeFileSync(join(folder, 'plugin'), 'console.log(process.argv.slice(2).join())');
   writeFileSync(join(folder, 'node.sh'), `#!/bin/sh\nexec '${process.execPath}' "$@"\n`);
   const input = pluginArchive({ plugin: join(folder, 'plugin'), node: join(folder, 'node.sh'), notice: 'notice' });

@@ -1,7 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { NODE_FLAGS } from '../agent-release.ts';
 import { bundle, type Origin } from '../build.ts';
 import { callEngine, loadImage } from '../engine-api.ts';
@@ -15,10 +14,9 @@ const engineUrl = inject('engineUrl');
 const architecture = hostArchitecture();
 const origin: Origin = { version: '0.0.1', revision: 'test', created: new Date(0) };
 const MEGABYTE = 1e6;
-let dir: string;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-images-'));
   const bundles = {
     skerry: await bundle('skerry', dir),
     'skerry-templates': await bundle('skerry-templates', dir),
@@ -36,7 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const name of ['skerry-controller', 'skerry-agent'])
     await callEngine(engineUrl, 'DELETE', `/v1.41/images/${encodeURIComponent(referenceOf(name))}?force=true`);
-  await rm(dir, { recursive: true, force: true });
 });
 
 const referenceOf = (name: string) => `127.0.0.1:1/release/${name}:test`;

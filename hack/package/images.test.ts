@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import type { Origin } from '../build.ts';
 import { buildImage, type Image } from '../image.ts';
 import { billOfMaterials, notice, packageParts } from './contents.ts';
@@ -12,15 +12,9 @@ import { LIBRARIES, NODES } from './pinned.ts';
 
 const origin: Origin = { version: '1.2.3', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-package-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 /** A Node and bundles of a few bytes. */
 function makeParts() {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const file = (name: string) => {
     writeFileSync(join(folder, name), `content of ${name}`);
     return join(folder, name);

@@ -1,8 +1,8 @@
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { bundle } from '../build.ts';
 import { Machine } from '../machine.ts';
 import { ROOT } from '../paths.ts';
@@ -15,12 +15,11 @@ import { layOut, makeDebianPackage } from './agent.ts';
  */
 const VERSIONS = ['0.1.0', '0.2.0'] as const;
 const CONFIG = 'etc/skerry-agent/config.yaml';
-let dir: string;
+const dir = temporaryFolder();
 let machine: Machine;
 
 beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
-  dir = mkdtempSync(join(tmpdir(), 'skerry-machine-'));
   machine = await Machine.create();
   const [agent, launcher] = [await bundle('skerry-agent', dir), await bundle('skerry-agent-launcher', dir)];
   for (const version of VERSIONS) {
@@ -38,7 +37,6 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(async () => {
   await machine?.[Symbol.asyncDispose]();
-  if (dir) rmSync(dir, { recursive: true });
 });
 
 const version = async () => (await machine.say('skerry-agent', 'version')).out;

@@ -1,12 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { cached } from './parts.ts';
 
 test('a part of a release in the cache that was changed is fetched again, an unchanged one is not', async () => {
-  const cache = mkdtempSync(join(tmpdir(), 'skerry-cache-'));
-  onTestFinished(() => rmSync(cache, { recursive: true }));
+  const cache = temporaryFolder();
   let filled = 0;
   const part = async () =>
     cached(

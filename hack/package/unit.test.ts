@@ -1,22 +1,16 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { ROOT } from '../paths.ts';
 
 /** The systemd unit and the maintainer scripts of the package, without installing it: hack/package/machine.engine.test.ts does that. */
 const UNIT = join(ROOT, 'packaging/skerry-agent.service');
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-unit-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 test.runIf(hasSystemd)('systemd finds nothing wrong in the unit of the agent', () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   // The program is where the package puts it; here it is another one that is executable.
   const text = readFileSync(UNIT, 'utf8').replace('/opt/skerry-agent/node ', '/bin/true ');
   writeFileSync(join(folder, 'skerry-agent.service'), text.replace(/^Documentation=.*$/m, ''));
@@ -41,7 +35,7 @@ const maintain = (script: string, ...args: string[]) => maintainWith(undefined, 
 
 /** The same on a machine that has these settings. */
 function maintainWith(settings: string | undefined, script: string, ...args: string[]) {
-  const root = makeFolder();
+  const root = temporaryFolder();
   for (const path of [
     'opt/skerry-agent/releases',
     'etc/skerry-agent',

@@ -1,13 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { writeCommands } from './commands.ts';
 
 function written() {
-  const parent = mkdtempSync(join(tmpdir(), 'skerry-commands-'));
-  onTestFinished(() => rmSync(parent, { recursive: true }));
+  const parent = temporaryFolder();
   const dir = join(parent, "a folder of O'Brien");
   mkdirSync(dir);
   const kubectl = join(dir, 'cached-kubectl');

@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { tryLock } from '../lock.ts';
 import { writePidFile } from '../process.ts';
 import { STACK_PROCESS } from './files.ts';
@@ -9,8 +9,7 @@ import { startStack } from './stack.ts';
 
 let dir: string;
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'skerry-stack-'));
-  return () => rmSync(dir, { recursive: true, force: true });
+  dir = temporaryFolder();
 });
 
 const refusal = async () => {

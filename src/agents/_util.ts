@@ -1,6 +1,7 @@
 import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { atEnd } from '../../testing/at-end.ts';
 import { NAMESPACE, nextVersion, stored, storedApplication, storedNode, storedRegistry } from '../../testing/stored.ts';
 import { HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
@@ -210,7 +211,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   };
 }
 
-/** A node with its key, an application with one entry for it, and a replica with these objects in its stores. */
+/** A node with its key, an application with one entry for it, and a replica with these objects in its stores, until the test ends. */
 export async function startWithNode(options: ReplicaOptions = {}) {
   const clock = makeClock();
   const node = storedNode('edge-1');
@@ -219,6 +220,7 @@ export async function startWithNode(options: ReplicaOptions = {}) {
     { name: 'web', agent: { name: 'edge-1' }, images: { amd64: 'registry.example/web:1' }, isActivated: true },
   ]);
   const replica = await startReplica({ clock, ...options });
+  atEnd(() => replica[Symbol.asyncDispose]());
   fill(replica.stores, { nodes: [node], applications: [application], secrets: [keyOf(node, key)] });
   await clock.advance(1_000, { timers: 0 });
   return { clock, node, key, application, replica };

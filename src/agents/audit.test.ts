@@ -12,7 +12,6 @@ async function start(recordsAddresses = true) {
 
 test('an agent that leaves its node, or deletes it, is an event of the audit log', async () => {
   const { events, node, key, replica } = await start();
-  await using _ = replica;
   await replica.as(node, key, 'POST', '/deprovision', { body: {} });
   await replica.as(node, key, 'DELETE', '/delete-node');
   const event = {
@@ -31,14 +30,12 @@ test('an agent that leaves its node, or deletes it, is an event of the audit log
 
 test('a provisioning without a valid key is an event without an actor, which is only counted', async () => {
   const { events, replica } = await start();
-  await using _ = replica;
   await replica.call('POST', '/provision', { body: { key: 'no key', type: 1 } });
   expect(events).toMatchObject([{ endpointPath: '/agent/provision', actorId: '', resourceId: '', status: 'FAILED' }]);
 });
 
 test('what an agent reads or reports is no event of the audit log, and no address is in one when addresses are off', async () => {
   const { events, node, key, replica } = await start(false);
-  await using _ = replica;
   await replica.as(node, key, 'GET', '/config');
   await replica.as(node, key, 'PUT', '/status', { body: {} });
   await replica.call('GET', '/nothing');

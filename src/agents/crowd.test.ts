@@ -40,7 +40,6 @@ test.for([128 * 1024, 16_000])(
   '512 unauthenticated clients that announce %i bytes each block no report',
   async (length) => {
     const setup = await startWithNode();
-    await using _ = setup.replica;
     const { replica, node, key } = setup;
     using crowd = await announce(setup, 512, length);
     const report = () => replica.as(node, key, 'PUT', '/status', { body: { daemonStatus: 'RUNNING' } });
@@ -54,7 +53,6 @@ test.for([
   ['80 bodies of which all but one byte has come', 80, ' '.repeat(16_383)],
 ] as const)('%s do not keep out a machine that provisions behind their address', async ([, count, part]) => {
   const setup = await startWithNode({ client: makeEmptyClient() });
-  await using _ = setup.replica;
   const { replica } = setup;
   const machine = storedNode('edge-2');
   // 64 of the bodies leave no room for as many bytes.
@@ -70,7 +68,6 @@ test.for([
 
 test('bodies that never end get 408 and count against their address', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, clock } = setup;
   const provision = () => replica.call('POST', '/provision', { body: { key: 'x', type: 1 } });
   using crowd = await announce(setup, 40, 16_000);
@@ -89,7 +86,6 @@ test('bodies that never end get 408 and count against their address', async () =
 
 test('a report of a million empty items costs less CPU than parsing its JSON would', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const body = `{"microserviceStatus":[${Array(1_398_000).fill('{}').join()}]}`;
   const began = performance.now();
@@ -109,7 +105,6 @@ test('a report of a million empty items costs less CPU than parsing its JSON wou
 
 test('a node that sends invalid reports gets 429, others do not', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const [other, otherKey] = [storedNode('edge-2'), makeKey()];
   replica.stores.nodes.set(other);
@@ -161,7 +156,6 @@ async function request(
 
 test('responses that their clients do not read are bounded: beyond it 503 with Retry-After, small ones go on', async () => {
   const setup = await startWithMounts(8);
-  await using _ = setup.replica;
   const { replica, nodes } = setup;
   const sockets = [];
   for (const one of nodes.slice(0, 3)) sockets.push(await request(setup, one));
@@ -185,7 +179,6 @@ test.for([
   ['that gets compressed responses', 'Accept-Encoding: gzip\r\n'],
 ] as const)('a client that is gone, %s, is charged no longer', async ([, head]) => {
   const setup = await startWithMounts(1);
-  await using _ = setup.replica;
   const [one] = setup.nodes;
   if (!one) return;
   const read = (path: string) => setup.replica.as(one.node, one.key, 'GET', path);

@@ -3,13 +3,12 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { inject } from 'vitest';
 import { createKube, type Kube, kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
+import { atEnd } from '../../testing/at-end.ts';
 import { EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../../testing/system-references.ts';
 import { SYSTEM_NAMES_NAME } from '../api/names.ts';
-import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createKindController } from '../controllers/kind.ts';
-import { createIds } from '../datastore/ids.ts';
 import { keepPolicyParameters } from '../datastore/policy-parameters.ts';
-import { byKey, createIdLookup } from '../datastore/stores.ts';
+import { byKey } from '../datastore/stores.ts';
 import { trackSystemNames } from '../datastore/system-names.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
@@ -26,7 +25,7 @@ import { KINDS } from '../subjects/kinds.ts';
 export const MERGE = 'application/merge-patch+json';
 
 /** A namespace with some admission policies, what a leader does for them, and an application of the system for each chain. */
-export interface SystemCluster extends AsyncDisposable {
+export interface SystemCluster {
   /** a superuser */
   kube: Kube;
   namespace: string;
@@ -46,28 +45,19 @@ export async function startSystemCluster({
   policies,
   exists = () => true,
 }: SystemClusterOptions): Promise<SystemCluster> {
-  await using started = new AsyncDisposableStack();
   const kube = await kubeFromFile(inject('kubeconfig'));
-  started.defer(() => kube.close());
-  const cluster = started.use(await startTestCluster(inject('kubeconfig')));
+  atEnd(() => kube.close());
+  const cluster = await startTestCluster();
   const { namespace } = cluster;
-  for (const manifest of admissionPolicies(namespace)) {
-    const { name } = manifest.metadata as { name: string };
-    if (!policies.some((policy) => name.startsWith(`${policy}.`))) continue;
-    await kube.apply(manifest as never);
-    const plural = manifest.kind === 'ValidatingAdmissionPolicy' ? 'policies' : 'policybindings';
-    const path = `/apis/admissionregistration.k8s.io/v1/validatingadmission${plural}/${name}`;
-    started.defer(async () => void (await kube.request('DELETE', path)));
-  }
+  await applyPolicies(kube, namespace, policies);
   const users = {
     developer: await clientOf(kube, cluster, 'developer'),
     admin: await clientOf(kube, cluster, 'admin'),
   };
-  for (const user of Object.values(users)) started.defer(() => user.close());
+  for (const user of Object.values(users)) atEnd(() => user.close());
   await grantCoreObjects(kube, namespace);
-  started.use(await lead(cluster));
+  await lead(cluster);
   await makeObjects(cluster, exists);
-  const parts = started.move();
   return {
     kube,
     namespace,
@@ -77,8 +67,18 @@ export async function startSystemCluster({
       const api = Object.hasOwn(CORE_KINDS, key) ? '/api/v1' : `/apis/${group}/${version}`;
       return `${api}/namespaces/${namespace}/${plural}/${name}`.replace(/\/$/, '');
     },
-    [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
+}
+
+/** Applies the admission policies whose names begin so, until the present test or the file ends. */
+export async function applyPolicies(kube: Kube, namespace: string, policies: readonly string[]) {
+  for (const manifest of admissionPolicies(namespace)) {
+    const { name } = manifest.metadata as { name: string };
+    if (!policies.some((policy) => name.startsWith(`${policy}.`))) continue;
+    await kube.apply(manifest as never);
+    const plural = manifest.kind === 'ValidatingAdmissionPolicy' ? 'policies' : 'policybindings';
+    atEnd(() => kube.request('DELETE', `/apis/admissionregistration.k8s.io/v1/validatingadmission${plural}/${name}`));
+  }
 }
 
 /** `allowed`, or the message of the refusal of a request that changes nothing. */
@@ -109,52 +109,27 @@ async function grantCoreObjects(kube: Kube, namespace: string) {
 }
 
 /** The reconcilers of all kinds but applications and nodes, and the names of the system. */
-async function lead(cluster: TestCluster): Promise<AsyncDisposable> {
+async function lead(cluster: TestCluster) {
   const { namespace, kube: client } = cluster;
-  const { stores, deps } = await cluster.startReplica();
-  const controllers = {
-    client,
-    namespace,
-    stores,
-    kinds: KINDS,
-    ids: createIds({ client, namespace, withId: createIdLookup(stores, KINDS) }),
-    lookups: deps.lookups,
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
-  const loops = [
+  const replica = await cluster.startReplica();
+  const { stores } = replica;
+  cluster.reconcile(replica, (deps) => [
     ...(Object.values(KINDS) as unknown as Kind[])
       .filter(({ isOfSystem, key }) => !isOfSystem && key !== 'nodes')
-      .map((kind) => createKindController(controllers, kind)),
-    createCoreObjectController(controllers, 'secrets'),
-    createCoreObjectController(controllers, 'configMaps'),
-  ];
+      .map((kind) => createKindController(deps, kind)),
+    createCoreObjectController(deps, 'secrets'),
+    createCoreObjectController(deps, 'configMaps'),
+  ]);
   const names = trackSystemNames(stores);
   const parameters = [{ name: SYSTEM_NAMES_NAME, data: () => names.data(), says: 'what names the system uses' }];
+  const given = { client, namespace, configMaps: stores.configMaps, stores: Object.values(byKey(stores)), parameters };
   const stop = new AbortController();
-  const running = Promise.all([
-    ...loops.map((loop) => loop.run(stop.signal)),
-    keepPolicyParameters(
-      {
-        client,
-        namespace,
-        configMaps: stores.configMaps,
-        stores: Object.values(byKey(stores)),
-        parameters,
-        log: silentLog,
-      },
-      stop.signal,
-    ),
-  ]);
-  return {
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await running;
-      names[Symbol.dispose]();
-    },
-  };
+  const running = keepPolicyParameters({ ...given, log: silentLog }, stop.signal);
+  atEnd(async () => {
+    stop.abort();
+    await running;
+    names[Symbol.dispose]();
+  });
 }
 
 /** The objects of all chains, and an application of the system for each. */

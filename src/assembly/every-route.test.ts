@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../rest/_client.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { serveInMemory } from '../rest/_server.ts';
@@ -11,12 +11,7 @@ import { laterRoutes } from '../rest/routes/later.ts';
 import { createRest } from './rest.ts';
 import { routes } from './routes.ts';
 
-let client: TestClient;
-beforeAll(async () => {
-  const rest = await serveInMemory();
-  client = rest.client;
-  return rest.stop;
-});
+const client = await serveInMemory();
 
 const PARAMS: Record<string, string> = { id: '7', internalPort: '80', versionCommand: 'upgrade' };
 const pathOf = (path: string) => path.replaceAll(/\{(\w+)\}/g, (_, name) => PARAMS[name] ?? 'some-name');

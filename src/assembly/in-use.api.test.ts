@@ -2,80 +2,40 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { findTools } from '../../hack/binaries.ts';
-import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { ANNOTATIONS } from '../api/names.ts';
-import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createKindController } from '../controllers/kind.ts';
-import { createIds } from '../datastore/ids.ts';
-import { createIdLookup } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Resource } from '../kube/mod.ts';
-import { silentLog } from '../lib/log.ts';
-import { admissionPolicies } from '../manifests/policies.ts';
-import type { TestClient } from '../rest/_client.ts';
-import { startTestCluster, type TestCluster } from '../rest/_cluster.ts';
+import { startTestCluster } from '../rest/_cluster.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import { createCoreObjectController } from '../subjects/content/reconcile/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
+import { applyPolicies } from './_system-cluster.ts';
 
 /** What kubectl says about the deletion of an object in use: the words of REST, with the users. */
 const run = promisify(execFile);
 const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<string, Kind>>;
 const IN_USE = Object.values(EVERY_KIND).filter(({ inUse }) => inUse);
 
-let cluster: TestCluster;
-let admin: TestClient;
-let kube: Kube;
-let kubectl: string;
-const stop = new AbortController();
-const cleanup = new AsyncDisposableStack();
-
-beforeAll(async () => {
-  ({ kubectl } = await findTools(['kubectl']));
-  kube = await kubeFromFile(inject('kubeconfig'));
-  cleanup.defer(() => kube.close());
-  cluster = cleanup.use(await startTestCluster(inject('kubeconfig')));
-  const { namespace } = cluster;
-  for (const manifest of admissionPolicies(namespace)) {
-    const { name } = manifest.metadata as { name: string };
-    if (!name.startsWith('skerry-in-use.')) continue;
-    await kube.apply(manifest as never);
-    const plural = manifest.kind === 'ValidatingAdmissionPolicy' ? 'policies' : 'policybindings';
-    const path = `/apis/admissionregistration.k8s.io/v1/validatingadmission${plural}/${name}`;
-    cleanup.defer(async () => void (await kube.request('DELETE', path)));
-  }
-  const { client, stores, deps } = await cluster.startReplica();
-  admin = client.as(await cluster.token('admin'));
-  const controllers = {
-    client: cluster.kube,
-    namespace,
-    stores,
-    kinds: KINDS,
-    ids: createIds({ client: cluster.kube, namespace, withId: createIdLookup(stores, KINDS) }),
-    lookups: deps.lookups,
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
-  const loops = [
-    ...Object.values(KINDS as unknown as Record<string, Kind>)
-      .filter(({ inUse }) => inUse)
-      .map((kind) => createKindController(controllers, kind)),
-    createCoreObjectController(controllers, 'secrets'),
-    createCoreObjectController(controllers, 'configMaps'),
-  ];
-  const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
-  cleanup.defer(async () => {
-    stop.abort();
-    await running;
-  });
-  await makeObjects();
-});
-afterAll(() => cleanup.disposeAsync());
+const { kubectl } = await findTools(['kubectl']);
+const kube = await kubeFromFile(inject('kubeconfig'));
+afterAll(() => kube.close());
+const cluster = await startTestCluster();
+await applyPolicies(kube, cluster.namespace, ['skerry-in-use']);
+const replica = await cluster.startReplica();
+const admin = replica.client.as(await cluster.token('admin'));
+cluster.reconcile(replica, (deps) => [
+  ...Object.values(KINDS as unknown as Record<string, Kind>)
+    .filter(({ inUse }) => inUse)
+    .map((kind) => createKindController(deps, kind)),
+  createCoreObjectController(deps, 'secrets'),
+  createCoreObjectController(deps, 'configMaps'),
+]);
+beforeAll(makeObjects);
 
 const expectDone = ({ status, body }: { status: number; body: unknown }) =>
   expect(status, JSON.stringify(body)).toBeLessThan(300);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { BOUNDS } from '../api/bounds.ts';
@@ -8,7 +8,7 @@ import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { EVERY_NAME, NAMES_LENGTH } from '../rules/system-names.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
-import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
+import { MERGE, startSystemCluster, verdict } from './_system-cluster.ts';
 
 // Who gives objects over kubectl names that applications of the system use, by every reference that there is.
 
@@ -20,16 +20,11 @@ const isBetween = ({ key }: Kind) =>
   chains.some(({ links }) => links.slice(0, -1).some(({ kind }) => kind.key === key));
 const isCore = ({ key }: Kind) => Object.hasOwn(CORE_KINDS, key);
 
-let system: SystemCluster;
-let kube: Kube;
-beforeAll(async () => {
-  system = await startSystemCluster({
-    policies: ['skerry-names-of-system', 'skerry-accounts-of-system', 'skerry-parameters'],
-    exists: isBetween,
-  });
-  ({ kube } = system);
+const system = await startSystemCluster({
+  policies: ['skerry-names-of-system', 'skerry-accounts-of-system', 'skerry-parameters'],
+  exists: isBetween,
 });
-afterAll(() => system?.[Symbol.asyncDispose]());
+const { kube } = system;
 
 type Json = Record<string, unknown>;
 const at = (object: KindObject, name: string, { metadata = {}, ...more }: { metadata?: object; spec?: Json } = {}) => ({

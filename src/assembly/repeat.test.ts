@@ -1,12 +1,11 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindUpload } from '../kinds/rest.ts';
 import type { KubeObject } from '../kube/object.ts';
-import type { TestClient } from '../rest/_client.ts';
 import { editsOfKinds, itemPath, makeReferences } from '../rest/_edits.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../rest/_memory.ts';
+import { createMemoryDependencies } from '../rest/_memory.ts';
 import { serveInMemory } from '../rest/_server.ts';
 import { routes } from './routes.ts';
 
@@ -26,16 +25,10 @@ interface Request {
   again?: number;
 }
 
-let deps: MemoryDependencies;
-let admin: TestClient;
 let count = 0;
-beforeAll(async () => {
-  deps = createMemoryDependencies();
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  await makeReferences(admin);
-  return stop;
-});
+const deps = createMemoryDependencies();
+const admin = (await serveInMemory({ deps })).as('admin');
+await makeReferences(admin);
 
 /** Every object in memory, with its version. */
 const state = () =>

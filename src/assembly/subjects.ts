@@ -1,6 +1,6 @@
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import type { Controller } from '../kube/mod.ts';
-import type { AnyRoute } from '../rest/contract/route.ts';
+import type { TaggedRoute } from '../rest/contract/route.ts';
 import { accounts } from '../subjects/accounts/subject.ts';
 import { catalog } from '../subjects/catalog/subject.ts';
 import { content } from '../subjects/content/subject.ts';
@@ -12,8 +12,8 @@ import { workloads } from '../subjects/workloads/subject.ts';
 /** What a subject brings besides its kinds, which are in the list of `src/subjects/kinds.ts`. */
 interface Subject {
   /** routes of kinds that need more than the plain ones */
-  routes?: Partial<Record<KindKey, readonly AnyRoute[]>>;
-  furtherRoutes?: readonly AnyRoute[];
+  routes?: Partial<Record<KindKey, readonly TaggedRoute[]>>;
+  furtherRoutes?: readonly TaggedRoute[];
   reconcilers?(deps: ControllerDependencies, silence: Silence): Reconcilers;
 }
 

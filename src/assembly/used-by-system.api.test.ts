@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { editsOfKinds } from '../rest/_edits.ts';
-import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_system-cluster.ts';
+import { MERGE, startSystemCluster, verdict } from './_system-cluster.ts';
 
 // Who may change over kubectl what microservices of the system use, by every reference that there is.
 
@@ -13,13 +13,8 @@ import { MERGE, type SystemCluster, startSystemCluster, verdict } from './_syste
 const timeout = 60_000;
 const chains = await systemChains();
 
-let system: SystemCluster;
-let kube: Kube;
-beforeAll(async () => {
-  system = await startSystemCluster({ policies: ['skerry-used-by-system', 'skerry-accounts-of-system'] });
-  ({ kube } = system);
-});
-afterAll(() => system?.[Symbol.asyncDispose]());
+const system = await startSystemCluster({ policies: ['skerry-used-by-system', 'skerry-accounts-of-system'] });
+const { kube } = system;
 
 const user = (role: 'developer' | 'admin') => system.user(role);
 const pathOf = (kind: Kind, name?: string) => system.path(kind, name);

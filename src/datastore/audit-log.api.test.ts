@@ -1,30 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type Kube, kubeFromFile } from '../../hack/kube.ts';
-import { testConfig } from '../../testing/test-config.ts';
+import { expect, test } from 'vitest';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
-import { connect } from '../connection.ts';
-import type { KubeClient } from '../kube/mod.ts';
+import { startTestCluster } from '../rest/_cluster.ts';
 import type { AuditEvent } from '../rules/audit.ts';
 import { createAuditLog } from './audit-log.ts';
 import { createSegments } from './audit-segments.ts';
 import { createStores, followStores } from './stores.ts';
 
 /** The audit log on a real API server. */
-const namespace = `audit-${randomUUID().slice(0, 8)}`;
 const signal = AbortSignal.timeout(60_000);
-let kube: Kube;
-let client: KubeClient;
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  client = connect(testConfig(inject('kubeconfig'), namespace));
-});
-afterAll(async () => {
-  await client?.[Symbol.asyncDispose]();
-  kube?.close();
-});
+const { kube: client, namespace } = await startTestCluster();
 
 const event = (resourceId: string): Omit<AuditEvent, 'id' | 'timestamp'> => ({
   eventType: 'HTTP',
@@ -64,7 +50,11 @@ test('two replicas write one segment, each shows the events of both, and no stor
   expect(await idsOf(other)).toEqual(['a', 'b', 'c']);
 
   // A store that followed the segments would have them before an object that was made after them.
-  await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'later', namespace } });
+  await client.create(CORE_RESOURCES.secrets, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'later', namespace },
+  });
   await expect.poll(() => stores.secrets.get(namespace, 'later')?.metadata.name).toBe('later');
   expect(stores.secrets.list().filter(({ metadata }) => metadata.labels?.[LABELS.auditLog])).toEqual([]);
 
@@ -99,7 +89,12 @@ test('a process that starts goes on with the segment of its forerunner, whether 
 test('a segment that is damaged does not hide the others', async () => {
   const log = createAuditLog({ segments: createSegments({ client, namespace }) });
   const metadata = { name: 'skerry-audit-1-damaged', namespace, labels: { [LABELS.auditLog]: 'true' } };
-  await kube.apply({ apiVersion: 'v1', kind: 'Secret', metadata, stringData: { events: 'no gzip' } });
+  await client.create(CORE_RESOURCES.secrets, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata,
+    data: { events: 'bm8gZ3ppcA==' },
+  });
   log.record(event('whole'));
   await log.flush();
   const { events } = await log.read({ limit: 10, offset: 0 }, signal);

@@ -3,7 +3,6 @@ import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import {
   chmodSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
@@ -13,9 +12,9 @@ import {
 } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { silentLog } from '../lib/log.ts';
 import { createInstall, type InstallOptions } from './install.ts';
 import { createLatestRelease } from './packages.ts';
@@ -23,15 +22,9 @@ import { createLatestRelease } from './packages.ts';
 const PACKAGE = 'content of a package';
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
-function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-install-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 /** A folder as `make release` leaves it, for every architecture. */
 function makeReleases(change: { version?: string; deb?: string } = {}): string {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const { version = '1.2.3', deb = 'agent.deb' } = change;
   for (const name of ['latest', '1.2.3']) mkdirSync(join(folder, name));
   const files = {
@@ -83,7 +76,7 @@ async function installOn(
   joinString?: string,
   { installed, downgrade }: { installed?: string; downgrade?: boolean } = {},
 ): Promise<{ code: number; said: string[]; error: string }> {
-  const machine = makeFolder();
+  const machine = temporaryFolder();
   const noted = join(machine, 'noted');
   writeFileSync(noted, '');
   const stub = (name: string, text: string) =>
@@ -179,7 +172,7 @@ test.each(['armhf', ''])(
 );
 
 test('the archive leaves directories, links to directories and settings of the machine as they are', async () => {
-  const root = makeFolder();
+  const root = temporaryFolder();
   const tree = join(root, 'tree');
   mkdirSync(join(tree, 'etc/skerry-agent'), { recursive: true });
   mkdirSync(join(tree, 'opt/skerry-agent'), { recursive: true });
@@ -225,7 +218,7 @@ test('the install script names the public address of the controller, or the plac
 });
 
 test.each([
-  ['has no list', () => makeFolder()],
+  ['has no list', () => temporaryFolder()],
   ['has a name with words for the shell', () => makeReleases({ deb: "x'; reboot; '" })],
   ['has a version with words for the shell', () => makeReleases({ version: '$(reboot)' })],
 ])('a place of releases that %s makes no install script', async (_, makePlace) => {

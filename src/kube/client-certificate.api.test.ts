@@ -1,19 +1,17 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { expect, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { startControlPlane } from '../../hack/control-plane.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { connect } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { isUnauthorized } from './api-error.ts';
 
 test('a kubeconfig with a client certificate authenticates as the subject of the certificate file, also after the file was replaced', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'skerry-certificate-'));
-  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  const dir = temporaryFolder();
   makeCertificate(dir, ['127.0.0.1']);
   const file = (name: string) => join(dir, name);
   const sign = (name: string, subject: string) => {

@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { churnObject, connect, createFixture, type Fixture } from './_api-server.ts';
 import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap } from './_util.ts';
@@ -146,8 +146,7 @@ describe('a call', () => {
 
 describe('credentials', () => {
   test('are read from their files again after they were refused', async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'kube-token-'));
-    onTestFinished(() => rm(dir, { recursive: true }));
+    const dir = temporaryFolder();
     const tokenFile = join(dir, 'token');
     const real = proxy.config();
     const token = real.getCurrentUser()?.token as string;

@@ -1,24 +1,20 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ControlPlane, startControlPlane } from '../../hack/control-plane.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { churn, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { until } from './_util.ts';
 
 /** A separate API server, since these tests kill it. */
 let cluster: ControlPlane;
-let dir: string;
+const dir = temporaryFolder();
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'kube-restart-'));
   cluster = await startControlPlane({ dir, controllerManager: false });
 });
 
 afterAll(async () => {
   await cluster?.stop();
-  await rm(dir, { recursive: true, force: true });
 });
 
 const TIMING = { backoff: { baseMs: 50, factor: 2, maxMs: 500, jitter: 0.5 } };

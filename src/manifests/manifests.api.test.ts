@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { KubeConfig } from '@kubernetes/client-node';
@@ -10,6 +9,7 @@ import { findTools } from '../../hack/binaries.ts';
 import { type ControlPlane, installCrds, startControlPlane } from '../../hack/control-plane.ts';
 import { createKube, type Kube } from '../../hack/kube.ts';
 import { waitFor } from '../../hack/wait.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED } from '../api/names.ts';
 import { ROLE_NAMES, type RoleName } from '../rest/access/roles.ts';
 import { budgetsOf, DEFAULT_BUDGETS, policyData, type Usage } from '../rules/budget.ts';
@@ -26,7 +26,7 @@ let cluster: ControlPlane;
 let server: string;
 let credentials: RequestOptions;
 let admin: Kube;
-let dir: string;
+const dir = temporaryFolder();
 let kubectl: string;
 const run = promisify(execFile);
 const people: Kube[] = [];
@@ -62,7 +62,6 @@ const BUDGETS = budgetsOf(DEFAULT_BUDGETS);
 const MERGE = 'application/merge-patch+json';
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'skerry-policies-'));
   ({ kubectl } = await findTools(['kubectl']));
   cluster = await startControlPlane({ dir });
   const config = new KubeConfig();
@@ -97,7 +96,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const kube of people) kube.close();
   await cluster?.stop();
-  await rm(dir, { recursive: true, force: true });
 });
 
 describe.each(NAMESPACES)('with two installations in one cluster, in the namespace %s', (namespace) => {

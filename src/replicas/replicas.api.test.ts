@@ -1,27 +1,13 @@
-import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type Kube, kubeFromFile } from '../../hack/kube.ts';
-import { testConfig } from '../../testing/test-config.ts';
-import { connect } from '../connection.ts';
+import { expect, test } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
-import { type KubeClient, LEASES, type Lease } from '../kube/mod.ts';
+import { LEASES, type Lease } from '../kube/mod.ts';
+import { startTestCluster } from '../rest/_cluster.ts';
 import { REPLICA_TIMES } from '../rules/replica.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './replicas.ts';
 
 /** Replicas and their Leases on a real API server. */
-const namespace = `replicas-${randomUUID().slice(0, 8)}`;
 const signal = AbortSignal.timeout(60_000);
-let kube: Kube;
-let client: KubeClient;
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  client = connect(testConfig(inject('kubeconfig'), namespace));
-});
-afterAll(async () => {
-  await client?.[Symbol.asyncDispose]();
-  kube?.close();
-});
+const { kube: client, namespace } = await startTestCluster();
 
 const uuid = (identity: string) => replicaUuid(namespace, identity);
 const heartbeat = (identity: string, options = {}) =>

@@ -1,20 +1,9 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { makeCertificate } from '../../hack/certificate.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 
-export const HAS_OPENSSL = spawnSync('openssl', ['version']).status === 0;
-
-/** A new key and a self-signed certificate for localhost. */
-export function makeCertificate(): { key: string; cert: string } {
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-tls-'));
-  const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
-  const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-  try {
-    execFileSync('openssl', ['req', ...kind, ...name, '-keyout', key, '-out', cert], { stdio: 'ignore' });
-    return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
+/** A new key and a certificate for localhost, as a server reads them, and the certificate of their authority. */
+export function certificateOfLocalhost(): { key: string; cert: string; ca: string } {
+  const { key, cert, ca } = makeCertificate(temporaryFolder(), ['localhost']);
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8'), ca };
 }

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { BASE } from './contract/base.ts';
-import { type AnyRoute, tableOf } from './contract/route.ts';
+import { type AnyRoute, grouped, tableOf } from './contract/route.ts';
 import { openApiDocument } from './server/openapi.ts';
 
 /** A response, checked against the OpenAPI document. */
@@ -85,7 +85,7 @@ function clientFor(origin: string, check: Checker, token?: string): TestClient {
 export type Checker = (method: string, path: string, answer: Answer) => void;
 
 export function createChecker(routes: readonly AnyRoute[]): Checker {
-  const document = JSON.parse(JSON.stringify(openApiDocument(routes)));
+  const document = JSON.parse(JSON.stringify(openApiDocument(grouped('Test', routes))));
   const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
   ajv.addSchema({ ...document, $id: 'openapi' });
   const validators = new Map<string, ValidateFunction>();

@@ -1,14 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
+import { inject } from 'vitest';
+import type {} from '../../hack/testing/provided.ts';
+import { atEnd } from '../../testing/at-end.ts';
+import { testConfig } from '../../testing/test-config.ts';
+import { type App, createApp } from '../app.ts';
 import { createRest } from '../assembly/rest.ts';
 import { createRoutes } from '../assembly/routes.ts';
+import type { Config } from '../config.ts';
+import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createAuditLog } from '../datastore/audit-log.ts';
 import { createSegments } from '../datastore/audit-segments.ts';
 import { createIds } from '../datastore/ids.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../datastore/stores.ts';
-import { createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
+import { type Controller, createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
+import { silentLog } from '../lib/log.ts';
 import type { Observation } from '../rules/inputs.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
+import { createLog } from '../telemetry/log.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
@@ -28,7 +37,7 @@ const ROLES: Resource = { ...RBAC, plural: 'roles', kind: 'Role' };
 const BINDINGS: Resource = { ...RBAC, plural: 'rolebindings', kind: 'RoleBinding' };
 
 /** One replica of the REST API over a real API server. */
-export interface Replica {
+interface Replica {
   client: TestClient;
   origin: string;
   deps: RestDependencies;
@@ -36,21 +45,31 @@ export interface Replica {
   observed: Map<string, Observation>;
 }
 
+/** A whole controller. The client of its REST API has no token. */
+interface RunningController {
+  app: App;
+  url: string;
+  client: TestClient;
+}
+
 /** A new namespace with the roles of users, and tokens of ServiceAccounts with these roles. */
-export interface TestCluster extends AsyncDisposable {
+export interface TestCluster {
   kube: KubeClient;
   namespace: string;
   /** A token of a ServiceAccount with a role, or without any role for `nobody`. */
   token(role: RoleName | 'nobody', options?: { audience?: string }): Promise<string>;
   /** `follows: false`: its stores no longer change once they are complete, as if every watch event were late. */
   startReplica(options?: { follows?: boolean; overrides?: Partial<RestDependencies> }): Promise<Replica>;
+  startController(env?: Record<string, string>, config?: Partial<Config>): Promise<RunningController>;
+  /** Runs reconcilers over the stores of a replica, without an election. */
+  reconcile(replica: Replica, make: (deps: ControllerDependencies) => readonly Controller[]): void;
 }
 
-export async function startTestCluster(
-  kubeconfig: string,
-  { kinds = KINDS }: { kinds?: Kinds } = {},
-): Promise<TestCluster> {
+/** Starts a test cluster, which ends with the present test or with the file. */
+export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}): Promise<TestCluster> {
+  const kubeconfig = inject('kubeconfig');
   const cleanup = new AsyncDisposableStack();
+  atEnd(() => cleanup.disposeAsync());
   const config = () => {
     const kubeConfig = new KubeConfig();
     kubeConfig.loadFromFile(kubeconfig);
@@ -123,6 +142,28 @@ export async function startTestCluster(
       const origin = `http://127.0.0.1:${port}`;
       return { client: createTestClient(origin, createRoutes(kinds)), origin, deps, stores, observed };
     },
-    [Symbol.asyncDispose]: () => cleanup.disposeAsync(),
+    async startController(env, config) {
+      const app = await createApp(
+        { ...testConfig(kubeconfig, namespace, env), ...config },
+        { log: createLog({ level: 'silent', name: 'test' }), kinds },
+      );
+      cleanup.use(app);
+      await app.start();
+      const url = `http://127.0.0.1:${app.addresses.rest}`;
+      return { app, url, client: createTestClient(url, createRoutes(kinds)) };
+    },
+    reconcile({ stores, deps }, make) {
+      const ids = createIds({ client: kube, namespace, withId: createIdLookup(stores, kinds) });
+      const loops = make({
+        ...{ client: kube, namespace, stores, kinds, ids, lookups: deps.lookups },
+        ...{ events: { record: () => {} }, log: silentLog, metrics: {}, clock: Date.now },
+      } as unknown as ControllerDependencies);
+      const stop = new AbortController();
+      const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
+      cleanup.defer(async () => {
+        stop.abort();
+        await running;
+      });
+    },
   };
 }

@@ -1,18 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Application } from '../api/v3/index.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import type { TestClient } from './_client.ts';
-import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 
-let cluster: TestCluster;
-let admin: TestClient;
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  admin = (await cluster.startReplica()).client.as(await cluster.token('admin'));
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
+const admin = (await cluster.startReplica()).client.as(await cluster.token('admin'));
 
 test('consecutive look-ups of absent objects take less than a second each', async () => {
   const began = performance.now();

@@ -1,70 +1,37 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
-import type { ControllerDependencies } from '../controllers/dependencies.ts';
-import { createIds } from '../datastore/ids.ts';
-import { createIdLookup } from '../datastore/stores.ts';
-import { createDesiredCache, type DesiredCache } from '../desired/desired-cache.ts';
+import { createDesiredCache } from '../desired/desired-cache.ts';
 import { desiredState } from '../desired/rules/desired.ts';
-import { silentLog } from '../lib/log.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { createCoreObjectController } from '../subjects/content/reconcile/core-objects.ts';
 import { createVolumeMountController } from '../subjects/content/reconcile/volume-mount.ts';
-import { KINDS, RESOURCES } from '../subjects/kinds.ts';
-import type { TestClient } from './_client.ts';
-import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
+import { startTestCluster } from './_cluster.ts';
 
 /** Secrets, config maps and volume mounts on a real API server, with their reconcilers and the desired state of a node. */
-let cluster: TestCluster;
-let replica: Replica;
-let admin: TestClient;
-let desired: DesiredCache;
-let node: string;
-const stop = new AbortController();
-let running: Promise<unknown>;
+const _stop = new AbortController();
 
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  const { namespace, kube } = cluster;
-  for (const { name, spec } of BUILT_INS)
-    await kube.create(RESOURCES.registries, {
-      apiVersion: 'skerry.dev/v3',
-      kind: 'Registry',
-      metadata: { name, namespace },
-      spec,
-    });
-  replica = await cluster.startReplica();
-  admin = replica.client.as(await cluster.token('admin'));
-  const { stores, deps } = replica;
-  const ids = createIds({ client: kube, namespace, withId: createIdLookup(stores, KINDS) });
-  const controllers = {
-    client: kube,
-    namespace,
-    stores,
-    kinds: KINDS,
-    ids,
-    lookups: deps.lookups,
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
-  const loops = [
-    createCoreObjectController(controllers, 'secrets'),
-    createCoreObjectController(controllers, 'configMaps'),
-    createVolumeMountController(controllers),
-  ];
-  running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
-  desired = createDesiredCache({ stores, namespace, revisionKey: 'key', desiredState });
-  node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
-});
-afterAll(async () => {
-  stop.abort();
-  await running;
-  desired?.[Symbol.dispose]();
-  await cluster?.[Symbol.asyncDispose]();
-});
+const cluster = await startTestCluster();
+const { namespace, kube } = cluster;
+for (const { name, spec } of BUILT_INS)
+  await kube.create(RESOURCES.registries, {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Registry',
+    metadata: { name, namespace },
+    spec,
+  });
+const replica = await cluster.startReplica();
+const admin = replica.client.as(await cluster.token('admin'));
+cluster.reconcile(replica, (deps) => [
+  createCoreObjectController(deps, 'secrets'),
+  createCoreObjectController(deps, 'configMaps'),
+  createVolumeMountController(deps),
+]);
+const desired = createDesiredCache({ stores: replica.stores, namespace, revisionKey: 'key', desiredState });
+const { uuid: node } = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body;
+afterAll(() => desired[Symbol.dispose]());
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const kubectl = (name: string, data: Record<string, string>) =>

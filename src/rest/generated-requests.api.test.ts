@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { findSchemathesis } from '../../hack/schemathesis.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { routes } from '../assembly/routes.ts';
-import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 import { openApiDocument } from './server/openapi.ts';
 
 /** A generator makes requests from the OpenAPI document, valid and invalid ones, for a facade over a real API server. */
@@ -16,11 +16,7 @@ const REPEATABLE = ['--workers', '1', '--seed', '1'];
 const CHECKS = 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance';
 const LIMIT_MS = 3_600_000;
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
 
 test(
   'no generated request gets a 5xx but the listed 501, and every response is as the OpenAPI document says',
@@ -30,21 +26,17 @@ test(
       return skip(`schemathesis needs python3 with venv and a package index: ${error.message.slice(0, 300)}`);
     });
     const { origin } = await cluster.startReplica();
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-requests-'));
-    try {
-      const served = routes.filter(({ isLater }) => !isLater);
-      writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
-      const { code, output } = await run(folder, program, [
-        ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
-        ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
-        ...['--phases', 'examples,fuzzing', '--no-shrink'],
-        ...(isNightly ? ['--workers', '4'] : REPEATABLE),
-        ...['--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
-      ]);
-      expect(code, output.slice(-20_000)).toBe(0);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const folder = temporaryFolder();
+    const served = routes.filter(({ isLater }) => !isLater);
+    writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
+    const { code, output } = await run(folder, program, [
+      ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
+      ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],
+      ...['--phases', 'examples,fuzzing', '--no-shrink'],
+      ...(isNightly ? ['--workers', '4'] : REPEATABLE),
+      ...['--warnings', 'off', '--request-timeout', '40', '--suppress-health-check', 'all'],
+    ]);
+    expect(code, output.slice(-20_000)).toBe(0);
   },
   LIMIT_MS + 300_000,
 );

@@ -1,24 +1,15 @@
 import { createHash } from 'node:crypto';
 import { request } from 'node:http';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { LABELS } from '../api/names.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import type { TestClient } from './_client.ts';
-import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 
-let cluster: TestCluster;
-let replica: Replica;
-let other: Replica;
-let admin: TestClient;
-
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  replica = await cluster.startReplica();
-  other = await cluster.startReplica();
-  admin = replica.client.as(await cluster.token('admin'));
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
+const replica = await cluster.startReplica();
+const other = await cluster.startReplica();
+const admin = replica.client.as(await cluster.token('admin'));
 
 const create = async (name: string, body: object = {}): Promise<string> => {
   const { status, body: created } = await admin.post('/node', { json: { name, ...body } });

@@ -1,32 +1,23 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { createLookups } from '../datastore/lookups.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import type { TestClient } from './_client.ts';
-import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 
-let cluster: TestCluster;
-let admin: TestClient;
-let developer: TestClient;
-let replica: Replica;
-
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  const { namespace } = cluster;
-  for (const { name, spec } of BUILT_INS)
-    await cluster.kube.create(RESOURCES.registries, {
-      apiVersion: 'skerry.dev/v3',
-      kind: 'Registry',
-      metadata: { name, namespace },
-      spec,
-    });
-  replica = await cluster.startReplica();
-  admin = replica.client.as(await cluster.token('admin'));
-  developer = replica.client.as(await cluster.token('developer'));
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
+const { namespace } = cluster;
+for (const { name, spec } of BUILT_INS)
+  await cluster.kube.create(RESOURCES.registries, {
+    apiVersion: 'skerry.dev/v3',
+    kind: 'Registry',
+    metadata: { name, namespace },
+    spec,
+  });
+const replica = await cluster.startReplica();
+const admin = replica.client.as(await cluster.token('admin'));
+const developer = replica.client.as(await cluster.token('developer'));
 
 const SECRET = 'hunter2-secret';
 const create = async (json: object): Promise<number> => {

@@ -11,7 +11,7 @@ import { KINDS } from '../subjects/kinds.ts';
 import type { Answer, TestClient } from './_client.ts';
 import { editsOfKinds, makeReferences } from './_edits.ts';
 import { createMemoryDependencies } from './_memory.ts';
-import { serveInMemory } from './_server.ts';
+import { startInMemory } from './_server.ts';
 
 /** Who may change over REST what microservices of the system use, by every reference and every operation that there is. */
 const NAMESPACE = 'test';
@@ -31,7 +31,7 @@ async function start(chain: Chain) {
   const { ref } = lastOf(chain);
   const numbers = { next: 200 };
   const deps = createMemoryDependencies({ ids: { next: async () => numbers.next++ } });
-  const { client, stop } = await serveInMemory({ deps });
+  const { client, stop } = await startInMemory({ deps });
   const put = (kind: Kind, object: object) =>
     (storeOf(deps.stores, kind) as unknown as MutableStore<KubeObject>).set(
       stored(object as never, NAMESPACE, deps.version.next++),

@@ -1,31 +1,23 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Application } from '../api/v3/index.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import type { TestClient } from './_client.ts';
-import { type Replica, startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 
-let cluster: TestCluster;
-let replica: Replica;
-let admin: TestClient;
-let there: TestClient;
-let nodeUuid: string;
 let count = 0;
 /** A name that no other test has. */
 let name: string;
 
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  replica = await cluster.startReplica();
-  const token = await cluster.token('admin');
-  admin = replica.client.as(token);
-  there = (await cluster.startReplica()).client.as(token);
-  nodeUuid = (await admin.post('/node', { json: { name: 'gw', host: '10.0.0.1' } })).body.uuid;
-});
+const cluster = await startTestCluster();
+const replica = await cluster.startReplica();
+const token = await cluster.token('admin');
+const admin = replica.client.as(token);
+const there = (await cluster.startReplica()).client.as(token);
+const { uuid: nodeUuid } = (await admin.post('/node', { json: { name: 'gw', host: '10.0.0.1' } })).body;
 beforeEach(() => {
   name = `app-${++count}`;
 });
-afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 const images = [{ containerImage: 'reg.example/a:1', archId: 1 }];
 const flat = (of: string, more: object = {}) => ({ name: of, nodeUuid, images, ...more });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import type { Edit } from '../../testing/example.ts';
 import { LABELS } from '../api/names.ts';
@@ -6,21 +6,16 @@ import { structuralOf } from '../api/normal-form.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { isConflict, type KubeObject, type Resource } from '../kube/mod.ts';
 import type { Answer, TestClient } from './_client.ts';
-import { startTestCluster, type TestCluster } from './_cluster.ts';
+import { startTestCluster } from './_cluster.ts';
 import { editsOfKinds, itemPath, makeReferences } from './_edits.ts';
 
 /** Several writers of one object, for every kind: two replicas of REST, and kubectl. */
 const ROUNDS = 5;
 
-let cluster: TestCluster;
-let replicas: TestClient[];
-beforeAll(async () => {
-  cluster = await startTestCluster(inject('kubeconfig'));
-  const token = await cluster.token('admin');
-  replicas = await Promise.all([0, 1].map(async () => (await cluster.startReplica()).client.as(token)));
-  await makeReferences(replicas[0] as TestClient);
-});
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+const cluster = await startTestCluster();
+const token = await cluster.token('admin');
+const replicas = await Promise.all([0, 1].map(async () => (await cluster.startReplica()).client.as(token)));
+await makeReferences(replicas[0] as TestClient);
 
 const replica = (index: number) => replicas[index % replicas.length] as TestClient;
 const expectDone = ({ status, body }: Answer) => expect(status, JSON.stringify(body)).toBeLessThan(300);

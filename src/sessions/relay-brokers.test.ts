@@ -2,11 +2,12 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'nod
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { startNats } from '../../hack/nats.ts';
 import { freePort } from '../../hack/ports.ts';
 import { startRabbitmq } from '../../hack/rabbitmq.ts';
+import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { until } from '../kube/_util.ts';
 import { systemClock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
@@ -116,8 +117,7 @@ describe('the message bus with the credentials of the account controller', () =>
 
 describe.skipIf(!isNightly)('credentials of the bus without the permission for sessions', () => {
   test('make no end of a session reachable, and the log says so once', async () => {
-    const dir = mkdtempSync(join(tmpdir(), 'skerry-relay-'));
-    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    const dir = temporaryFolder();
     await using nats = await startNats({ dir, subjects: ['other.>'] });
     const lines: string[] = [];
     const note =

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { CommandError } from '../context/errors.ts';
 import { documentsOf } from './apply.ts';
 
 function fileWith(text: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-apply-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const file = join(folder, 'file.yaml');
   writeFileSync(file, text);
   return file;

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { installLine, mayHavePackages } from './provision.ts';
 
 test.each<[said: string, may: boolean, status: number, headers: Record<string, string>]>([
@@ -26,9 +26,9 @@ test('the line that installs the agent is printed where the controller cannot be
 });
 
 /** Types the line on a machine whose curl is this program. */
-function typed(curl: string, ca?: string, prefix = 'skerry-line-') {
-  const folder = mkdtempSync(join(tmpdir(), prefix));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+function typed(curl: string, ca?: string, name = 'line') {
+  const folder = join(temporaryFolder(), name);
+  mkdirSync(folder);
   writeFileSync(join(folder, 'curl'), `#!/bin/sh\n${curl}\n`, { mode: 0o755 });
   const line = installLine('https://c.example/install.sh', 'skerry://c.example/key', ca);
   const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };

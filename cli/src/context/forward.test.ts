@@ -1,15 +1,15 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, connect, type Server as NetServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { makeCertificate } from '../../../hack/certificate.ts';
 import { encodeFrame, FRAME_TYPES } from '../../../src/wire/frames.ts';
 import { storedApplication } from '../../../testing/stored.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { pluginWith } from '../_plugin.ts';
 import { loadCluster } from './cluster.ts';
 
@@ -18,13 +18,11 @@ import { loadCluster } from './cluster.ts';
  * WebSocket of the protocol v4.channel.k8s.io, to controllers that are its pods.
  */
 
-let folder: string;
+const folder = temporaryFolder();
 let certificate: ReturnType<typeof makeCertificate>;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'plugin-forward-'));
   certificate = makeCertificate(folder, ['127.0.0.1', 'skerry.plant.svc', 'skerry.example']);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const WEB = '7faa827a-4355-4898-8705-10cb8a4c9efa';
 const CACHE = '0d1c1c6e-2a0f-4a0e-9d0e-5a3c1d7e8f90';

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { KubeClient } from '../../../src/kube/mod.ts';
 import { storedApplication } from '../../../testing/stored.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { createPlugin } from '../_plugin.ts';
 
 /** Which token a session has, as a controller sees it that refuses them all. */
@@ -23,7 +23,7 @@ let seen: (string | undefined)[];
 let renew: () => void;
 let origin: string;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'plugin-token-'));
+  folder = temporaryFolder();
   seen = [];
   renew = () => {};
   const server = createServer().on('upgrade', (request, socket) => {
@@ -33,10 +33,7 @@ beforeEach(async () => {
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return () => {
-    server.close();
-    rmSync(folder, { recursive: true });
-  };
+  return () => server.close();
 });
 
 const plugin = (env: NodeJS.ProcessEnv) =>

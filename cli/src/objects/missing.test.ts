@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { API_VERSION, LABELS } from '../../../src/api/names.ts';
 import { ApiError, type KubeClient, type KubeObject, type ObjectRef, type Resource } from '../../../src/kube/mod.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { createPlugin } from '../_plugin.ts';
 
 const UUID = '7faa827a-4355-4898-8705-10cb8a4c9efa';
@@ -27,8 +27,7 @@ const PRESENT: Readonly<Record<string, readonly KubeObject[]>> = {
 
 /** Applies documents in a namespace that has these objects; returns what the plugin says on both outputs. */
 async function applied(documents: readonly object[], { flags = [] as string[], forbidden = '' } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-missing-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const file = join(folder, 'file.yaml');
   writeFileSync(file, documents.map((document) => JSON.stringify(document)).join('\n---\n'));
   const made = new Map<string, KubeObject>();

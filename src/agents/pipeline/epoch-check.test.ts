@@ -60,7 +60,6 @@ const positionIn = ({ headers }: Pick<Answer, 'headers'>) => unsealed(headers[HE
 
 test('our agent gets the latest position with every response; a third-party agent does not', async () => {
   const { replica, node, key } = await startWithNode({ epochs: makeEpochs(NOW) });
-  await using _ = replica;
   for (const path of ['/changes', '/microservices', '/config']) {
     expect(positionIn(await replica.as(node, key, 'GET', path))).toBe('2.bbbbbbbb.3');
     expect(
@@ -76,7 +75,6 @@ test.each([
 ])('a position %s: the list is complete', async (_, position) => {
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _replica = replica;
   expect(
     (await replica.as(node, key, 'GET', '/microservices', presenting(position))).body.retainUnlisted,
   ).toBeUndefined();
@@ -86,7 +84,6 @@ test.each([
 test('a position that the store does not have yet: the API server is read before the response', async () => {
   const epochs = makeEpochs(NOW, `${NOW}\n3.cccccccc.1`);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   const { body, headers } = await replica.as(node, key, 'GET', '/microservices', presenting('3.cccccccc.1'));
   expect(body.retainUnlisted).toBeUndefined();
   expect(positionIn({ headers })).toBe('3.cccccccc.1');
@@ -96,7 +93,6 @@ test('a position that the store does not have yet: the API server is read before
 test('a position that was not issued: the list has retainUnlisted, and no new position is sent', async () => {
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   const first = await replica.as(node, key, 'GET', '/changes');
   const lost = issuedTo(node, '2.bbbbbbbb.4');
   const poll = await replica.as(node, key, 'GET', `/changes?have=${encodeURIComponent(first.body.due)}`, lost);
@@ -123,7 +119,6 @@ test('a position that was not issued: the list has retainUnlisted, and no new po
 test('once the operator has accepted the epoch, the list is complete again', async () => {
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   const lost = issuedTo(node, '2.bbbbbbbb.4');
   const { body } = await replica.as(node, key, 'GET', '/microservices', lost);
   replica.stores.nodes.set(
@@ -142,7 +137,6 @@ test('once the operator has accepted the epoch, the list is complete again', asy
 test('a replica whose stores may still have lost objects responds 503', async () => {
   const epochs = Object.defineProperties(makeEpochs(NOW), { isUnverified: { value: true }, isStale: { value: true } });
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   for (const path of ['/changes', '/microservices'])
     expect((await replica.as(node, key, 'GET', path, presenting('2.bbbbbbbb.9'))).status).toBe(503);
 });
@@ -150,7 +144,6 @@ test('a replica whose stores may still have lost objects responds 503', async ()
 test('while the API server cannot be read, agents get 503', async () => {
   const epochs = { ...makeEpochs(NOW), isUnverified: true, verify: () => Promise.reject(new Error('no answer')) };
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   for (const path of ['/changes', '/microservices'])
     expect((await replica.as(node, key, 'GET', path, presenting('1.aaaaaaaa.1'))).status).toBe(503);
 });
@@ -159,7 +152,6 @@ test('a long poll of an agent that read a list ends with the next two positions;
   const epochs = makeEpochs(NOW);
   const setup = await startWithNode({ epochs });
   const { replica, node, key } = setup;
-  await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/changes');
   const poll = (position: string) =>
     replica.as(node, key, 'GET', `/changes?wait=60&have=${encodeURIComponent(body.due)}`, presenting(position));
@@ -182,7 +174,6 @@ test('a long poll of an agent that read a list ends with the next two positions;
 test('a node that makes up positions begins no epoch and raises no warning: it retains what it runs', async () => {
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   const other = storedNode('edge-2');
   const madeUp = [10, 11, 12, 13, 14].map((n) => presenting(`${n}0.cccccccc.1`));
   for (const presented of [...madeUp, issuedTo(other, '30.cccccccc.1')]) {
@@ -198,7 +189,6 @@ test('a node that makes up positions begins no epoch and raises no warning: it r
 
 test('what a node retains for a position that is not authentic is removed once the operator accepts the current epoch', async () => {
   const { replica, node, key } = await startWithNode({ epochs: makeEpochs(NOW) });
-  await using _ = replica;
   replica.stores.nodes.set(
     changed(node, ({ metadata }) => {
       metadata.annotations = { [ANNOTATIONS.acceptEpoch]: '2.bbbbbbbb' };
@@ -211,7 +201,6 @@ test('what a node retains for a position that is not authentic is removed once t
 test('a node that presents the positions of many lost datastores gets 429, and begins no more epochs', async () => {
   const epochs = makeEpochs(NOW);
   const { replica, node, key } = await startWithNode({ epochs });
-  await using _ = replica;
   const statuses: number[] = [];
   for (let n = 10; n < 16; n++) {
     const presented = issuedTo(node, `${n}0.cccccccc.1`);

@@ -1,8 +1,7 @@
 import { createHmac, generateKeyPairSync, type JsonWebKey, randomUUID, sign } from 'node:crypto';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { filesInMemory } from '../../../agent/src/content/volume-mounts/_files.ts';
 import { ServiceAccounts } from '../../../agent/src/content/volume-mounts/service-accounts.ts';
 import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
@@ -10,6 +9,9 @@ import { type Identity, newIdentity, newKey } from '../../../agent/src/state/ide
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { makeView } from '../../../agent/src/supervise/plan/_util.ts';
 import { storedNode } from '../../../testing/stored.ts';
+
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import { silentLog } from '../../lib/log.ts';
@@ -43,14 +45,10 @@ function agentToken({ uuid, identity, now }: Subject, claims: { aud: string[]; t
 }
 
 function adminToken({ identity, now }: Subject): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-token-'));
-  try {
-    const path = join(folder, 'token');
-    writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
-    return readFileSync(path, 'utf8').trim();
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const folder = temporaryFolder();
+  const path = join(folder, 'token');
+  writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
+  return readFileSync(path, 'utf8').trim();
 }
 
 function workloadToken({ identity, now }: Subject): string {
@@ -112,6 +110,7 @@ async function start() {
   };
   const client = { list: async () => ({ items: [], resourceVersion: '1' }), find: async () => undefined };
   const replica = await startReplica({ clock, client: client as unknown as KubeClient });
+  onTestFinished(() => replica[Symbol.asyncDispose]());
   const privateKey = signingKey(identity.localKey);
   const { x = '' } = privateKey.export({ format: 'jwk' }) as JsonWebKey;
   const key = { ...makeKey(), privateKey, publicKey: { kty: 'OKP', crv: 'Ed25519', x } as const };
@@ -122,7 +121,6 @@ async function start() {
 
 test('no other token that the product issues or accepts passes for a node token, although one key signs them', async () => {
   const { replica, subject } = await start();
-  await using _ = replica;
   const passed = async (token: string) =>
     (await replica.call('GET', '/config', { headers: { authorization: `Bearer ${token}` } })).status;
   for (const [what, make] of Object.entries(TOKENS)) {

@@ -87,7 +87,6 @@ test.for(Object.entries(refused))(
   'a token is refused with: %s',
   async ([, { changes, send = bearer, wants, status = 401 }]) => {
     const { replica, node, key, clock } = await startWithNode({ client: emptyClient, publicUrl: 'http://controller/' });
-    await using _ = replica;
     const token = makeToken(node.spec.uuid ?? '', key, clock.wall(), changes);
     const answer = await replica.call('GET', '/config', send(token));
     expect(answer.status, answer.text).toBe(status);
@@ -129,7 +128,6 @@ test.for(
   'a node token of an agent of another make is accepted with $what, with $url as the URL of the controller',
   async ({ claims, url }) => {
     const { replica, node, key, clock } = await startWithNode({ client: emptyClient, ...(url && { publicUrl: url }) });
-    await using _ = replica;
     const answer = await replica.call(
       'GET',
       '/config',
@@ -154,7 +152,6 @@ test.each([
 
 test('a token signed with the key of another node gets 401', async () => {
   const { replica, node, clock } = await startWithNode({ client: emptyClient });
-  await using _ = replica;
   const stranger = makeKey();
   const other = storedNode('edge-2');
   replica.stores.nodes.set(other);
@@ -166,7 +163,6 @@ test('a token signed with the key of another node gets 401', async () => {
 
 test('a token signed with the key of a former node of the same uuid gets 401', async () => {
   const { replica, node, key, clock } = await startWithNode({ client: emptyClient });
-  await using _ = replica;
   const successor = storedNode('edge-1', { uuid: node.spec.uuid });
   replica.stores.nodes.remove(node);
   replica.stores.nodes.set(successor);
@@ -176,7 +172,6 @@ test('a token signed with the key of a former node of the same uuid gets 401', a
 
 test('one token sent ten times at once is accepted exactly once', async () => {
   const { replica, node, key, clock } = await startWithNode();
-  await using _ = replica;
   const token = makeToken(node.spec.uuid ?? '', key, clock.wall());
   const answers = await Promise.all(Array.from({ length: 10 }, () => replica.call('GET', '/config', bearer(token))));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(401)]);
@@ -194,7 +189,6 @@ test('one token of a node that the store does not have yet, sent ten times at on
       find: async () => keyOf(late, key),
     } as unknown as KubeClient,
   });
-  await using _ = replica;
   late = storedNode('late');
   const token = makeToken(late.spec.uuid ?? '', key, clock.wall());
   const answers = await Promise.all(Array.from({ length: 10 }, () => replica.call('GET', '/config', bearer(token))));
@@ -203,7 +197,6 @@ test('one token of a node that the store does not have yet, sent ten times at on
 
 test('a used token is refused until it expires, tolerance included', async () => {
   const { replica, node, key, clock } = await startWithNode();
-  await using _ = replica;
   const token = makeToken(node.spec.uuid ?? '', key, clock.wall());
   expect((await replica.call('GET', '/config', bearer(token))).status).toBe(200);
   await clock.advance(69_000, { timers: 0 });
@@ -214,7 +207,6 @@ test('a used token is refused until it expires, tolerance included', async () =>
 
 test('an unknown node gets 503, never 401, while the API server does not respond', async () => {
   const { replica, key, clock } = await startWithNode();
-  await using _ = replica;
   const answer = await replica.call(
     'GET',
     '/config',
@@ -253,7 +245,6 @@ async function flood({ replica, key, clock }: Awaited<ReturnType<typeof startCou
 
 test('tokens of unknown nodes, hundreds at once, cost one list of the API server a second and no read of a key', async () => {
   const setup = await startCounting();
-  await using _ = setup.replica;
   const { codes, all } = await flood(setup);
   expect(setup.asked).toHaveLength(LOOKS.burst);
   await setup.clock.advance(1_000, { timers: 1 });
@@ -274,7 +265,6 @@ test('the late key of a known node is looked up while strangers flood the look-u
         name.endsWith(late.spec.uuid ?? '') ? keyOf(late, lateKey) : undefined,
     } as unknown as KubeClient,
   });
-  await using _ = setup.replica;
   const { replica, clock } = setup;
   replica.stores.nodes.set(late);
   const { all } = await flood(setup);
@@ -290,7 +280,6 @@ test('the late key of a known node is looked up while strangers flood the look-u
 
 test('an address whose tokens are refused too often gets 429 without a look-up; agents with a key are served', async () => {
   const setup = await startCounting({ limits: { refusalsPerMinute: 5 } });
-  await using _ = setup.replica;
   const { replica, node, key, clock, asked } = setup;
   for (let i = 0; i < 5; i++) expect((await replica.call('GET', '/config', bearer('x.y.z'))).status).toBe(401);
   const stranger = bearer(makeToken(storedNode('x').spec.uuid ?? '', key, clock.wall()));
@@ -308,7 +297,6 @@ test('an address whose tokens are refused too often gets 429 without a look-up; 
 
 test('tokens with wrong claims, which only the key of the node can sign, count against the limit of the node', async () => {
   const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1 } });
-  await using _ = replica;
   const wrong = () => bearer(makeToken(node.spec.uuid ?? '', key, clock.wall(), { claims: { tokenUse: 'other' } }));
   const statuses = [];
   for (let i = 0; i < 12; i++) statuses.push((await replica.call('GET', '/config', wrong())).status);
@@ -317,7 +305,6 @@ test('tokens with wrong claims, which only the key of the node can sign, count a
 
 test('used and expired tokens, which others may have intercepted, count against their address and not against the node', async () => {
   const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1, refusalsPerMinute: 20 } });
-  await using _ = replica;
   const used = bearer(makeToken(node.spec.uuid ?? '', key, clock.wall()));
   const expired = bearer(makeToken(node.spec.uuid ?? '', key, clock.wall() - 600_000));
   expect((await replica.call('GET', '/config', used)).status).toBe(200);
@@ -331,7 +318,6 @@ test('used and expired tokens, which others may have intercepted, count against 
 
 test('a node that sends requests without pause gets 429, others do not', async () => {
   const { replica, node, key, clock } = await startWithNode({ limits: { requestsPerNode: 1 } });
-  await using _ = replica;
   const other = storedNode('edge-2');
   const otherKey = makeKey();
   replica.stores.nodes.set(other);
@@ -367,7 +353,6 @@ test('every request gets 503 with Retry-After while a store is incomplete, provi
 
 test('a refused GET keeps its connection', async () => {
   const { replica } = await startWithNode();
-  await using _ = replica;
   const answer = await replica.call('GET', '/config');
   expect(answer.status).toBe(401);
   expect(answer.headers.connection).toBe('keep-alive');
@@ -375,7 +360,6 @@ test('a refused GET keeps its connection', async () => {
 
 test('a path that is no agent route is left to other handlers', async () => {
   const { replica } = await startWithNode();
-  await using _ = replica;
   expect((await fetch(`${replica.url}/api/v3/agents`)).status).toBe(418);
   expect((await fetch(`${replica.url}/api/v3/node-list`)).status).toBe(418);
   expect((await fetch(`${replica.url}/api/v3/agent/nowhere`)).status).toBe(404);

@@ -28,7 +28,6 @@ async function until(condition: () => boolean) {
 
 test('a poll returns what is due with its digests, and nothing that the agent has saved', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const first = await replica.as(node, key, 'GET', '/changes?wait=60');
   expect(first.body).toMatchObject({ microserviceList: true, microserviceConfig: true });
   expect(first.body.due).toMatch(/^config:[0-9a-f]+,microserviceList:[0-9a-f]+,microserviceConfig:[0-9a-f]+/);
@@ -38,7 +37,6 @@ test('a poll returns what is due with its digests, and nothing that the agent ha
 
 test('/changes and /config/changes give the same response', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const one = await replica.as(node, key, 'GET', '/changes');
   const other = await replica.as(node, key, 'GET', '/config/changes');
   expect(other.body.due).toBe(one.body.due);
@@ -46,7 +44,6 @@ test('/changes and /config/changes give the same response', async () => {
 
 test('sections have their digests as ETag, and what the agent has saved gets 304', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/changes');
   const read = await replica.as(node, key, 'GET', '/microservices');
   expect(read.body.microservices).toMatchObject([{ name: 'web', imageId: 'registry.example/web:1' }]);
@@ -59,7 +56,6 @@ test('sections have their digests as ETag, and what the agent has saved gets 304
 
 test('a long poll returns when something becomes due, with its sections', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup);
   await setup.clock.advance(30_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
@@ -74,7 +70,6 @@ test('a long poll returns when something becomes due, with its sections', async 
 
 test('a long poll without a change ends without a flag, after 240 s at the latest', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer, isAnswered } = await longPoll(setup, 'wait=100000');
   await setup.clock.advance(239_000, { timers: 0 });
   expect(isAnswered()).toBe(false);
@@ -84,7 +79,6 @@ test('a long poll without a change ends without a flag, after 240 s at the lates
 
 test('a change between two polls is not missed: the next poll returns at once', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const have = haveOf((await replica.as(node, key, 'GET', '/changes')).body);
   replica.stores.applications.set(
@@ -102,7 +96,6 @@ test('changes that concern other nodes, statuses and heartbeats end no long poll
   const setup = await startWithNode({
     metrics: { agent: (what, detail) => what === 'desired-state' && detail === 'computed' && computed++ },
   });
-  await using _ = setup.replica;
   const { replica, node, application, clock } = setup;
   const { isAnswered } = await longPoll(setup);
   const before = computed;
@@ -127,7 +120,6 @@ test('changes that concern other nodes, statuses and heartbeats end no long poll
 
 test('a secret that an entry takes a value from ends the long poll of its node; another secret does not', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, application, clock } = setup;
   const shareable = { labels: { 'skerry.dev/shareable': 'true' } };
   const secret = storedSecret('db', { password: 'one' }, shareable);
@@ -154,7 +146,6 @@ test('a secret that an entry takes a value from ends the long poll of its node; 
 
 test('a change of a registry reaches all nodes, spread out', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer } = await longPoll(setup);
   const remote = setup.replica.stores.registries.list().find(({ spec }) => spec.id === 1) ?? storedRegistry('x', 1);
   setup.replica.stores.registries.set(
@@ -168,7 +159,6 @@ test('a change of a registry reaches all nodes, spread out', async () => {
 
 test('every entry of one write is in one response', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key, application, clock } = setup;
   const { answer } = await longPoll(setup);
   const names = ['a', 'b', 'c', 'd', 'e'];
@@ -187,7 +177,6 @@ test('every entry of one write is in one response', async () => {
 
 test('a draining replica ends long polls and refuses new requests', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const { answer, due } = await longPoll(setup);
   await replica.agents.routes.drain(1_000);
@@ -199,7 +188,6 @@ test('a draining replica ends long polls and refuses new requests', async () => 
 
 test('a client that disconnects leaves no long poll behind, nor does one that polls repeatedly', async () => {
   const setup = await startWithNode({ limits: { longPollsPerNode: 2 } });
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const { due, answer } = await longPoll(setup);
   const gone = new AbortController();
@@ -219,7 +207,6 @@ test('a client that disconnects leaves no long poll behind, nor does one that po
 
 test('a long poll ends with 401 when its node is deleted', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.remove(setup.node);
   await setup.clock.advance(1, { timers: 1 });
@@ -231,7 +218,6 @@ test.each([
   ['replaced', (stores: TestStores, _secret: Secret, node: EdgeNode) => stores.secrets.set(keyOf(node, makeKey()))],
 ])('a long poll ends with 401 when the key of its node is %s, and other long polls wait on', async (_, change) => {
   const setup = await startWithNode();
-  await using __ = setup.replica;
   const { replica, node, key, clock } = setup;
   const other = storedNode('edge-2');
   replica.stores.nodes.set(other);
@@ -248,7 +234,6 @@ test.each([
 
 test('a node in deletion gets the deletion flag, and no other state stops microservices', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.set(
     changed(setup.node, ({ metadata }) => {
@@ -261,7 +246,6 @@ test('a node in deletion gets the deletion flag, and no other state stops micros
 
 test('an action is sent with its count', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { answer } = await longPoll(setup);
   setup.replica.stores.nodes.set(
     changed(setup.node, ({ metadata }) => {
@@ -280,7 +264,6 @@ test('a desired state that cannot be computed gets 503 and ends no long poll', a
       return desiredState(inputs);
     },
   });
-  await using _ = setup.replica;
   const { isAnswered } = await longPoll(setup);
   broken = true;
   setup.replica.stores.applications.set(
@@ -299,7 +282,6 @@ const thirdParty = { thirdParty: true };
 
 test('a third-party agent gets `delete: false` for each microservice; our agent has no such member', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const flags = { delete: false, deleteWithCleanUp: false, deleteWithCleanup: false };
   const { body } = await replica.as(node, key, 'GET', '/microservices', thirdParty);
   expect(body.microservices[0]).toMatchObject(flags);
@@ -311,7 +293,6 @@ test('a third-party agent gets `delete: false` for each microservice; our agent 
 
 test('a third-party agent gets every flag, and acknowledges what this replica sent', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const first = await replica.as(node, key, 'GET', '/changes', thirdParty);
   expect(first.body).toMatchObject({ microserviceList: true, reboot: false, fogLogs: false });
   expect(first.body.due).toBeUndefined();
@@ -327,7 +308,6 @@ test('a third-party agent gets every flag, and acknowledges what this replica se
 
 test('an acknowledgement that reaches another replica, or the same after a restart, counts while nothing changed', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
-  await using _ = replica;
   await using other = await startReplica({ clock });
   fill(other.stores, {
     nodes: [...replica.stores.nodes.list()],
@@ -352,7 +332,6 @@ test('an acknowledgement that reaches another replica, or the same after a resta
 
 test('a third-party agent may acknowledge one of the last four responses; other acknowledgements change nothing', async () => {
   const { replica, node, key, application } = await startWithNode();
-  await using _ = replica;
   const stamps: string[] = [];
   for (let i = 0; i < 6; i++) {
     replica.stores.applications.set(
@@ -382,7 +361,6 @@ test('a third-party agent may acknowledge one of the last four responses; other 
 
 test('an action counts as executed when a third-party agent acknowledges it', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   replica.stores.nodes.set(
     changed(node, ({ metadata }) => {
       metadata.annotations = { 'skerry.dev/prune': '2' };
@@ -398,7 +376,6 @@ test('an action counts as executed when a third-party agent acknowledges it', as
 
 test('a large response is compressed for clients that accept gzip, and for no others', async () => {
   const { replica, node, key, application } = await startWithNode();
-  await using _ = replica;
   replica.stores.applications.set(
     changed(application, ({ spec }) => {
       const env = [{ key: 'LONG', value: 'x'.repeat(20_000) }];
@@ -425,7 +402,6 @@ test('a large response is compressed for clients that accept gzip, and for no ot
 
 test('a third-party agent does not get a rebuild again while it may be executing it', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
-  await using _ = replica;
   replica.stores.applications.set(
     changed(application, ({ metadata }) => {
       metadata.annotations = { 'skerry.dev/rebuild': '{"web":1}' };
@@ -457,7 +433,6 @@ test('a third-party agent does not get a rebuild again while it may be executing
 
 test('a third-party agent gets an edit of a running microservice as a rebuild, once for each revision', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
-  await using _ = replica;
   const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
   const cycle = async () => {
     const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
@@ -497,7 +472,6 @@ test.each([
   'a third-party agent that was sent a rebuild reads its list for another change %s, so that it does not lose the rebuild',
   async (_, ms, isReplaced) => {
     const { replica, node, key, application, clock } = await startWithNode();
-    await using __ = replica;
     await using other = await startReplica({ clock });
     const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices;
     const poll = async (at = replica) => (await at.as(node, key, 'GET', '/changes', thirdParty)).body;
@@ -541,7 +515,6 @@ test.each([
 
 test('a third-party agent that acknowledged an edit and runs its former container a minute later gets it again, seldom and as long as it does', async () => {
   const { replica, node, key, clock } = await startWithNode();
-  await using _ = replica;
   const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
   const poll = async () => (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
   const acknowledge = async () => {
@@ -582,7 +555,6 @@ test('a third-party agent that acknowledged an edit and runs its former containe
 
 test('a third-party agent gets a rebuild that a replica which lags behind left out of the list that it acknowledged', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
-  await using _ = replica;
   const list = async () => (await replica.as(node, key, 'GET', '/microservices', thirdParty)).body.microservices[0];
   const { uuid, revision, imageId } = await list();
   replica.stores.applications.set(
@@ -604,7 +576,6 @@ test('a third-party agent gets a rebuild that a replica which lags behind left o
 
 test('a microservice that starts and crashes for ever makes a third-party agent read nothing again, and an edit that is taken back does', async () => {
   const { replica, node, key, clock } = await startWithNode();
-  await using _ = replica;
   const cycle = async () => {
     const { lastUpdated, ...flags } = (await replica.as(node, key, 'GET', '/changes', thirdParty)).body;
     await replica.as(node, key, 'PATCH', '/changes', { ...thirdParty, body: { lastUpdated } });
@@ -636,7 +607,6 @@ test('a microservice that starts and crashes for ever makes a third-party agent 
 
 test('an entry that may no longer run keeps its admitted view for a third-party agent, and is a hold for our agent', async () => {
   const { replica, node, key, application, clock } = await startWithNode();
-  await using _ = replica;
   const viewed = await replica.as(node, key, 'GET', '/microservices', thirdParty);
   expect(viewed.body.microservices).toMatchObject([{ imageId: 'registry.example/web:1' }]);
   expect(replica.agents.observations.get(node.spec.uuid ?? '')?.sentRevisions).toEqual({
@@ -662,7 +632,6 @@ test('an entry that may no longer run keeps its admitted view for a third-party 
 
 test('a second node with the same name gets nothing that is meant for the older one', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const younger = storedNode('edge-1b', { name: 'edge-1' }, { creationTimestamp: '2026-02-01T00:00:00Z' });
   const youngerKey = makeKey();
   replica.stores.nodes.set(younger);
@@ -673,7 +642,6 @@ test('a second node with the same name gets nothing that is meant for the older 
 
 test('reads that are not implemented return empty lists, and absent objects get 404', async () => {
   const { replica, node, key } = await startWithNode({ caCert: () => 'cGVt' });
-  await using _ = replica;
   const read = async (path: string) => (await replica.as(node, key, 'GET', path)).body;
   expect(await read('/models')).toEqual({ models: [] });
   expect(await read('/knowledge')).toEqual({ knowledge: [] });
@@ -695,7 +663,6 @@ test('a requested version has a provisioning key, which each read renews, ten at
   const { replica, node, key, clock } = await startWithNode({
     versionKeys: { issueForVersion: async (_node, { key }) => issued.push(key) > 0 },
   });
-  await using _ = replica;
   const annotations = { 'skerry.dev/version': '{"count":1,"command":"upgrade","semver":"2.0.0"}' };
   replica.stores.nodes.set(
     changed(node, ({ metadata }) => {
@@ -725,7 +692,6 @@ test('a requested version has a provisioning key, which each read renews, ten at
 
 test('a contact of our agent has its version, instance and boot', async () => {
   const { replica, node, key, clock } = await startWithNode();
-  await using _ = replica;
   await replica.as(node, key, 'GET', '/config', {
     headers: { [HEADERS.instance]: 'machine', [HEADERS.boot]: 'first' },
   });

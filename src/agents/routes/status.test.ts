@@ -10,7 +10,6 @@ const observed = ({ replica, node }: Setup) => replica.agents.observations.get(n
 
 test('a report is a delta: absent members keep their value', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key, clock } = setup;
   const put = (body: unknown) => replica.as(node, key, 'PUT', '/status', { body });
   expect((await put({ daemonStatus: 'RUNNING', cpuUsage: 1 })).status).toBe(204);
@@ -22,7 +21,6 @@ test('a report is a delta: absent members keep their value', async () => {
 
 test('the response to the first report at a replica asks for a full one', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const put = () => replica.as(node, key, 'PUT', '/status', { body: { cpuUsage: 1 } });
   await replica.as(node, key, 'GET', '/changes');
   expect((await put()).headers['report-wanted']).toBe('full');
@@ -84,7 +82,6 @@ const repaired: Record<string, { body: object; wants: object }> = {
 
 test.for(Object.entries(repaired))('a report is read as far as it can be: %s', async ([, { body, wants }]) => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const answer = await setup.replica.as(setup.node, setup.key, 'PUT', '/status', { body });
   expect(answer.status, answer.text).toBe(204);
   expect(observed(setup)?.report).toEqual(wants);
@@ -95,7 +92,6 @@ test('each item of a report that is left out is counted in the metric', async ()
   const setup = await startWithNode({
     metrics: { agent: (what, detail = '') => void (what === 'report-repaired' && counted.push(detail)) },
   });
-  await using _ = setup.replica;
   const body = { microserviceStatus: [7, {}, { id: 'b', status: 'RUNNING' }, { id: 'c', ports: 'none' }], version: 1 };
   expect((await setup.replica.as(setup.node, setup.key, 'PUT', '/status', { body })).status).toBe(204);
   expect(counted.sort()).toEqual(['microserviceStatus', 'microserviceStatus', 'microserviceStatus', 'version']);
@@ -103,7 +99,6 @@ test('each item of a report that is left out is counted in the metric', async ()
 
 test('a body that is no report is refused', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   for (const body of ['{', '[]', 'null', '7']) {
     const answer = await replica.as(node, key, 'PUT', '/status', { body });
     expect(answer).toMatchObject({ status: 400, body: { code: 'VALIDATION_ERROR', retryable: false } });
@@ -112,7 +107,6 @@ test('a body that is no report is refused', async () => {
 
 test('settings sent apart from a report replace their own members and no others', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   await replica.as(node, key, 'PATCH', '/config', { body: { diskLimit: 10, logLevel: 'info', secureMode: true } });
   const gps = await replica.as(node, key, 'PATCH', '/config/gps', { body: { latitude: 1.5, longitude: -2 } });
@@ -128,7 +122,6 @@ test('settings sent apart from a report replace their own members and no others'
 
 test('tracking is read and dropped; registering a controller is refused', async () => {
   const { replica, node, key } = await startWithNode();
-  await using _ = replica;
   const send = (path: string, body: unknown) => replica.as(node, key, 'POST', path, { body });
   expect((await send('/tracking', [{ uuid: 'x', timestamp: 1 }])).status).toBe(204);
   expect((await send('/tracking', Array(101).fill({ uuid: 'x' }))).status).toBe(400);
@@ -152,7 +145,6 @@ function deletingClient() {
 test('deprovisioning ends the identity at once', async () => {
   const { client, deleted } = deletingClient();
   const setup = await startWithNode({ client });
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const secret = replica.stores.secrets.list()[0];
   const answer = await replica.as(node, key, 'POST', '/deprovision', { body: { microserviceUuids: ['a'] } });
@@ -171,7 +163,6 @@ test('deprovisioning ends the identity at once', async () => {
 
 test('deprovisioning that the API server refuses changes nothing and gets 503', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const { replica, node, key } = setup;
   const answer = await replica.as(node, key, 'POST', '/deprovision', { body: { microserviceUuids: [] } });
   expect(answer).toMatchObject({ status: 503, body: { retryable: true } });
@@ -187,7 +178,6 @@ test.each([
   async (_, deletionTimestamp) => {
     const { client, deleted } = deletingClient();
     const setup = await startWithNode({ client });
-    await using __ = setup.replica;
     const { replica, node, key } = setup;
     replica.stores.nodes.set(
       changed(node, ({ metadata }) => {
@@ -223,28 +213,24 @@ function slowly(setup: Setup, headers: Record<string, string | number>, pieces: 
 
 test('a body with a content-length over the limit is refused before it is received', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   const answer = await slowly(setup, { 'content-length': 5 * 2 ** 20 }, ['{'], false);
   expect(answer).toEqual({ status: 413, connection: 'close' });
 });
 
 test('a body that exceeds the limit is cut off', async () => {
   const setup = await startWithNode({ limits: { reportBytes: 1_000 } });
-  await using _ = setup.replica;
   const answer = await slowly(setup, { 'transfer-encoding': 'chunked' }, ['x'.repeat(600), 'x'.repeat(600)], false);
   expect(answer).toEqual({ status: 413, connection: 'close' });
 });
 
 test('a compressed body is refused', async () => {
   const setup = await startWithNode();
-  await using _ = setup.replica;
   expect((await slowly(setup, { 'content-encoding': 'gzip', 'content-length': 1 }, ['x'])).status).toBe(415);
 });
 
 test('a body that does not arrive in time gets 408 and frees its share for others', async () => {
   const receiving = { ...AGENT_LIMITS.receiving, all: { bytes: 2 ** 20, messages: 1 } };
   const setup = await startWithNode({ limits: { receiving, bodyMs: 5_000 } });
-  await using _ = setup.replica;
   const { clock } = setup;
   const slow = slowly(setup, { 'content-length': 10 }, ['{'], false);
   await new Promise((resolve) => setTimeout(resolve, 50));

@@ -34,7 +34,6 @@ async function startRequested(
 
 test('our agent gets the requested version with the place of releases', async () => {
   const { replica, node, key } = await startRequested();
-  await using _ = replica;
   const { status, body } = await replica.as(node, key, 'GET', '/version');
   expect(status).toBe(200);
   expect(body).toEqual({
@@ -48,14 +47,12 @@ test('our agent gets the requested version with the place of releases', async ()
 
 test('a third-party agent gets no place of releases', async () => {
   const { replica, node, key } = await startRequested();
-  await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/version', { thirdParty: true });
   expect(body).not.toHaveProperty('releasesUrl');
 });
 
 test('after the action our agent gets 404, and a third-party agent another key for 20 minutes', async () => {
   const { replica, node, key, clock } = await startRequested(1);
-  await using _ = replica;
   const asThirdParty = () => replica.as(node, key, 'GET', '/version', { thirdParty: true });
   expect(await replica.as(node, key, 'GET', '/version')).toMatchObject({
     status: 404,
@@ -68,7 +65,6 @@ test('after the action our agent gets 404, and a third-party agent another key f
 
 test('a version that was carried out at an unknown time gives no key', async () => {
   const { replica, node, key } = await startRequested(1);
-  await using _ = replica;
   const { versionTime: _time, ...status } = node.status ?? {};
   replica.stores.nodes.observe({
     ...node,
@@ -82,7 +78,6 @@ test('while a key that a person asked for waits, a third-party agent gets 409, a
   const { replica, node, key } = await startRequested(0, undefined, {
     versionKeys: { issueForVersion: async () => false },
   });
-  await using _ = replica;
   expect(await replica.as(node, key, 'GET', '/version', { thirdParty: true })).toMatchObject({
     status: 409,
     body: { code: 'PROVISIONING_KEY_WAITS', retryable: false },
@@ -96,7 +91,6 @@ test('a key for a requested version is an event of the audit log, without the ke
   const events: RecordedEvent[] = [];
   const audit = { record: (event: RecordedEvent) => void events.push(event), recordsAddresses: true };
   const { replica, node, key } = await startRequested(0, undefined, { audit });
-  await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/version');
   expect(events).toMatchObject([
     { method: 'GET', endpointPath: '/agent/version', actorId: node.spec.uuid, status: 'SUCCESS' },
@@ -109,6 +103,5 @@ test.each([
   ['the request names no command', '{"count":1}'],
 ])('the version of a node is 404 when %s', async (_, annotation) => {
   const { replica, node, key } = await startRequested(0, annotation ?? '');
-  await using __ = replica;
   expect((await replica.as(node, key, 'GET', '/version')).status).toBe(404);
 });

@@ -249,7 +249,6 @@ const tailConfig = { lines: 100, follow: false, since: '2026-01-01T00:00:00Z' };
 
 test('each response to an agent of another make has all members that such agents need, with their types', async () => {
   const { replica, node, key } = await startFull([examples(FIELDS), {}]);
-  await using _ = replica;
   const paths = agentRoutes(HANDLERS).map(({ method, path }) => `${method} ${path}`);
   expect(Object.keys(RESPONSES).sort()).toEqual(paths.sort());
   const { microservices } = (await replica.as(node, key, 'GET', '/microservices', { thirdParty: true })).body;
@@ -266,7 +265,6 @@ test('each response to an agent of another make has all members that such agents
 test('a microservice has all members that agents of other makes need, whichever fields its entry has', async () => {
   const picks = fc.sample(fc.subarray([...FIELDS]), 60);
   const { replica, node, key } = await startFull(picks.map((names, entry) => examples(names, entry)));
-  await using _ = replica;
   const { body } = await replica.as(node, key, 'GET', '/microservices', { thirdParty: true });
   expect(body.microservices).toHaveLength(picks.length);
   for (const one of body.microservices) expect(MICROSERVICE(one), JSON.stringify(one)).toBeUndefined();

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { makeTar as makeAny } from './_parts.ts';
 import { readTar, TarError, type TarOptions } from './read.ts';
 import { END, header, makeTar, padding, type TarHeader } from './write.ts';
@@ -28,8 +28,7 @@ const listing = (input: Buffer) =>
   execFileSync('tar', ['-tf', '-'], { input, encoding: 'utf8', env: { ...process.env, LC_ALL: 'C.UTF-8' } }).trim();
 
 test.each(['gnu', 'pax', 'ustar', 'v7'])('an archive of tar of the system in the format %s is read', async (format) => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-tar-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const long = `${'folder-with-a-long-name/'.repeat(format === 'gnu' || format === 'pax' ? 12 : 2)}file`;
   const bytes = randomBytes(300_001);
   const contents = { [long]: Buffer.from('deep'), bytes, empty: Buffer.alloc(0), größe: Buffer.from('name') };

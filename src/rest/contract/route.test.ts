@@ -4,7 +4,7 @@ import { route, spellings } from './route.ts';
 
 describe('a route', () => {
   test('without an access rule, or with a reply of another type, does not compile', () => {
-    const rest = { method: 'GET', path: '/a', operation: 'a', tag: 't', summary: 's' } as const;
+    const rest = { method: 'GET', path: '/a', operation: 'a', summary: 's' } as const;
     // @ts-expect-error access is missing
     route({ ...rest, reply: { status: 204 }, handler: () => undefined });
     // @ts-expect-error neither public, authenticated nor a permission
@@ -20,7 +20,6 @@ describe('a route', () => {
       method: 'POST',
       path: '/a/{n}',
       operation: 'a',
-      tag: 't',
       summary: 's',
       access: 'authenticated',
       params: z.object({ n: z.string().transform(Number) }),

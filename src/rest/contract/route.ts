@@ -64,7 +64,6 @@ export interface Route<
   path: string;
   /** Unique; the name of the operation for generated clients, logs and audit. */
   operation: string;
-  tag: string;
   summary: string;
   description?: string;
   access: Access;
@@ -76,7 +75,10 @@ export interface Route<
   /** The route responds 501 only; client generators omit it. */
   isLater?: true;
   reply: Reply<R>;
-  /** Error statuses of this route in addition to those of every route. */
+  /**
+   * Error statuses that not every route has. When absent: 404 where the path names an object, and 409 for a POST and for every
+   * other write of that object.
+   */
   errors?: readonly number[];
   /** keys of the kinds whose stores have to be complete; the kinds with routes of their own when absent */
   needs?: (kinds: Kinds) => readonly string[];
@@ -106,6 +108,12 @@ export interface Call<
 
 /** Any route, without the types of its schemas. */
 export type AnyRoute = Omit<Route, 'handler'> & { handler: (call: never) => unknown };
+
+/** A route of a group of operations, whose name is the tag in the OpenAPI document. */
+export type TaggedRoute = AnyRoute & { tag: string };
+
+export const grouped = (tag: string, routes: readonly AnyRoute[]): TaggedRoute[] =>
+  routes.map((route) => ({ ...route, tag }));
 
 /** Defines a route; the types of its handler follow from its schemas. */
 export function route<

@@ -16,7 +16,7 @@ import { requireMayChange } from '../access/system.ts';
 import type { Caller } from '../contract/access.ts';
 import { objectsByKey, objectsOf, type RestDependencies } from '../contract/dependencies.ts';
 import { forbidden } from '../contract/errors.ts';
-import { type AnyRoute, type Call, route } from '../contract/route.ts';
+import { type Call, grouped, route, type TaggedRoute } from '../contract/route.ts';
 import { createNamed, deleteObject, isPresent, requireUnprotected } from '../objects/deletion.ts';
 import { edit, withChanges } from '../objects/edit.ts';
 import { listReply } from '../objects/list-reply.ts';
@@ -60,10 +60,10 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   kind: Kind<T>,
   crud: KindCrud<T, W>,
   hooks: CrudHooks<T, W> = {},
-): AnyRoute[] {
+): TaggedRoute[] {
   const { definition, noun, rest } = kind;
   const { path, replies, upload } = crud;
-  const { tag, key } = rest;
+  const { key } = rest;
   const resource = definition.plural;
   const operations = createOperations(kind, crud, hooks);
   const { scope } = crud;
@@ -94,7 +94,6 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       method: 'POST',
       path,
       operation: `create${definition.kind}`,
-      tag,
       ...text('create', `Create ${a}`),
       access: { resource, verb: 'create' },
       body: shapes.objectBody({ templated, documents: crud.shapes.create, shows: crud.shapes.read }),
@@ -106,7 +105,6 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       method: 'GET',
       path: crud.listPath ?? path,
       operation: `list${list}`,
-      tag,
       ...text('list', `All ${crud.list}`),
       access: { resource, verb: 'list' },
       ...(scope && { query: z.strictObject({ [scope.field]: scopeName.optional() }) as z.ZodType<Params> }),
@@ -117,37 +115,31 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       method: 'GET',
       path: itemPath,
       operation: `get${definition.kind}`,
-      tag,
       ...text('get', `One ${noun}`),
       access: { resource: crud.readPermission ?? resource, verb: 'get', ...byKey },
       ...item,
       reply: { status: 200, schema: crud.shapes.read },
-      errors: [404],
       handler: ({ deps, params, caller, signal }) => operations.get(deps, value(params), caller, signal),
     }),
     route({
       method: 'PATCH',
       path: itemPath,
       operation: `update${definition.kind}`,
-      tag,
       ...text('change', `Change ${a}`),
       access: { resource, verb: 'patch', ...byKey },
       ...item,
       body: shapes.objectBody({ templated, documents: crud.shapes.change, shows: crud.shapes.read }),
       reply: changeReply,
-      errors: [400, 404, 409],
       handler: (call) => operations.patch(call, value(call.params), call.body),
     }),
     route({
       method: 'DELETE',
       path: itemPath,
       operation: `delete${definition.kind}`,
-      tag,
       ...text('delete', `Delete ${a}${kind.inUse ? ' that nothing uses' : ''}`),
       access: { resource, verb: 'delete', ...byKey },
       ...item,
       reply: { status: replies.delete.status, ...(replies.delete.status !== 204 && { schema: DONE }) },
-      errors: [...(kind.inUse || crud.undeletable ? [400] : []), 404, 409],
       handler: ({ deps, params, caller, signal }) => operations.delete(deps, value(params), caller, signal),
     }),
     ...(upload
@@ -156,7 +148,6 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             method: 'POST',
             path: `${path}/yaml`,
             operation: `create${definition.kind}FromYaml`,
-            tag,
             summary: `Create ${a} from a file`,
             description: `A document of kind ${definition.kind}.`,
             access: { resource, verb: 'create' },
@@ -169,7 +160,6 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             method: upload.update,
             path: `${path}/yaml/${keyPath}`,
             operation: `${upload.update === 'PUT' ? 'replace' : 'update'}${definition.kind}FromYaml`,
-            tag,
             summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
@@ -190,13 +180,11 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             method: 'PUT',
             path: itemPath,
             operation: `replace${definition.kind}`,
-            tag,
             summary: `Create or change ${a}`,
             access: { resource, verb: 'update', ...byKey },
             ...item,
             body: shapes.objectBody({ templated, documents: crud.shapes.create, shows: crud.shapes.read }),
             reply: replaceReply,
-            errors: [400, 404, 409],
             handler(call) {
               const { params, body } = call;
               const name = body.name ?? value(params);
@@ -208,7 +196,10 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       : []),
   ];
   const all = [...routes, ...(kind.links ? linkRoutes(kind, kind.links, crud, operations.get) : [])];
-  return all.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) }));
+  return grouped(
+    rest.tag,
+    all.map((one) => ({ ...one, needs: (kinds) => needsOf(kind, kinds) })),
+  );
 }
 
 /** Kinds whose objects an operation on this one reads: those that name it, and those that it names. */

@@ -1,19 +1,12 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { TestClient } from '../_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../_memory.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createMemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';
 
 /** Links to nodes by the example of the runtime class; every linkable kind has these routes. */
-let deps: MemoryDependencies;
-let admin: TestClient;
 let uuids: Record<string, string>;
 
-beforeAll(async () => {
-  deps = createMemoryDependencies();
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  return stop;
-});
+const deps = createMemoryDependencies();
+const admin = (await serveInMemory({ deps })).as('admin');
 
 /** The object as a later version, which the store accepts. */
 let version = 1_000_000;

@@ -43,7 +43,7 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
 ): AnyRoute[] {
   const { definition, noun, rest } = kind;
   const path = `${crud.path}/{${rest.key}}/link`;
-  const common = { path, tag: rest.tag, params: nameParam };
+  const common = { path, params: nameParam };
   const access = { resource: definition.plural, ...accessByKey(kind) };
   const schema = reply === 'nodes' ? nodesReply : crud.shapes.read;
 
@@ -80,7 +80,6 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
       description: `The nodes that it is linked to, and those where an entry uses it.`,
       access: { ...access, verb: 'get' },
       reply: { status: 200, schema: nodesReply },
-      errors: [404],
       async handler({ deps, params: { name }, signal }) {
         return { fogUuids: linkedNodes(deps, kind, await presentObject(deps, kind, name, signal)) };
       },
@@ -93,7 +92,6 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
       access: { ...access, verb: 'patch' },
       body: { kind: 'json', schema: nodesBody },
       reply: { status: 200, schema },
-      errors: [400, 404, 409],
       handler: (call) =>
         relink(call, (object, nodes, present) => {
           const linked = object.spec.nodes ?? [];
@@ -114,7 +112,6 @@ export function linkRoutes<T extends KindObject, W extends Write<T>>(
       access: { ...access, verb: 'patch' },
       body: { kind: 'json', schema: nodesBody },
       reply: { status: 200, schema },
-      errors: [400, 404, 409],
       handler: (call) => {
         const unlinked = (object: T, nodes: readonly EdgeNode[]) => {
           for (const node of nodes) {

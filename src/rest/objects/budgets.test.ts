@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION, LABELS } from '../../api/names.ts';
 import { byKey } from '../../datastore/stores.ts';
 import { trackUsage } from '../../datastore/usage.ts';
@@ -21,8 +21,7 @@ async function setUp(settings: Partial<BudgetSettings> = {}) {
     budgets: budgetsOf({ ...DEFAULT_BUDGETS, ...settings }),
     metrics: { budgetRefused: (labels) => refused.push(labels) },
   });
-  const { client, stop } = await serveInMemory({ deps: { ...memory, budgets } });
-  onTestFinished(stop);
+  const client = await serveInMemory({ deps: { ...memory, budgets } });
   const as = (role: string) => client.as(role);
   const map = (name: string, bytes: number) => ({ json: { name, data: { text: 'x'.repeat(bytes) } } });
   return { memory, usage: budgets.usage, as, map, refused };
@@ -160,8 +159,7 @@ describe('budgets of what users store', () => {
       return { [Symbol.dispose]() {} };
     };
     const budgets = { usage: trackUsage(byKey(memory.stores)), reserve };
-    const { client, stop } = await serveInMemory({ deps: { ...memory, budgets } });
-    onTestFinished(stop);
+    const client = await serveInMemory({ deps: { ...memory, budgets } });
     const developer = client.as('developer');
     const uuid = '11111111-1111-4111-8111-111111111111';
     memory.stores.applications.set({

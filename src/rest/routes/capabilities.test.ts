@@ -1,13 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../_server.ts';
 
-let viewer: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  viewer = client.as('viewer');
-  return stop;
-});
+const viewer = (await serveInMemory()).as('viewer');
 
 test('application templates are there: HEAD responds 204', async () => {
   expect((await viewer.request('HEAD', '/capabilities/applicationTemplates')).status).toBe(204);

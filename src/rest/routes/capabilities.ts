@@ -1,6 +1,5 @@
 import { notFound } from '../contract/errors.ts';
-import type { AnyRoute } from '../contract/route.ts';
-import { route } from '../contract/route.ts';
+import { grouped, route } from '../contract/route.ts';
 
 /** What this installation can do, for clients that look before they offer it: 204 when it can, else 404. */
 const CAPABILITIES: readonly { name: string; operation: string; of: string; isThere: boolean }[] = [
@@ -8,19 +7,20 @@ const CAPABILITIES: readonly { name: string; operation: string; of: string; isTh
   { name: 'bus', operation: 'hasBus', of: 'a message bus', isThere: false },
 ];
 
-export const capabilityRoutes: AnyRoute[] = CAPABILITIES.map(({ name, operation, of, isThere }) =>
-  route({
-    method: 'HEAD',
-    path: `/capabilities/${name}`,
-    operation,
-    tag: 'Controller',
-    summary: `Whether this installation has ${of}`,
-    access: { resource: 'capabilities', verb: 'get' },
-    reply: { status: 204 },
-    errors: [404],
-    handler() {
-      if (!isThere) throw notFound('CAPABILITY_NOT_FOUND', `this installation does not have ${of}`);
-      return undefined;
-    },
-  }),
+export const capabilityRoutes = grouped(
+  'Controller',
+  CAPABILITIES.map(({ name, operation, of, isThere }) =>
+    route({
+      method: 'HEAD',
+      path: `/capabilities/${name}`,
+      operation,
+      summary: `Whether this installation has ${of}`,
+      access: { resource: 'capabilities', verb: 'get' },
+      reply: { status: 204 },
+      errors: [404],
+      handler() {
+        if (!isThere) throw notFound('CAPABILITY_NOT_FOUND', `this installation does not have ${of}`);
+      },
+    }),
+  ),
 );

@@ -1,13 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../_server.ts';
 
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  return stop;
-});
+const admin = (await serveInMemory()).as('admin');
 
 const uuids = async (query = '') =>
   (await admin.get(`/cluster/controllers${query}`)).body.map(({ uuid }: { uuid: string }) => uuid);

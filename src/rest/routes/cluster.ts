@@ -3,10 +3,9 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
 import type { Replica } from '../../rules/replica.ts';
 import { notFound } from '../contract/errors.ts';
-import { type AnyRoute, route } from '../contract/route.ts';
+import { grouped, route } from '../contract/route.ts';
 import * as shapes from '../crud/shapes.ts';
 
-const tag = 'Cluster';
 const resource = 'cluster';
 const replicaShape = reply(
   {
@@ -27,12 +26,11 @@ const path = '/cluster/controllers/{uuid}';
 const shown = (replica: Replica): Record<string, unknown> => ({ ...replica });
 const missing = (uuid: string) => notFound('CLUSTER_CONTROLLER_NOT_FOUND', `there is no replica with the uuid ${uuid}`);
 
-export const clusterRoutes: AnyRoute[] = [
+export const clusterRoutes = grouped('Cluster', [
   route({
     method: 'GET',
     path: '/cluster/controllers',
     operation: 'listReplicas',
-    tag,
     summary: 'The replicas of this controller',
     access: { resource, verb: 'list' },
     query: z.strictObject({
@@ -51,12 +49,10 @@ export const clusterRoutes: AnyRoute[] = [
     method: 'GET',
     path,
     operation: 'getReplica',
-    tag,
     summary: 'One replica',
     access: { resource, verb: 'get', name: 'uuid' },
     params: shapes.uuidParam,
     reply: { status: 200, schema: replicaShape },
-    errors: [404],
     async handler({ deps, params, signal }) {
       const replica = await deps.replicas.find(params.uuid, signal);
       if (!replica) throw missing(params.uuid);
@@ -67,7 +63,6 @@ export const clusterRoutes: AnyRoute[] = [
     method: 'PATCH',
     path,
     operation: 'updateReplica',
-    tag,
     summary: 'Change the host that is shown for a replica',
     access: { resource, verb: 'patch', name: 'uuid' },
     params: shapes.uuidParam,
@@ -84,7 +79,6 @@ export const clusterRoutes: AnyRoute[] = [
     method: 'DELETE',
     path,
     operation: 'deleteReplica',
-    tag,
     summary: 'Mark a replica inactive',
     description:
       'It stays in the list of inactive replicas. One that still runs is active again after its next heartbeat.',
@@ -94,7 +88,6 @@ export const clusterRoutes: AnyRoute[] = [
     errors: [404],
     async handler({ deps, params, signal }) {
       if (!(await deps.replicas.deactivate(params.uuid, signal))) throw missing(params.uuid);
-      return undefined;
     },
   }),
-];
+]);

@@ -1,13 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../_server.ts';
 
-let client: TestClient;
-beforeAll(async () => {
-  const rest = await serveInMemory();
-  client = rest.client;
-  return rest.stop;
-});
+const client = await serveInMemory();
 
 test('the architectures are listed without a token, in the order of their numbers', async () => {
   const { architectures } = (await client.get('/architectures')).body;

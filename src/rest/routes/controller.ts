@@ -1,7 +1,7 @@
 import { ARCHITECTURES } from '../../api/names.ts';
 import { HttpError, RETRY_AFTER } from '../../http/http-error.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
-import { route } from '../contract/route.ts';
+import { grouped, route } from '../contract/route.ts';
 import { architecturesShape, livenessShape } from '../crud/shapes.ts';
 
 const startedAt = performance.now();
@@ -15,12 +15,11 @@ const liveness = (deps: RestDependencies) => ({
 
 const DESCRIPTIONS = ['Found out by the agent', 'x86, 64 bits', 'ARM, 64 bits', 'RISC-V, 64 bits', 'ARM, 32 bits'];
 
-export const controllerRoutes = [
+export const controllerRoutes = grouped('Controller', [
   route({
     method: 'GET',
     path: '/live',
     operation: 'getLiveness',
-    tag: 'Controller',
     summary: 'Whether the process answers',
     access: 'public',
     reply: { status: 200, schema: livenessShape },
@@ -30,7 +29,6 @@ export const controllerRoutes = [
     method: 'GET',
     path: '/status',
     operation: 'getReadiness',
-    tag: 'Controller',
     summary: 'Whether the controller can carry out requests',
     access: 'public',
     reply: { status: 200, schema: livenessShape },
@@ -49,7 +47,6 @@ export const controllerRoutes = [
     method: 'GET',
     path: '/architectures',
     operation: 'listArchitectures',
-    tag: 'Controller',
     summary: 'The architectures that nodes can have',
     access: 'public',
     reply: { status: 200, schema: architecturesShape },
@@ -57,4 +54,4 @@ export const controllerRoutes = [
       architectures: ARCHITECTURES.map((name, id) => ({ id, name, image: '', description: DESCRIPTIONS[id] ?? '' })),
     }),
   }),
-];
+]);

@@ -1,16 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import type { TestClient } from '../_client.ts';
 import { serveInMemory } from '../_server.ts';
 
 let client: TestClient;
 let admin: TestClient;
-let stop: () => Promise<void>;
 async function start(options = {}) {
-  ({ client, stop } = await serveInMemory(options));
+  client = await serveInMemory(options);
   admin = client.as('admin');
 }
 beforeEach(() => start());
-afterEach(() => stop());
 
 /** Waits: an event is recorded after the response. */
 const recorded = async (query = '', count = 1) => {
@@ -65,7 +63,6 @@ describe('a request that changes something is recorded', () => {
   });
 
   test('without the address of its client, when the installation does not record addresses', async () => {
-    await stop();
     await start({ recordsAddresses: false });
     await admin.post('/node', { json: { name: 'gw' } });
     expect((await recorded())[0].ipAddress).toBe('');

@@ -10,9 +10,8 @@ import {
   eventRead,
   readTime,
 } from '../../rules/audit.ts';
-import { type AnyRoute, route } from '../contract/route.ts';
+import { grouped, route } from '../contract/route.ts';
 
-const tag = 'Events';
 const text = z.string().max(AUDIT_BOUNDS.text);
 const time = z.string().max(64).describe('seconds or milliseconds since 1970, or a date as in ISO 8601');
 const method = z.enum(EVENT_METHODS);
@@ -40,12 +39,11 @@ const eventShape = reply(
   'Event',
 );
 
-export const eventRoutes: AnyRoute[] = [
+export const eventRoutes = grouped('Events', [
   route({
     method: 'GET',
     path: '/events',
     operation: 'listEvents',
-    tag,
     summary: 'Who changed what, newest first',
     description:
       'Requests that changed something, or tried to. What another replica recorded is shown within seconds; what is older than seven days is removed.',
@@ -84,7 +82,6 @@ export const eventRoutes: AnyRoute[] = [
     method: 'DELETE',
     path: '/events',
     operation: 'deleteEvents',
-    tag,
     summary: 'Remove events that are older than some days, or all with 0',
     access: { resource: 'events', verb: 'delete' },
     body: { kind: 'json', schema: z.strictObject({ days: z.number().int().min(0).max(365) }) },
@@ -109,4 +106,4 @@ export const eventRoutes: AnyRoute[] = [
       };
     },
   }),
-];
+]);

@@ -1,7 +1,7 @@
 import { HttpError } from '../../http/http-error.ts';
 import { parameterNames } from '../../lib/path-pattern.ts';
 import type { Verb } from '../contract/access.ts';
-import { type Access, type AnyRoute, type Method, route } from '../contract/route.ts';
+import { type Access, type AnyRoute, grouped, type Method, route } from '../contract/route.ts';
 
 /**
  * Operations of the v3 API that this version does not implement: they have a path, an access rule and a response with the
@@ -101,15 +101,14 @@ const UNGUESSABLE: ReadonlySet<string> = new Set([
   'GET /user/interaction/{uid}',
 ]);
 
-export const laterRoutes: AnyRoute[] = Object.entries(TABLE).flatMap(([tag, lines]) =>
-  lines
-    .trim()
-    .split('\n')
-    .map((line) => {
-      const [method = '', path = '', ...access] = line.trim().split(/ +/);
-      return later(tag, method as Method, path, access);
-    }),
-);
+export const laterRoutes = Object.entries(TABLE).flatMap(([tag, lines]) => {
+  const rows = lines.trim().split('\n');
+  const words = rows.map((row) => row.trim().split(/ +/));
+  return grouped(
+    tag,
+    words.map(([method = '', path = '', ...access]) => later(tag, method as Method, path, access)),
+  );
+});
 
 function later(tag: string, method: Method, path: string, [resource = '', verb]: string[]): AnyRoute {
   const name = parameterNames(path).at(-1);
@@ -122,7 +121,6 @@ function later(tag: string, method: Method, path: string, [resource = '', verb]:
     method,
     path,
     operation: operationOf(method, path),
-    tag,
     summary: 'Not available in this version',
     isLater: true,
     access,

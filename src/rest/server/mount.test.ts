@@ -12,7 +12,6 @@ import { type AnyRoute, route } from '../contract/route.ts';
 import type { RestServerOptions } from './server.ts';
 
 const base = {
-  tag: 'Test',
   summary: 'test',
   access: 'public',
   reply: { status: 200, schema: z.looseObject({}) },

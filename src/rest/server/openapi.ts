@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type ApiOperation, documentOf } from '../../api/openapi.ts';
 import { parameterNames } from '../../lib/path-pattern.ts';
 import { BASE } from '../contract/base.ts';
-import type { AnyRoute } from '../contract/route.ts';
+import type { AnyRoute, TaggedRoute } from '../contract/route.ts';
 import { errorShape } from '../crud/shapes.ts';
 
 const DONE: Readonly<Record<AnyRoute['reply']['status'], string>> = {
@@ -28,7 +28,7 @@ const ERRORS: Readonly<Record<number, { name: string; description: string }>> = 
 };
 
 /** The OpenAPI document of REST, docs/openapi.json. */
-export const openApiDocument = (routes: readonly AnyRoute[]) =>
+export const openApiDocument = (routes: readonly TaggedRoute[]) =>
   documentOf({
     info: {
       title: 'Skerry REST API',
@@ -43,7 +43,7 @@ export const openApiDocument = (routes: readonly AnyRoute[]) =>
     error: { schema: errorShape, responses: ERRORS },
   });
 
-function operation(route: AnyRoute): ApiOperation {
+function operation(route: TaggedRoute): ApiOperation {
   const { method, path, operation: id, tag, summary, access, params, query, body, reply } = route;
   const permission = typeof access === 'object' ? { resource: access.resource, verb: access.verb } : undefined;
   const needs = permission && `Needs \`${permission.verb}\` on \`${permission.resource}\`.`;
@@ -68,14 +68,16 @@ function operation(route: AnyRoute): ApiOperation {
 }
 
 /** The error statuses of every route, and of this route. */
-function statusesOf({ access, guessable, path, query, body, errors = [] }: AnyRoute): number[] {
+function statusesOf({ method, access, guessable, path, query, body, errors }: AnyRoute): number[] {
   const isOpen = access === 'public';
+  const isOfObject = parameterNames(path).length > 0;
+  const mayConflict = method === 'POST' || (isOfObject && method !== 'GET' && method !== 'HEAD');
   return [
     ...(isOpen ? [] : [401, 403]),
     ...(isOpen && !guessable ? [] : [429]),
-    ...(parameterNames(path).length > 0 || query || body ? [400] : []),
+    ...(isOfObject || query || body ? [400] : []),
     ...(body ? [413, 415] : []),
-    ...errors,
+    ...(errors ?? [...(isOfObject ? [404] : []), ...(mayConflict ? [409] : [])]),
     500,
     503,
   ];

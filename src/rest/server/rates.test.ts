@@ -1,14 +1,9 @@
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { makeClock } from '../../agents/_util.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';
 import { createTokenReviewAuthenticator } from '../access/reviews.ts';
 import { createRates } from './rates.ts';
-
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
 
 async function start(options: { trustProxy?: boolean } = {}) {
   const asked: string[] = [];
@@ -25,8 +20,7 @@ async function start(options: { trustProxy?: boolean } = {}) {
   });
   // The clock does not advance, or buckets would refill on a slow machine.
   const deps = createMemoryDependencies({ authenticator });
-  const { client, stop } = await serveInMemory({ deps, clock: makeClock(), ...options });
-  stops.push(stop);
+  const client = await serveInMemory({ deps, clock: makeClock(), ...options });
   return { client, asked };
 }
 

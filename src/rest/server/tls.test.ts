@@ -1,18 +1,18 @@
 import { get } from 'node:https';
 import { expect, test } from 'vitest';
 import { createRest } from '../../assembly/rest.ts';
-import { HAS_OPENSSL, makeCertificate } from '../_certificate.ts';
+import { certificateOfLocalhost } from '../_certificate.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 
-test.skipIf(!HAS_OPENSSL)('the listener serves TLS when it has a certificate', async () => {
-  const tls = makeCertificate();
+test('the listener serves TLS when it has a certificate', async () => {
+  const { ca, ...tls } = certificateOfLocalhost();
   await using server = createRest({ deps: createMemoryDependencies(), tls });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const options = {
     host: '127.0.0.1',
     port,
     path: '/api/v3/live',
-    ca: tls.cert,
+    ca,
     servername: 'localhost',
     agent: false,
   };

@@ -1,15 +1,10 @@
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { TestClient } from '../_client.ts';
 import { serveInMemory } from '../_server.ts';
 import { warningHeader } from './unknown-members.ts';
 
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
-  return stop;
-});
+const admin = (await serveInMemory()).as('admin');
+await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
 
 const entry = (more: object = {}) => ({
   ...{ name: 'w', agentName: 'gw-1', images: [{ containerImage: 'w:1', archId: 1 }] },

@@ -1,19 +1,12 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { describe, expect, test } from 'vitest';
 import { serveInMemory } from '../../../rest/_server.ts';
 
-let admin: TestClient;
-let developer: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  developer = admin.as('developer');
-  await admin.post('/node', { json: { name: 'gw' } });
-  const images = [{ containerImage: 'a:1', archId: 1 }];
-  for (const name of ['plant-a', 'plant-b'])
-    await admin.post('/application', { json: { name, microservices: [{ name: 'reader', agentName: 'gw', images }] } });
-  return stop;
-});
+const admin = (await serveInMemory()).as('admin');
+const developer = admin.as('developer');
+await admin.post('/node', { json: { name: 'gw' } });
+const images = [{ containerImage: 'a:1', archId: 1 }];
+for (const name of ['plant-a', 'plant-b'])
+  await admin.post('/application', { json: { name, microservices: [{ name: 'reader', agentName: 'gw', images }] } });
 
 const roleRef = { kind: 'Role', name: 'microservice' };
 const account = (fields = {}) => ({ name: 'writer', applicationName: 'plant-a', roleRef, ...fields });

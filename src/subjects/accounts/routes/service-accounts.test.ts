@@ -1,22 +1,16 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../../../rest/_server.ts';
 
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  const images = [{ containerImage: 'x:1', archId: 1 }];
-  const microservices = [
-    { name: 'web', images },
-    { name: 'doctor', images, serviceAccount: { roleRef: { kind: 'Role', name: 'agent-admin' } } },
-    { name: 'own', images },
-  ];
-  const nodeUuid = (await admin.post('/node', { json: { name: 'gw', archId: 1 } })).body.uuid;
-  await admin.post('/application', {
-    json: { name: 'shop', microservices: microservices.map((one) => ({ ...one, nodeUuid })) },
-  });
-  return stop;
+const admin = (await serveInMemory()).as('admin');
+const images = [{ containerImage: 'x:1', archId: 1 }];
+const microservices = [
+  { name: 'web', images },
+  { name: 'doctor', images, serviceAccount: { roleRef: { kind: 'Role', name: 'agent-admin' } } },
+  { name: 'own', images },
+];
+const nodeUuid = (await admin.post('/node', { json: { name: 'gw', archId: 1 } })).body.uuid;
+await admin.post('/application', {
+  json: { name: 'shop', microservices: microservices.map((one) => ({ ...one, nodeUuid })) },
 });
 
 const roleOf = async (name: string) => {

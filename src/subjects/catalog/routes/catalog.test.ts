@@ -1,26 +1,18 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../../../rest/_memory.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { BUILT_IN_ITEMS } from '../rules/catalog-item.ts';
 
-let deps: MemoryDependencies;
-let admin: TestClient;
-let viewer: TestClient;
-
-beforeAll(async () => {
-  deps = createMemoryDependencies();
-  for (const { name, spec } of BUILT_IN_ITEMS)
-    await deps.catalogItems.create(
-      { apiVersion: 'skerry.dev/v3', kind: 'CatalogItem', metadata: { name }, spec },
-      new AbortController().signal,
-    );
-  const { client, stop } = await serveInMemory({ deps });
-  [admin, viewer] = [client.as('admin'), client.as('viewer')];
-  await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
-  await admin.post('/application', { json: { name: 'shop' } });
-  return stop;
-});
+const deps = createMemoryDependencies();
+for (const { name, spec } of BUILT_IN_ITEMS)
+  await deps.catalogItems.create(
+    { apiVersion: 'skerry.dev/v3', kind: 'CatalogItem', metadata: { name }, spec },
+    new AbortController().signal,
+  );
+const client = await serveInMemory({ deps });
+const [admin, viewer] = [client.as('admin'), client.as('viewer')];
+await admin.post('/node', { json: { name: 'gw-1', archId: 1 } });
+await admin.post('/application', { json: { name: 'shop' } });
 
 const images = [{ archId: 1, containerImage: 'reader:2' }];
 let serial = 0;

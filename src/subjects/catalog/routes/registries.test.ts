@@ -1,13 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../../../rest/_server.ts';
 
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  return stop;
-});
+const admin = (await serveInMemory()).as('admin');
 
 const CREDENTIALS = { username: 'u', password: 'p' };
 const REMOVED = expect.stringMatching(/^299 - "user name and password were removed[^"]+"$/);

@@ -1,26 +1,16 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type Application, ARTIFACT_KINDS, type ArtifactKind } from '../../../api/v3/index.ts';
-import type { TestClient } from '../../../rest/_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../../../rest/_memory.ts';
+import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 
 /** Models and knowledge over REST, and the catalogs of microservices that bind them. */
-let deps: MemoryDependencies;
-let admin: TestClient;
-let hub: number;
-let registry: number;
-let node: string;
 
-beforeAll(async () => {
-  deps = createMemoryDependencies();
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  hub = (await admin.post('/registries', { json: { url: 'hub.example', type: 'hub' } })).body.id;
-  registry = (await admin.post('/registries', { json: { url: 'reg.example' } })).body.id;
-  node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
-  await admin.post('/node', { json: { name: 'gw-2', archId: 1 } });
-  return stop;
-});
+const deps = createMemoryDependencies();
+const admin = (await serveInMemory({ deps })).as('admin');
+const hub = (await admin.post('/registries', { json: { url: 'hub.example', type: 'hub' } })).body.id;
+const registry = (await admin.post('/registries', { json: { url: 'reg.example' } })).body.id;
+const node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
+await admin.post('/node', { json: { name: 'gw-2', archId: 1 } });
 
 const WORDS = {
   models: { part: 'model', kind: 'Model', code: 'MODEL', catalog: 'MICROSERVICE_CATALOG', format: 'gguf' },

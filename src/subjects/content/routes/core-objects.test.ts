@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import type { ConfigMap, Secret } from '../../../api/resources.ts';
 import type { TestClient } from '../../../rest/_client.ts';
@@ -7,12 +7,8 @@ import { serveInMemory } from '../../../rest/_server.ts';
 import { storedKey } from '../rules/core-objects/keys.ts';
 
 const deps = createMemoryDependencies();
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  return stop;
-});
+const client = await serveInMemory({ deps });
+const admin = client.as('admin');
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const secretNamed = (name: string) => deps.stores.secrets.get('test', name) as Secret;

@@ -1,21 +1,14 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../../api/names.ts';
-import type { TestClient } from '../../../rest/_client.ts';
 import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { contentName } from '../rules/volume-mount/volume-mount.ts';
 
 const deps = createMemoryDependencies();
-let admin: TestClient;
-let node: string;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  await admin.post('/secrets', { json: { name: 'db', type: 'Opaque', data: { user: 'a', 'conf/x': 'b' } } });
-  await admin.post('/configmaps', { json: { name: 'site', data: { a: 'b' } } });
-  node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
-  return stop;
-});
+const admin = (await serveInMemory({ deps })).as('admin');
+await admin.post('/secrets', { json: { name: 'db', type: 'Opaque', data: { user: 'a', 'conf/x': 'b' } } });
+await admin.post('/configmaps', { json: { name: 'site', data: { a: 'b' } } });
+const node = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body.uuid;
 
 /** An application whose microservice mounts this. */
 const mounting = (name: string, hostDestination: string, more: object = {}) => ({

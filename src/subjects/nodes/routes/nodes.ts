@@ -4,7 +4,7 @@ import { API_VERSION } from '../../../api/names.ts';
 import { edgeNodeResource } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { badRequest } from '../../../rest/contract/errors.ts';
-import { route } from '../../../rest/contract/route.ts';
+import { grouped, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../../../rest/objects/deletion.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
@@ -23,7 +23,6 @@ import { settingShown } from '../rules/settings.ts';
 import { notReadyToUpgrade } from '../rules/update.ts';
 import { upstreamNode, upstreamVerdicts } from '../rules/upstreams.ts';
 
-const tag = 'Nodes';
 const byUuid = accessByKey(KINDS.nodes);
 const nodeByUuid = (deps: RestDependencies, uuid: string, signal: AbortSignal) =>
   presentObject(deps, KINDS.nodes, uuid, signal);
@@ -82,204 +81,186 @@ export interface MembersOfNodes {
   each(deps: RestDependencies): (node: Node) => Pick<LiveNode, 'volumeMounts'>;
 }
 
-export const nodeRoutes = (membersOf: MembersOfNodes) => [
-  route({
-    method: 'GET',
-    path: '/node-list',
-    operation: 'listNodes',
-    tag,
-    summary: 'All nodes, or those that pass all filters',
-    description:
-      'Filters come as a JSON array in the body, or as query parameters `filters[0][key]`, `filters[0][value]` and `filters[0][condition]`. A condition is `equals` or `has`.',
-    access: { resource: 'edgenodes', verb: 'list' },
-    query: z.record(z.string(), z.unknown()),
-    body: { kind: 'json', schema: z.unknown(), documents: shapes.filtersBody, optional: true },
-    reply: { status: 200, schema: shapes.nodeList },
-    async handler({ deps, query, body, signal }) {
-      const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
-      const nodes = deps.nodes.list().filter(isPresent);
-      const live = await liveNodes(deps, nodes, signal);
-      const members = membersOf.each(deps);
-      return listReply('fogs', nodes, (node) => {
-        const read = nodeRead(node, { ...live(node), ...members(node) }, { platformStatus: false });
-        return matches(read, filters) ? [read] : [];
-      });
-    },
-  }),
-  route({
-    method: 'POST',
-    path: '/node',
-    operation: 'createNode',
-    tag,
-    summary: 'Create a node',
-    access: { resource: 'edgenodes', verb: 'create' },
-    body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeShape }),
-    reply: { status: 201, schema: shapes.nodeCreated },
-    errors: [400, 404, 409],
-    async handler({ deps, body, signal, warnings }) {
-      const { name, spec } = nodeFromBody(body);
-      const uuid = spec.uuid ?? randomUUID();
-      const object = objectName(name);
-      const node = {
-        apiVersion: API_VERSION,
-        kind: edgeNodeResource.kind,
-        metadata: { name: object, labels: identityLabels({ uuid }) },
-        spec: { ...spec, ...(object !== name && { name }) },
-      };
-      const make = async () => {
-        await requireUpstreams(deps, node, undefined, signal);
-        return node;
-      };
-      await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, make, signal);
-      warnings.push(...withoutEffect(node));
-      return { id: uuid, uuid };
-    },
-  }),
-  route({
-    method: 'GET',
-    path: '/node/{uuid}',
-    operation: 'getNode',
-    tag,
-    summary: 'One node',
-    access: { resource: 'edgenodes', verb: 'get', ...byUuid },
-    params: shapes.uuidParam,
-    reply: { status: 200, schema: shapes.nodeShape },
-    errors: [404],
-    async handler({ deps, params, signal }) {
-      const node = await nodeByUuid(deps, params.uuid, signal);
-      const live = await liveNodes(deps, [node], signal);
-      return nodeRead(node, { ...live(node), ...membersOf.one(deps, node) }, { platformStatus: true });
-    },
-  }),
-  route({
-    method: 'PATCH',
-    path: '/node/{uuid}',
-    operation: 'updateNode',
-    tag,
-    summary: 'Change settings of a node',
-    access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
-    params: shapes.uuidParam,
-    body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeShape }),
-    reply: { status: 204 },
-    errors: [400, 404, 409],
-    async handler({ deps, params, body, signal, warnings }) {
-      let ignored: string[] = [];
-      await editNode(deps, params.uuid, signal, async (node) => {
-        const patched = withChanges(node, { spec: patchNode(node, body) });
-        requireNoDownstream(deps, patched, node);
-        await requireUpstreams(deps, patched, node, signal);
-        ignored = withoutEffect(patched, node);
-        return patched;
-      });
-      warnings.push(...ignored);
-      return undefined;
-    },
-  }),
-  route({
-    method: 'DELETE',
-    path: '/node/{uuid}',
-    operation: 'deleteNode',
-    tag,
-    summary: 'Delete a node',
-    description:
-      'Answers once it is gone, after 3 s at the latest; from then on no read shows it. Applications keep their entries. A live node ends its containers before it gives up its identity.',
-    access: { resource: 'edgenodes', verb: 'delete', ...byUuid },
-    params: shapes.uuidParam,
-    reply: { status: 202 },
-    errors: [404, 409],
-    async handler({ deps, params, signal }) {
-      await deleteObject(deps.nodes, await nodeByUuid(deps, params.uuid, signal), signal);
-      return undefined;
-    },
-  }),
-  route({
-    method: 'POST',
-    path: '/node/{uuid}/reconcile',
-    operation: 'reconcileNode',
-    tag,
-    summary: 'Run the platform reconcile of a node once more',
-    access: { resource: 'edgenodes/reconcile', verb: 'create', ...byUuid },
-    params: shapes.uuidParam,
-    reply: { status: 200, schema: shapes.uuidReply },
-    errors: [404, 409],
-    async handler({ deps, params, signal }) {
-      await editNode(deps, params.uuid, signal, async (node) =>
-        withChanges(node, { annotations: requestAction(await shown(deps, node, signal), 'reconcile') }),
-      );
-      return { uuid: params.uuid };
-    },
-  }),
-  ...(['reboot', 'prune'] as const).map((action) =>
+export const nodeRoutes = (membersOf: MembersOfNodes) =>
+  grouped('Nodes', [
     route({
-      method: 'POST',
-      path: `/node/{uuid}/${action}`,
-      operation: `${action}Node`,
-      tag,
-      summary:
-        action === 'reboot'
-          ? 'Restart the agent of a node; its containers run on'
-          : 'Remove what the agent of a node no longer needs',
-      access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
-      params: shapes.uuidParam,
-      reply: { status: 204 },
-      errors: [404, 409],
-      async handler({ deps, params, signal }) {
-        await editNode(deps, params.uuid, signal, async (node) =>
-          withChanges(node, { annotations: requestAction(await shown(deps, node, signal), action) }),
-        );
-        return undefined;
+      method: 'GET',
+      path: '/node-list',
+      operation: 'listNodes',
+      summary: 'All nodes, or those that pass all filters',
+      description:
+        'Filters come as a JSON array in the body, or as query parameters `filters[0][key]`, `filters[0][value]` and `filters[0][condition]`. A condition is `equals` or `has`.',
+      access: { resource: 'edgenodes', verb: 'list' },
+      query: z.record(z.string(), z.unknown()),
+      body: { kind: 'json', schema: z.unknown(), documents: shapes.filtersBody, optional: true },
+      reply: { status: 200, schema: shapes.nodeList },
+      async handler({ deps, query, body, signal }) {
+        const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
+        const nodes = deps.nodes.list().filter(isPresent);
+        const live = await liveNodes(deps, nodes, signal);
+        const members = membersOf.each(deps);
+        return listReply('fogs', nodes, (node) => {
+          const read = nodeRead(node, { ...live(node), ...members(node) }, { platformStatus: false });
+          return matches(read, filters) ? [read] : [];
+        });
       },
     }),
-  ),
-  route({
-    method: 'POST',
-    path: '/node/{uuid}/version/{versionCommand}',
-    operation: 'changeNodeVersion',
-    tag,
-    summary: 'Let the agent of a node change to another version, or back',
-    access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
-    params: shapes.uuidParam.extend({ versionCommand: z.enum(['upgrade', 'rollback']) }),
-    body: { kind: 'json', schema: versionBody, optional: true },
-    reply: { status: 204 },
-    errors: [400, 404, 409],
-    async handler({ deps, params, body, signal }) {
-      const { uuid, versionCommand: command } = params;
-      await editNode(deps, uuid, signal, async (node) => {
-        const present = await shown(deps, node, signal);
-        const reason = notReady(present, command, deps.self.releasesUrl);
-        if (reason)
-          throw badRequest(
-            `${what(node)} is not ready to ${command}: ${reason}`,
-            command === 'upgrade' ? 'INVALID_VERSION_COMMAND_UPGRADE' : 'INVALID_VERSION_COMMAND_ROLLBACK',
-          );
-        const semver = body?.semver;
-        return withChanges(node, {
-          annotations: requestAction(present, 'version', { command, ...(semver && { semver }) }),
+    route({
+      method: 'POST',
+      path: '/node',
+      operation: 'createNode',
+      summary: 'Create a node',
+      access: { resource: 'edgenodes', verb: 'create' },
+      body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeShape }),
+      reply: { status: 201, schema: shapes.nodeCreated },
+      errors: [400, 404, 409],
+      async handler({ deps, body, signal, warnings }) {
+        const { name, spec } = nodeFromBody(body);
+        const uuid = spec.uuid ?? randomUUID();
+        const object = objectName(name);
+        const node = {
+          apiVersion: API_VERSION,
+          kind: edgeNodeResource.kind,
+          metadata: { name: object, labels: identityLabels({ uuid }) },
+          spec: { ...spec, ...(object !== name && { name }) },
+        };
+        const make = async () => {
+          await requireUpstreams(deps, node, undefined, signal);
+          return node;
+        };
+        await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, make, signal);
+        warnings.push(...withoutEffect(node));
+        return { id: uuid, uuid };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/node/{uuid}',
+      operation: 'getNode',
+      summary: 'One node',
+      access: { resource: 'edgenodes', verb: 'get', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 200, schema: shapes.nodeShape },
+      async handler({ deps, params, signal }) {
+        const node = await nodeByUuid(deps, params.uuid, signal);
+        const live = await liveNodes(deps, [node], signal);
+        return nodeRead(node, { ...live(node), ...membersOf.one(deps, node) }, { platformStatus: true });
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: '/node/{uuid}',
+      operation: 'updateNode',
+      summary: 'Change settings of a node',
+      access: { resource: 'edgenodes', verb: 'patch', ...byUuid },
+      params: shapes.uuidParam,
+      body: shapes.objectBody({ documents: shapes.nodeBody, shows: shapes.nodeShape }),
+      reply: { status: 204 },
+      async handler({ deps, params, body, signal, warnings }) {
+        let ignored: string[] = [];
+        await editNode(deps, params.uuid, signal, async (node) => {
+          const patched = withChanges(node, { spec: patchNode(node, body) });
+          requireNoDownstream(deps, patched, node);
+          await requireUpstreams(deps, patched, node, signal);
+          ignored = withoutEffect(patched, node);
+          return patched;
         });
-      });
-      return undefined;
-    },
-  }),
-  route({
-    method: 'GET',
-    path: '/node/{uuid}/provisioning-key',
-    operation: 'createProvisioningKey',
-    tag,
-    summary: 'Make a key with which an agent takes the identity of this node',
-    description: 'Valid for 20 minutes, for one agent. It replaces the key before it.',
-    access: { resource: 'edgenodes/provisioning-key', verb: 'create', ...byUuid },
-    params: shapes.uuidParam,
-    reply: { status: 201, schema: shapes.provisioningKey },
-    errors: [404, 409],
-    async handler({ deps, params, signal }) {
-      const node = await nodeByUuid(deps, params.uuid, signal);
-      const key = randomUUID();
-      const expiresAt = deps.clock() + KEY_LIFETIME_MS;
-      await deps.provisioningKeys.issue(node, { key, expiresAt }, signal);
-      return { key, expirationTime: expiresAt, caCert: deps.self.caCert() };
-    },
-  }),
-];
+        warnings.push(...ignored);
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/node/{uuid}',
+      operation: 'deleteNode',
+      summary: 'Delete a node',
+      description:
+        'Answers once it is gone, after 3 s at the latest; from then on no read shows it. Applications keep their entries. A live node ends its containers before it gives up its identity.',
+      access: { resource: 'edgenodes', verb: 'delete', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 202 },
+      async handler({ deps, params, signal }) {
+        await deleteObject(deps.nodes, await nodeByUuid(deps, params.uuid, signal), signal);
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/node/{uuid}/reconcile',
+      operation: 'reconcileNode',
+      summary: 'Run the platform reconcile of a node once more',
+      access: { resource: 'edgenodes/reconcile', verb: 'create', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 200, schema: shapes.uuidReply },
+      async handler({ deps, params, signal }) {
+        await editNode(deps, params.uuid, signal, async (node) =>
+          withChanges(node, { annotations: requestAction(await shown(deps, node, signal), 'reconcile') }),
+        );
+        return { uuid: params.uuid };
+      },
+    }),
+    ...(['reboot', 'prune'] as const).map((action) =>
+      route({
+        method: 'POST',
+        path: `/node/{uuid}/${action}`,
+        operation: `${action}Node`,
+        summary:
+          action === 'reboot'
+            ? 'Restart the agent of a node; its containers run on'
+            : 'Remove what the agent of a node no longer needs',
+        access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
+        params: shapes.uuidParam,
+        reply: { status: 204 },
+        async handler({ deps, params, signal }) {
+          await editNode(deps, params.uuid, signal, async (node) =>
+            withChanges(node, { annotations: requestAction(await shown(deps, node, signal), action) }),
+          );
+        },
+      }),
+    ),
+    route({
+      method: 'POST',
+      path: '/node/{uuid}/version/{versionCommand}',
+      operation: 'changeNodeVersion',
+      summary: 'Let the agent of a node change to another version, or back',
+      access: { resource: 'edgenodes/command', verb: 'create', ...byUuid },
+      params: shapes.uuidParam.extend({ versionCommand: z.enum(['upgrade', 'rollback']) }),
+      body: { kind: 'json', schema: versionBody, optional: true },
+      reply: { status: 204 },
+      async handler({ deps, params, body, signal }) {
+        const { uuid, versionCommand: command } = params;
+        await editNode(deps, uuid, signal, async (node) => {
+          const present = await shown(deps, node, signal);
+          const reason = notReady(present, command, deps.self.releasesUrl);
+          if (reason)
+            throw badRequest(
+              `${what(node)} is not ready to ${command}: ${reason}`,
+              command === 'upgrade' ? 'INVALID_VERSION_COMMAND_UPGRADE' : 'INVALID_VERSION_COMMAND_ROLLBACK',
+            );
+          const semver = body?.semver;
+          return withChanges(node, {
+            annotations: requestAction(present, 'version', { command, ...(semver && { semver }) }),
+          });
+        });
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/node/{uuid}/provisioning-key',
+      operation: 'createProvisioningKey',
+      summary: 'Make a key with which an agent takes the identity of this node',
+      description: 'Valid for 20 minutes, for one agent. It replaces the key before it.',
+      access: { resource: 'edgenodes/provisioning-key', verb: 'create', ...byUuid },
+      params: shapes.uuidParam,
+      reply: { status: 201, schema: shapes.provisioningKey },
+      errors: [404, 409],
+      async handler({ deps, params, signal }) {
+        const node = await nodeByUuid(deps, params.uuid, signal);
+        const key = randomUUID();
+        const expiresAt = deps.clock() + KEY_LIFETIME_MS;
+        await deps.provisioningKeys.issue(node, { key, expiresAt }, signal);
+        return { key, expirationTime: expiresAt, caCert: deps.self.caCert() };
+      },
+    }),
+  ]);
 
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
 

@@ -1,22 +1,17 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { describe, expect, test } from 'vitest';
 import { serveInMemory } from '../../../rest/_server.ts';
 
-let viewer: TestClient;
 const ids: Record<string, string> = {};
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  const admin = client.as('admin');
-  viewer = client.as('viewer');
-  const make = async (name: string, fields: object) => {
-    ids[name] = (await admin.post('/node', { json: { name, ...fields } })).body.uuid;
-  };
-  const interior = { routerMode: 'interior', host: '10.0.0.1', interRouterPort: 55671, edgeRouterPort: 45671 };
-  await make('core', { ...interior, busMode: 'server' });
-  await make('east', { upstreamRouters: ['core'], busMode: 'leaf', upstreamBusServers: ['core'] });
-  await make('west', { upstreamRouters: ['core'] });
-  return stop;
-});
+const client = await serveInMemory();
+const admin = client.as('admin');
+const viewer = client.as('viewer');
+const make = async (name: string, fields: object) => {
+  ids[name] = (await admin.post('/node', { json: { name, ...fields } })).body.uuid;
+};
+const interior = { routerMode: 'interior', host: '10.0.0.1', interRouterPort: 55671, edgeRouterPort: 45671 };
+await make('core', { ...interior, busMode: 'server' });
+await make('east', { upstreamRouters: ['core'], busMode: 'leaf', upstreamBusServers: ['core'] });
+await make('west', { upstreamRouters: ['core'] });
 
 test('the summary counts both networks', async () => {
   expect((await viewer.get('/network-topology/summary')).body).toEqual({

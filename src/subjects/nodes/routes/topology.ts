@@ -3,7 +3,7 @@ import { BOUNDS } from '../../../api/bounds.ts';
 import { replyShape as reply } from '../../../kinds/rest.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { notFound } from '../../../rest/contract/errors.ts';
-import { type AnyRoute, route } from '../../../rest/contract/route.ts';
+import { type AnyRoute, grouped, route } from '../../../rest/contract/route.ts';
 import { pageQuery } from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
 import { holder } from '../../../rules/precedence.ts';
@@ -20,7 +20,6 @@ import {
   topologySummary,
 } from '../rules/topology.ts';
 
-const tag = 'Network topology';
 const list = { resource: 'networktopology', verb: 'list' } as const;
 const get = { resource: 'networktopology', verb: 'get', name: 'id' } as const;
 
@@ -77,7 +76,6 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/overview`,
       operation: `get${capital}Overview`,
-      tag,
       summary: `The core of the ${network} network and how many nodes connect to it`,
       access: list,
       reply: {
@@ -94,7 +92,6 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/subgraph`,
       operation: `get${capital}Subgraph`,
-      tag,
       summary: `The surroundings of a node in the ${network} network`,
       access: list,
       query: z.strictObject({
@@ -116,7 +113,6 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/nodes`,
       operation: `list${capital}Nodes`,
-      tag,
       summary: `Nodes of the ${network} network`,
       access: list,
       query: z.strictObject({
@@ -142,12 +138,10 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/nodes/{id}`,
       operation: `get${capital}Node`,
-      tag,
       summary: `One node of the ${network} network`,
       access: get,
       params: idParam,
       reply: { status: 200, schema: reply(nodeFields) },
-      errors: [404],
       handler({ deps, params }) {
         const { node } = member(deps, network, params.id);
         const edgeNode = holder(deps.nodes.find('uuid', node.nodeUuid), { uuid: node.nodeUuid });
@@ -158,7 +152,6 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/nodes/{id}/connections`,
       operation: `list${capital}ConnectionsOfNode`,
-      tag,
       summary: `Connections of one node in the ${network} network`,
       access: get,
       params: idParam,
@@ -166,7 +159,6 @@ function networkRoutes(network: Network): AnyRoute[] {
         status: 200,
         schema: reply({ upstream: z.array(connectionShape), downstream: z.array(connectionShape) }),
       },
-      errors: [404],
       handler({ deps, params }) {
         const { whole, node } = member(deps, network, params.id);
         return connectionsOf(node.id, whole);
@@ -176,7 +168,6 @@ function networkRoutes(network: Network): AnyRoute[] {
       method: 'GET',
       path: `${path}/connections`,
       operation: `list${capital}Connections`,
-      tag,
       summary: `Connections of the ${network} network`,
       access: list,
       query: z.strictObject(pageQuery),
@@ -189,12 +180,11 @@ function networkRoutes(network: Network): AnyRoute[] {
   ];
 }
 
-export const topologyRoutes: AnyRoute[] = [
+export const topologyRoutes = grouped('Network topology', [
   route({
     method: 'GET',
     path: '/network-topology/summary',
     operation: 'getTopologySummary',
-    tag,
     summary: 'How many nodes the router and bus networks have',
     description: 'Networks as they are configured: a node takes part unless its mode is `none`.',
     access: list,
@@ -214,4 +204,4 @@ export const topologyRoutes: AnyRoute[] = [
   }),
   ...networkRoutes('router'),
   ...networkRoutes('bus'),
-];
+]);

@@ -20,78 +20,24 @@ function* joins(lists: readonly SentList[]): Generator<SentList> {
   for (let i = 1; i < lists.length; i++) yield joinSentLists(all(lists.slice(0, i)), all(lists.slice(i)));
 }
 
-const histories: [string, [number, string | undefined][], { revision: string; at: number } | undefined][] = [
-  [
-    'the same list again',
-    [
-      [1, 'a'],
-      [2, 'a'],
-      [3, 'a'],
-    ],
-    { revision: 'a', at: 1 },
-  ],
-  [
-    'an edit',
-    [
-      [1, 'a'],
-      [2, 'b'],
-      [3, 'b'],
-    ],
-    { revision: 'b', at: 2 },
-  ],
-  [
-    'a list of a replica that lags behind',
-    [
-      [1, 'b'],
-      [2, 'a'],
-      [3, 'b'],
-    ],
-    { revision: 'b', at: 3 },
-  ],
-  [
-    'an edit that is taken back',
-    [
-      [1, 'a'],
-      [2, 'b'],
-      [3, 'b'],
-      [4, 'a'],
-    ],
-    { revision: 'a', at: 4 },
-  ],
-  [
-    'a microservice that is added',
-    [
-      [1, undefined],
-      [2, 'a'],
-      [3, 'a'],
-    ],
-    { revision: 'a', at: 2 },
-  ],
-  [
-    'a microservice that is removed',
-    [
-      [1, 'a'],
-      [2, undefined],
-    ],
-    undefined,
-  ],
-  [
-    'a microservice that is added again',
-    [
-      [1, 'a'],
-      [2, undefined],
-      [3, 'a'],
-    ],
-    { revision: 'a', at: 3 },
-  ],
+/** What was sent at 1, 2, 3 and so on: a revision, or a list without the microservice. */
+const histories: [string, (string | undefined)[], { revision: string; at: number } | undefined][] = [
+  ['the same list again', ['a', 'a', 'a'], { revision: 'a', at: 1 }],
+  ['an edit', ['a', 'b', 'b'], { revision: 'b', at: 2 }],
+  ['a list of a replica that lags behind', ['b', 'a', 'b'], { revision: 'b', at: 3 }],
+  ['an edit that is taken back', ['a', 'b', 'b', 'a'], { revision: 'a', at: 4 }],
+  ['a microservice that is added', [undefined, 'a', 'a'], { revision: 'a', at: 2 }],
+  ['a microservice that is removed', ['a', undefined], undefined],
+  ['a microservice that is added again', ['a', undefined, 'a'], { revision: 'a', at: 3 }],
 ];
+const listsOf = (sent: (string | undefined)[]) => sent.map((revision, i) => list(i + 1, revision));
 
 test.each(histories)(
   'in every order and grouping, what was sent last and since when is the same: %s',
   (_, sent, want) => {
-    for (const order of orders(sent))
-      for (const joined of joins(order.map(([at, revision]) => list(at, revision)))) {
-        expect(joined.listedAt).toBe(Math.max(...sent.map(([at]) => at)));
+    for (const order of orders(listsOf(sent)))
+      for (const joined of joins(order)) {
+        expect(joined.listedAt).toBe(sent.length);
         const { revision, at } = joined.sentRevisions.m ?? {};
         expect({ order, ...(want ? { revision, at } : { revision }) }).toEqual({ order, ...want });
       }
@@ -100,7 +46,7 @@ test.each(histories)(
 
 test('a list that is joined again changes nothing', () => {
   for (const [, sent] of histories) {
-    const lists = sent.map(([at, revision]) => list(at, revision));
+    const lists = listsOf(sent);
     const joined = lists.reduce(joinSentLists, NOTHING);
     for (const one of [...lists, joined]) expect(joinSentLists(joined, one)).toEqual(joined);
   }

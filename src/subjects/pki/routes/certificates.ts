@@ -7,7 +7,7 @@ import { uploadBody } from '../../../kinds/upload.ts';
 import type { Caller } from '../../../rest/contract/access.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { forbidden } from '../../../rest/contract/errors.ts';
-import { type AnyRoute, type Call, route } from '../../../rest/contract/route.ts';
+import { type AnyRoute, type Call, grouped, route } from '../../../rest/contract/route.ts';
 import { type CrudHooks, crudRoutes } from '../../../rest/crud/crud.ts';
 import { nameParam } from '../../../rest/crud/shapes.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
@@ -144,12 +144,11 @@ const fromFile: AnyRoute = {
 
 const within = (days: number) => days * 24 * 3_600_000;
 
-export const certificateRoutes: AnyRoute[] = [
+export const certificateRoutes = grouped(TAG, [
   route({
     method: 'GET',
     path: '/certificates/expiring',
     operation: 'listExpiringCertificates',
-    tag: TAG,
     summary: 'Certificates that expire within some days',
     access: { resource: 'certificates', verb: 'list' },
     query: z.strictObject({ days: z.coerce.number().int().min(0).max(36_525).default(30).describe('days from now') }),
@@ -175,7 +174,6 @@ export const certificateRoutes: AnyRoute[] = [
     method: 'POST',
     path: '/certificates/{name}/renew',
     operation: 'renewCertificate',
-    tag: TAG,
     summary: 'Renew a certificate, with a new key',
     access: { resource: 'certificates', verb: 'patch', ...accessByKey(certificateKind) },
     params: nameParam,
@@ -215,4 +213,4 @@ export const certificateRoutes: AnyRoute[] = [
     },
   }),
   ...plain.map((one) => (one.operation === createFromFile.operation ? fromFile : one)),
-];
+]);

@@ -1,4 +1,3 @@
-import type { RestErrorCode } from '../../../api/error-codes.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
@@ -9,7 +8,7 @@ import { lifeProblem } from './life.ts';
 
 /** What certificates and authorities may ask for, judged by the objects that they name. Times are judged where a clock is. */
 
-const bad = (reason: Verdict['reason'], code: RestErrorCode<400>, message: string, field: string): Verdict => ({
+const bad = (reason: Verdict['reason'], code: Verdict['code'], message: string, field: string): Verdict => ({
   status: 400,
   reason,
   code,

@@ -1,30 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Kube, kubeFromFile } from '../../../../hack/kube.ts';
-import { testConfig } from '../../../../testing/test-config.ts';
+import { kubeFromFile } from '../../../../hack/kube.ts';
 import { API_VERSION, FIELD_MANAGERS } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
-import { type App, createApp } from '../../../app.ts';
-import { createLog } from '../../../telemetry/log.ts';
+import { startTestCluster } from '../../../rest/_cluster.ts';
 
 /** Templates that kubectl names, on a real API server with a whole controller. */
-const namespace = `tpl-${randomUUID().slice(0, 8)}`;
-let kube: Kube;
-let app: App;
-
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  app = await createApp(testConfig(inject('kubeconfig'), namespace), {
-    log: createLog({ level: 'silent', name: 'test' }),
-  });
-  await app.start();
-  await apply('EdgeNode', 'gw-1', { host: '10.0.0.7' });
-});
-afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
-  kube?.close();
-});
+const kube = await kubeFromFile(inject('kubeconfig'));
+afterAll(() => kube.close());
+const cluster = await startTestCluster();
+const { namespace } = cluster;
+await cluster.startController();
+beforeAll(() => apply('EdgeNode', 'gw-1', { host: '10.0.0.7' }));
 
 const path = (plural: string, name: string) => `/apis/${API_VERSION}/namespaces/${namespace}/${plural}/${name}`;
 const PLURALS: Record<string, string> = {

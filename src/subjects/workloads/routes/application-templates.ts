@@ -3,7 +3,7 @@ import { type ApplicationTemplate, applicationTemplateResource } from '../../../
 import type { Write } from '../../../kinds/rest.ts';
 import { isAlreadyExists } from '../../../kube/api-error.ts';
 import { forbidden } from '../../../rest/contract/errors.ts';
-import type { AnyRoute } from '../../../rest/contract/route.ts';
+import type { TaggedRoute } from '../../../rest/contract/route.ts';
 import { type CrudHooks, crudRoutes } from '../../../rest/crud/crud.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
 import { withChanges } from '../../../rest/objects/edit.ts';
@@ -44,7 +44,7 @@ const hooks: CrudHooks<ApplicationTemplate, Write<ApplicationTemplate>> = {
   warning: templateWarning,
 };
 
-export const applicationTemplateRoutes: readonly AnyRoute[] = crudRoutes(
+export const applicationTemplateRoutes: readonly TaggedRoute[] = crudRoutes(
   KINDS.applicationTemplates,
   applicationTemplateCrud,
   hooks,

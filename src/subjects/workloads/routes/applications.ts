@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { API_VERSION, SYSTEM_APPLICATION_PREFIX } from '../../../api/names.ts';
 import { type Application, applicationResource } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { type Requester, route } from '../../../rest/contract/route.ts';
+import { grouped, type Requester, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../../../rest/objects/deletion.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
@@ -21,15 +21,13 @@ import { ordered } from './entries.ts';
 import { readContext } from './reads.ts';
 import { applicationOfBody, applicationOfFile } from './templates.ts';
 
-const tag = 'Applications';
 const byName = accessByKey(KINDS.applications);
 
-export const applicationRoutes = [
+export const applicationRoutes = grouped('Applications', [
   route({
     method: 'GET',
     path: '/application',
     operation: 'listApplications',
-    tag,
     summary: 'All applications of users',
     access: { resource: 'applications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
@@ -39,7 +37,6 @@ export const applicationRoutes = [
     method: 'GET',
     path: '/application/system',
     operation: 'listSystemApplications',
-    tag,
     summary: 'All applications of the system',
     access: { resource: 'systemapplications', verb: 'list' },
     reply: { status: 200, schema: shapes.applicationList },
@@ -49,7 +46,6 @@ export const applicationRoutes = [
     method: 'POST',
     path: '/application',
     operation: 'createApplication',
-    tag,
     summary: 'Create an application with its microservices',
     access: { resource: 'applications', verb: 'create' },
     body: shapes.objectBody({ documents: shapes.applicationCreateBody, shows: shapes.applicationShape }),
@@ -61,7 +57,6 @@ export const applicationRoutes = [
     method: 'POST',
     path: '/application/yaml',
     operation: 'createApplicationFromYaml',
-    tag,
     summary: 'Create an application from a file',
     description: 'A document of kind Application, in the v3 form or as kubectl takes it.',
     access: { resource: 'applications', verb: 'create' },
@@ -74,31 +69,26 @@ export const applicationRoutes = [
     method: 'GET',
     path: '/application/{name}',
     operation: 'getApplication',
-    tag,
     summary: 'One application with its microservices',
     access: { resource: 'applications', verb: 'get', ...byName },
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationShape },
-    errors: [404],
     handler: (call) => get(call, call.params.name, false),
   }),
   route({
     method: 'GET',
     path: '/application/system/{name}',
     operation: 'getSystemApplication',
-    tag,
     summary: 'One application of the system',
     access: { resource: 'systemapplications', verb: 'get', ...byName },
     params: shapes.nameParam,
     reply: { status: 200, schema: shapes.applicationShape },
-    errors: [404],
     handler: (call) => get(call, call.params.name, true),
   }),
   route({
     method: 'PUT',
     path: '/application/{name}',
     operation: 'replaceApplication',
-    tag,
     summary: "Set an application's state",
     description:
       'Microservices are told apart by name: those that the body does not name are removed, unless it has no `microservices` at all.',
@@ -106,7 +96,6 @@ export const applicationRoutes = [
     params: shapes.nameParam,
     body: shapes.objectBody({ documents: shapes.applicationBody, shows: shapes.applicationShape }),
     reply: { status: 204 },
-    errors: [400, 404, 409],
     handler: async (call) =>
       replace(call, call.params.name, await applicationOfBody(call, call.body, call.params.name)),
   }),
@@ -114,13 +103,11 @@ export const applicationRoutes = [
     method: 'PUT',
     path: '/application/yaml/{name}',
     operation: 'replaceApplicationFromYaml',
-    tag,
     summary: "Set an application's state from a file",
     access: { resource: 'applications', verb: 'update', ...byName },
     params: shapes.nameParam,
     body: { kind: 'file', part: 'application', templated: true, spec: shapes.applicationFile },
     reply: { status: 204 },
-    errors: [400, 404, 409],
     handler: async (call) =>
       replace(call, call.params.name, await applicationOfFile(call, call.document, call.params.name)),
   }),
@@ -128,13 +115,11 @@ export const applicationRoutes = [
     method: 'PATCH',
     path: '/application/{name}',
     operation: 'updateApplication',
-    tag,
     summary: 'Change description, activation or bus settings of an application',
     access: { resource: 'applications', verb: 'patch', ...byName },
     params: shapes.nameParam,
     body: shapes.objectBody({ documents: shapes.applicationPatchBody, shows: shapes.applicationShape }),
     reply: { status: 204 },
-    errors: [400, 404, 409],
     async handler({ deps, params, body, signal, warnings }) {
       let ignored: string[] = [];
       await editApplication(deps, params.name, signal, (application) => {
@@ -143,21 +128,18 @@ export const applicationRoutes = [
         return patched;
       });
       warnings.push(...ignored);
-      return undefined;
     },
   }),
   route({
     method: 'DELETE',
     path: '/application/{name}',
     operation: 'deleteApplication',
-    tag,
     summary: 'Delete an application',
     description:
       'Answers once it is gone, after 3 s at the latest; from then on no read shows it. Nodes that are live may take longer to end its containers: until then its microservices read `delete: true`.',
     access: { resource: 'applications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
-    errors: [400, 404, 409],
     async handler({ deps, params, signal }) {
       if (holder(deps.applications.find('name', params.name))?.spec.isSystem)
         throw new DomainError(
@@ -166,26 +148,22 @@ export const applicationRoutes = [
           `${params.name} belongs to the system; delete it at /application/system/${params.name}`,
         );
       await deleteObject(deps.applications, await applicationByName(deps, params.name, signal), signal);
-      return undefined;
     },
   }),
   route({
     method: 'DELETE',
     path: '/application/system/{name}',
     operation: 'deleteSystemApplication',
-    tag,
     summary: 'Delete an application of the system',
     access: { resource: 'systemapplications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
-    errors: [404, 409],
     async handler({ deps, params, signal }) {
       const application = await applicationByName(deps, params.name, signal, { system: true });
       await deleteObject(deps.applications, application, signal);
-      return undefined;
     },
   }),
-];
+]);
 
 async function list({ deps, signal, caller }: Requester, system: boolean) {
   const applications = deps.applications

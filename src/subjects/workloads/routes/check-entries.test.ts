@@ -1,13 +1,7 @@
-import { beforeAll, expect, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { expect, test } from 'vitest';
 import { serveInMemory } from '../../../rest/_server.ts';
 
-let admin: TestClient;
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory();
-  admin = client.as('admin');
-  return stop;
-});
+const admin = (await serveInMemory()).as('admin');
 
 test('a microservice that cannot run as asked can be stopped, and neither started nor changed', async () => {
   const { body: node } = await admin.post('/node', { json: { name: 'gw-1' } });

@@ -1,38 +1,31 @@
-import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { Application, CatalogItem } from '../../../api/v3/index.ts';
-import type { TestClient } from '../../../rest/_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../../../rest/_memory.ts';
+import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { builtInItems } from '../../catalog/rules/catalog-item.ts';
 
 /** The routes of debug shells; when a shell goes by itself is tested in src/subjects/workloads/reconcile/debug-shell.test.ts. */
-let deps: MemoryDependencies;
-let sre: TestClient;
 let now = Date.parse('2026-01-01T00:00:00Z');
 let count = 0;
 let uuid: string;
 
-beforeAll(async () => {
-  deps = createMemoryDependencies({ clock: () => now });
-  const { client, stop } = await serveInMemory({ deps });
-  sre = client.as('sre');
-  for (const { name, spec } of builtInItems())
-    deps.stores.catalogItems.set({
-      apiVersion: API_VERSION,
-      kind: 'CatalogItem',
-      metadata: { name, namespace: 'test', uid: name, resourceVersion: '1' },
-      spec,
-    } as CatalogItem);
-  deps.stores.registries.set({
+const deps = createMemoryDependencies({ clock: () => now });
+const sre = (await serveInMemory({ deps })).as('sre');
+for (const { name, spec } of builtInItems())
+  deps.stores.catalogItems.set({
     apiVersion: API_VERSION,
-    kind: 'Registry',
-    metadata: { name: 'remote', namespace: 'test', uid: 'remote', resourceVersion: '1' },
-    spec: { id: 1, url: 'registry.hub.docker.com', isPublic: true, type: 'oci' },
-    status: { id: 1 },
-  } as never);
-  return stop;
-});
+    kind: 'CatalogItem',
+    metadata: { name, namespace: 'test', uid: name, resourceVersion: '1' },
+    spec,
+  } as CatalogItem);
+deps.stores.registries.set({
+  apiVersion: API_VERSION,
+  kind: 'Registry',
+  metadata: { name: 'remote', namespace: 'test', uid: 'remote', resourceVersion: '1' },
+  spec: { id: 1, url: 'registry.hub.docker.com', isPublic: true, type: 'oci' },
+  status: { id: 1 },
+} as never);
 
 beforeEach(async () => {
   count++;

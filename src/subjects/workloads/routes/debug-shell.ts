@@ -4,7 +4,7 @@ import { imageReference } from '../../../api/v3/microservice.ts';
 import { HttpError } from '../../../http/http-error.ts';
 import { isNotFound } from '../../../kube/api-error.ts';
 import { retryOnConflict } from '../../../kube/update.ts';
-import { type Requester, route } from '../../../rest/contract/route.ts';
+import { grouped, type Requester, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { createNamed, MACHINES } from '../../../rest/objects/deletion.ts';
 import { edit } from '../../../rest/objects/edit.ts';
@@ -25,16 +25,14 @@ import { checkEntries } from './check-entries.ts';
 
 type Asked = Parameters<typeof newDebugShell>[0];
 
-const tag = 'Nodes';
 const resource = 'systemmicroservices/exec';
 const { name } = accessByKey(KINDS.nodes);
 
-export const debugShellRoutes = [
+export const debugShellRoutes = grouped('Nodes', [
   route({
     method: 'POST',
     path: '/node/{uuid}/exec',
     operation: 'createDebugShell',
-    tag,
     summary: 'Let a debug shell run on a node for an hour, or an hour longer',
     description:
       'A microservice `debug` of the application `system-<node>`. It goes a minute after its last session, and after an hour without one. The header `Skerry-Image` of the reply has the image that it runs: that of the request, else that of the catalog item.',
@@ -42,25 +40,21 @@ export const debugShellRoutes = [
     params: shapes.uuidParam,
     body: { kind: 'json', schema: z.object({ image: imageReference.optional() }), optional: true },
     reply: { status: 204 },
-    errors: [400, 404, 409],
     async handler({ deps, caller, params, body, signal, headers }) {
       const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
       const shell = await ask({ deps, caller, signal }, { node, image: body?.image, now: deps.clock() });
       const present = await presentNodes(deps, [node], signal);
       headers['skerry-image'] = debugShellImage(shell, present(node), deps.lookups.find);
-      return undefined;
     },
   }),
   route({
     method: 'DELETE',
     path: '/node/{uuid}/exec',
     operation: 'deleteDebugShell',
-    tag,
     summary: 'Remove the debug shell of a node, if it has one',
     access: { resource, verb: 'delete', name },
     params: shapes.uuidParam,
     reply: { status: 204 },
-    errors: [404, 409],
     async handler({ deps, params, signal }) {
       const node = await presentObject(deps, KINDS.nodes, params.uuid, signal);
       const find = () => findObject(deps, KINDS.applications, systemApplicationName(node), signal);
@@ -72,10 +66,9 @@ export const debugShellRoutes = [
       };
       // Other writers may add microservices of the system or take them away meanwhile.
       await retryOnConflict(end, { signal }).catch(unlessGone);
-      return undefined;
     },
   }),
-];
+]);
 
 const unlessGone = (error: unknown) => {
   if (!isNotFound(error)) throw error;

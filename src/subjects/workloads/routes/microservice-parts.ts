@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { EntryContainer } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
-import { type AnyRoute, route } from '../../../rest/contract/route.ts';
+import { grouped, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
@@ -11,7 +11,6 @@ import { volumeReads } from '../rules/application/microservice-read.ts';
 import { configFromBody, configText, patchEntry, portFromFlat, volumeFromFlat } from '../rules/entry/flat.ts';
 import { editEntry, findEntry, systemConfig, VARIANTS } from './entries.ts';
 
-const tag = 'Microservice parts';
 const byUuid = { name: 'uuid' };
 const [USER] = VARIANTS;
 
@@ -35,13 +34,12 @@ const volumeParams = shapes.uuidParam.extend({
 });
 
 /** Single parts of a microservice: its config, its ports, its volumes. Longer than a hundred lines: a table, one value per route. */
-export const microservicePartRoutes: AnyRoute[] = [
+export const microservicePartRoutes = grouped('Microservice parts', [
   ...ARTIFACT_KINDS.map((kind) =>
     route({
       method: 'PATCH',
       path: `${USER.path}/{uuid}/${kind}`,
       operation: `setMicroservice${kind === 'models' ? 'Models' : 'Knowledge'}`,
-      tag,
       summary: `Set the ${kind} that a microservice binds`,
       description:
         'Replaces the catalog; without items it is removed. The microservice is rebuilt when bindPath or permissions change, and when it had no items before or has none now. Other items appear in the running container.',
@@ -49,7 +47,6 @@ export const microservicePartRoutes: AnyRoute[] = [
       params: shapes.uuidParam,
       body: { kind: 'json', schema: z.unknown(), documents: shapes.catalogShape },
       reply: { status: 204 },
-      errors: [400, 404, 409],
       handler: (call) =>
         editEntry(call, USER, call.params.uuid, ({ entry }) => ({
           entry: patchEntry(entry, { [kind]: call.body ?? {} }).entry,
@@ -64,12 +61,10 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'GET',
         path: `${path}/config`,
         operation: `get${variant.suffix}MicroserviceConfig`,
-        tag,
         summary: `The config of a microservice${variant.words}, as JSON text`,
         access: { ...patch, verb: 'get' },
         params: shapes.uuidParam,
         reply: { status: 200, schema: z.string() },
-        errors: variant.system ? [404] : [400, 404],
         async handler({ deps, params, signal }) {
           const found = await presentMicroservice(deps, params.uuid, signal);
           if (found?.application.spec.isSystem && !variant.system) throw systemConfig(params.uuid, found.entry);
@@ -80,14 +75,12 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'PATCH',
         path: `${path}/config`,
         operation: `set${variant.suffix}MicroserviceConfig`,
-        tag,
         summary: `Set the config of a microservice${variant.words}`,
         description: 'JSON text, or an object. The microservice is not restarted.',
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: shapes.withoutExpressions, documents: z.union([z.string(), shapes.anyObject]) },
         reply: { status: 204 },
-        errors: [400, 404, 409],
         handler(call) {
           const config = configFromBody(call.body);
           return editEntry(call, variant, call.params.uuid, ({ entry }) => ({ entry: { ...entry, config } }));
@@ -97,12 +90,10 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'DELETE',
         path: `${path}/config`,
         operation: `delete${variant.suffix}MicroserviceConfig`,
-        tag,
         summary: `Remove the config of a microservice${variant.words}`,
         access: { ...patch, verb: 'delete' },
         params: shapes.uuidParam,
         reply: { status: 204 },
-        errors: [400, 404, 409],
         handler: (call) =>
           editEntry(call, variant, call.params.uuid, ({ entry: { config: _, ...entry } }) => ({ entry })),
       }),
@@ -110,13 +101,11 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'POST',
         path: `${path}/port-mapping`,
         operation: `add${variant.suffix}MicroservicePort`,
-        tag,
         summary: `Publish a port of a microservice${variant.words}`,
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: z.unknown(), documents: shapes.portMapping },
         reply: { status: 201, schema: shapes.portMapping },
-        errors: [400, 404, 409],
         async handler(call) {
           const port = portFromFlat(call.body);
           await editEntry(call, variant, call.params.uuid, ({ entry }) => {
@@ -136,12 +125,10 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'DELETE',
         path: `${path}/port-mapping/{internalPort}`,
         operation: `delete${variant.suffix}MicroservicePort`,
-        tag,
         summary: `Withdraw a port of a microservice${variant.words}, for all its protocols`,
         access: patch,
         params: portParams,
         reply: { status: 204 },
-        errors: [400, 404, 409],
         handler: (call) =>
           editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.ports ?? [];
@@ -159,13 +146,11 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'POST',
         path: `${path}/volume-mapping`,
         operation: `add${variant.suffix}MicroserviceVolume`,
-        tag,
         summary: `Mount something into a microservice${variant.words}`,
         access: patch,
         params: shapes.uuidParam,
         body: { kind: 'json', schema: z.unknown(), documents: shapes.volumeMapping },
         reply: { status: 201, schema: z.object({ id: z.number().int() }) },
-        errors: [400, 404, 409],
         async handler(call) {
           const volume = volumeFromFlat(call.body);
           await editEntry(call, variant, call.params.uuid, ({ entry }) => {
@@ -185,12 +170,10 @@ export const microservicePartRoutes: AnyRoute[] = [
         method: 'DELETE',
         path: `${path}/volume-mapping/{id}`,
         operation: `delete${variant.suffix}MicroserviceVolume`,
-        tag,
         summary: `Unmount something from a microservice${variant.words}`,
         access: patch,
         params: volumeParams,
         reply: { status: 204 },
-        errors: [400, 404, 409],
         handler: (call) =>
           editEntry(call, variant, call.params.uuid, ({ entry }) => {
             const mapped = entry.container?.volumes ?? [];
@@ -210,12 +193,10 @@ export const microservicePartRoutes: AnyRoute[] = [
     method: 'GET',
     path: '/microservices/{uuid}/port-mapping',
     operation: 'listMicroservicePorts',
-    tag,
     summary: 'The published ports of a microservice',
     access: { resource: 'microservices', verb: 'get', ...byUuid },
     params: shapes.uuidParam,
     reply: { status: 200, schema: z.object({ ports: z.array(shapes.portMapping) }) },
-    errors: [404],
     async handler({ deps, params, signal }) {
       const { entry } = await findEntry(deps, USER, params.uuid, signal);
       return { ports: (entry.container?.ports ?? []).map((port) => normalItem('ports', port)) };
@@ -225,15 +206,13 @@ export const microservicePartRoutes: AnyRoute[] = [
     method: 'GET',
     path: '/microservices/{uuid}/volume-mapping',
     operation: 'listMicroserviceVolumes',
-    tag,
     summary: 'What is mounted into a microservice',
     access: { resource: 'microservices', verb: 'get', ...byUuid },
     params: shapes.uuidParam,
     reply: { status: 200, schema: z.object({ volumeMappings: z.array(z.looseObject({ id: z.number().int() })) }) },
-    errors: [404],
     async handler({ deps, params, signal }) {
       const { entry } = await findEntry(deps, USER, params.uuid, signal);
       return { volumeMappings: volumeReads(entry) as { id: number }[] };
     },
   }),
-];
+]);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { withoutEffect } from '../../../api/schema.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { type AnyRoute, type Permission, type Requester, route } from '../../../rest/contract/route.ts';
+import { grouped, type Permission, type Requester, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
@@ -18,7 +18,6 @@ import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
 import { catalogItemOf, readContext } from './reads.ts';
 import { withEntryTemplate } from './templates.ts';
 
-const tag = 'Microservices';
 const byUuid: Pick<Permission, 'name'> = { name: 'uuid' };
 const ofApplication = z.strictObject({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
@@ -29,13 +28,12 @@ const withCleanup = withoutEffect(
   'image and volumes stay on the node; POST /node/{uuid}/prune removes images that nothing uses',
 );
 
-export const microserviceRoutes: AnyRoute[] = [
+export const microserviceRoutes = grouped('Microservices', [
   ...VARIANTS.flatMap((variant) => [
     route({
       method: 'GET',
       path: variant.path,
       operation: `list${variant.suffix}Microservices`,
-      tag,
       summary: `All microservices${variant.words}, or those of one application`,
       access: { resource: variant.resource, verb: 'list' },
       query: ofApplication,
@@ -55,12 +53,10 @@ export const microserviceRoutes: AnyRoute[] = [
       method: 'GET',
       path: `${variant.path}/{uuid}`,
       operation: `get${variant.suffix}Microservice`,
-      tag,
       summary: `One microservice${variant.words}`,
       access: { resource: variant.resource, verb: 'get', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 200, schema: shapes.microserviceShape },
-      errors: [404],
       async handler({ deps, params, caller, signal }) {
         const found = await presentMicroservice(deps, params.uuid, signal);
         const application = found?.application ?? removedFrom(deps, params.uuid);
@@ -76,13 +72,11 @@ export const microserviceRoutes: AnyRoute[] = [
       method: 'PATCH',
       path: `${variant.path}/{uuid}`,
       operation: `update${variant.suffix}Microservice`,
-      tag,
       summary: `Change a microservice${variant.words}`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       body: shapes.objectBody({ documents: shapes.microserviceBody, shows: shapes.microserviceShape }),
       reply: { status: 204 },
-      errors: [400, 404, 409],
       handler: (call) =>
         editEntry(call, variant, call.params.uuid, async ({ application, entry }) => {
           const name = v3Name(application);
@@ -97,13 +91,11 @@ export const microserviceRoutes: AnyRoute[] = [
       method: 'PATCH',
       path: `${variant.path}/yaml/{uuid}`,
       operation: `update${variant.suffix}MicroserviceFromYaml`,
-      tag,
       summary: `Set a microservice${variant.words} to what a file says`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       body: { kind: 'file', part: 'microservice', templated: true, spec: shapes.microserviceFile },
       reply: { status: 204 },
-      errors: [400, 404, 409],
       handler(call) {
         const { params, document } = call;
         return editEntry(call, variant, params.uuid, async ({ application, entry }) => {
@@ -118,12 +110,10 @@ export const microserviceRoutes: AnyRoute[] = [
       method: 'PATCH',
       path: `${variant.path}/{uuid}/rebuild`,
       operation: `rebuild${variant.suffix}Microservice`,
-      tag,
       summary: `Pull the image again and start a microservice${variant.words} anew`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
-      errors: [400, 404, 409],
       handler: (call) => editEntry(call, variant, call.params.uuid, ({ entry }) => ({ entry, rebuild: true })),
     }),
   ]),
@@ -131,7 +121,6 @@ export const microserviceRoutes: AnyRoute[] = [
     method: 'POST',
     path: '/microservices',
     operation: 'createMicroservice',
-    tag,
     summary: 'Add a microservice to an application',
     access: { resource: 'microservices', verb: 'create' },
     body: shapes.objectBody({ documents: shapes.microserviceCreateBody, shows: shapes.microserviceShape }),
@@ -143,7 +132,6 @@ export const microserviceRoutes: AnyRoute[] = [
     method: 'POST',
     path: '/microservices/yaml',
     operation: 'createMicroserviceFromYaml',
-    tag,
     summary: 'Add a microservice to an application from a file',
     description: 'A document of kind Microservice; its name is `name`, with spec.application, or `application/name`.',
     access: { resource: 'microservices', verb: 'create' },
@@ -156,20 +144,17 @@ export const microserviceRoutes: AnyRoute[] = [
     method: 'DELETE',
     path: '/microservices/{uuid}',
     operation: 'deleteMicroservice',
-    tag,
     summary: 'Remove a microservice from its application',
     access: { resource: 'microservices', verb: 'delete', ...byUuid },
     params: shapes.uuidParam,
     body: { kind: 'json', schema: z.unknown(), documents: z.object({ withCleanup }), optional: true },
     reply: { status: 204 },
-    errors: [400, 403, 404, 409],
     async handler({ deps, params, signal }) {
       await editMicroservice(deps, params.uuid, signal, ({ application, entry }) => {
         if (application.spec.isSystem) throw systemDelete(entry);
         const microservices = application.spec.microservices?.filter((one) => one !== entry);
         return withChanges(application, { spec: { ...application.spec, microservices } });
       });
-      return undefined;
     },
   }),
   ...(['start', 'stop'] as const).map((action) =>
@@ -177,12 +162,10 @@ export const microserviceRoutes: AnyRoute[] = [
       method: 'PATCH',
       path: `/microservices/{uuid}/${action}`,
       operation: `${action}Microservice`,
-      tag,
       summary: action === 'start' ? 'Let a microservice run' : 'Stop a microservice',
       access: { resource: 'microservices', verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
       reply: { status: 204 },
-      errors: [400, 404, 409],
       handler: (call) =>
         editEntry(call, VARIANTS[0], call.params.uuid, ({ application, entry }) => {
           const isActivated = action === 'start';
@@ -196,7 +179,7 @@ export const microserviceRoutes: AnyRoute[] = [
         }),
     }),
   ),
-];
+]);
 
 async function create(
   requester: Requester,

@@ -1,26 +1,19 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
-import type { TestClient } from '../../../rest/_client.ts';
-import { createMemoryDependencies, type MemoryDependencies } from '../../../rest/_memory.ts';
+import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 
 /** The routes for microservices of the system; what they have in common with those of users is tested there. */
 const NAMESPACE = 'test';
-let deps: MemoryDependencies;
-let admin: TestClient;
-let developer: TestClient;
 let count = 0;
 let uuid: string;
 
-beforeAll(async () => {
-  deps = createMemoryDependencies();
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  developer = client.as('developer');
-  await admin.post('/node', { json: { name: 'gw', archId: 1 } });
-  return stop;
-});
+const deps = createMemoryDependencies();
+const client = await serveInMemory({ deps });
+const admin = client.as('admin');
+const developer = client.as('developer');
+await admin.post('/node', { json: { name: 'gw', archId: 1 } });
 
 beforeEach(() => {
   count++;

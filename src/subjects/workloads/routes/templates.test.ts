@@ -1,5 +1,4 @@
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { TestClient } from '../../../rest/_client.ts';
+import { describe, expect, test } from 'vitest';
 import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { ROLE_NAMES, rulesOf } from '../../../rest/access/roles.ts';
@@ -18,15 +17,11 @@ const deps = createMemoryDependencies({
     editor: EDITOR,
   }),
 });
-let admin: TestClient;
 
-beforeAll(async () => {
-  const { client, stop } = await serveInMemory({ deps });
-  admin = client.as('admin');
-  const created = await admin.post('/node', { json: { name: 'gw-1', archId: 1, host: '10.0.0.1' } });
-  expect(created.status).toBe(201);
-  return stop;
-});
+const client = await serveInMemory({ deps });
+const admin = client.as('admin');
+const created = await admin.post('/node', { json: { name: 'gw-1', archId: 1, host: '10.0.0.1' } });
+expect(created.status).toBe(201);
 
 const part = (more: object = {}) => ({
   name: 'reader',
@@ -389,9 +384,7 @@ spec: {agent: {name: gw-1}, images: {amd64: "x:1"}, template: {name: base}}`;
     const closed = createMemoryDependencies({
       authorizer: createRuleAuthorizer({ admin: rulesOf('admin'), developer: noTemplates }),
     });
-    const { client: anyone, stop } = await serveInMemory({ deps: closed });
-    onTestFinished(stop);
-    const client = anyone.as('admin');
+    const client = (await serveInMemory({ deps: closed })).as('admin');
     await client.post('/applicationTemplate', { json: { name: 'line', application: { description: 'secret' } } });
     const json = { name: 'thief', template: { name: 'line' } };
     expect((await client.as('developer').post('/application', { json })).status).toBe(403);

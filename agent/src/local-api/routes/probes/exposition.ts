@@ -1,4 +1,4 @@
-import type { MetricSpec } from '../../../../../src/lib/metric.ts';
+import type { MetricSpec } from '../../../../../src/lib/metric-table.ts';
 
 /**
  * Counters, gauges and histograms in the text format of Prometheus. Small, since the agent has a memory budget that no

@@ -18,65 +18,44 @@ type Spec = Omit<Partial<Artifact['spec']>, 'format'>;
 const makeOf = { models: makeModel, knowledge: makeKnowledge };
 
 describe('a verdict', () => {
-  const REFUSED: Record<string, [ArtifactKind, Spec, string, number, string, RegExp]> = {
+  const REFUSED: Record<string, [ArtifactKind, Spec, [string, number, string, RegExp]]> = {
     'a registry that does not exist': [
       'models',
       { registryId: 8 },
-      'RegistryNotFound',
-      404,
-      'REGISTRY_NOT_FOUND',
-      /registryId: no registry 8/,
+      ['RegistryNotFound', 404, 'REGISTRY_NOT_FOUND', /registryId: no registry 8/],
     ],
     'an empty registry name': [
       'models',
       { registryId: '' },
-      'RegistryNotFound',
-      404,
-      'REGISTRY_NOT_FOUND',
-      /registryId/,
+      ['RegistryNotFound', 404, 'REGISTRY_NOT_FOUND', /registryId/],
     ],
     'a registry without an id': [
       'models',
       { registryId: 'young' },
-      'RegistryNotReady',
-      409,
-      'REGISTRY_NOT_READY',
-      /"young"/,
+      ['RegistryNotReady', 409, 'REGISTRY_NOT_READY', /"young"/],
     ],
     'the cache of the node': [
       'models',
       { registryId: 'local' },
-      'RegistryWrongType',
-      400,
-      'INVALID_REGISTRY_TYPE',
-      /cache/,
+      ['RegistryWrongType', 400, 'INVALID_REGISTRY_TYPE', /cache/],
     ],
     'a model of a hub without files': [
       'models',
       { registryId: 7 },
-      'FilesRequired',
-      400,
-      'MODEL_HF_FILES_REQUIRED',
-      /files/,
+      ['FilesRequired', 400, 'MODEL_HF_FILES_REQUIRED', /files/],
     ],
     'a model of a registry with files': [
       'models',
       { registryId: 9, files: ['a'] },
-      'FilesForbidden',
-      400,
-      'MODEL_OCI_FILES_FORBIDDEN',
-      /files: must be absent/,
+      ['FilesForbidden', 400, 'MODEL_OCI_FILES_FORBIDDEN', /files: must be absent/],
     ],
     'knowledge of a registry with files': [
       'knowledge',
       { registryId: 9, files: ['a'] },
-      'FilesForbidden',
-      400,
-      'KNOWLEDGE_OCI_FILES_FORBIDDEN',
-      /files: must be absent/,
+      ['FilesForbidden', 400, 'KNOWLEDGE_OCI_FILES_FORBIDDEN', /files: must be absent/],
     ],
   };
-  test.each(Object.entries(REFUSED))('refuses %s', (_, [kind, spec, reason, status, code, message]) => {
+  test.each(Object.entries(REFUSED))('refuses %s', (_, [kind, spec, [reason, status, code, message]]) => {
     const verdict = artifactVerdict(kind, makeOf[kind]('tiny', spec), find);
     expect(verdict).toMatchObject({ reason, status, code });
     expect(verdict?.message).toMatch(message);
