@@ -11,8 +11,10 @@ import { Projections } from './content/artifacts/projection.ts';
 import { ArtifactStore } from './content/artifacts/store.ts';
 import { filesOnDisk } from './content/volume-mounts/files.ts';
 import type { AgentDependencies } from './dependencies.ts';
+import { AgentError } from './domain/agent-error.ts';
 import { type Config, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
+import { settingsNotInForce } from './domain/settings-in-force.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
@@ -68,6 +70,8 @@ const FOREIGN_SOCKETS = [
  */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<'stopped' | 'restart'> {
   let config = parseConfig(readText(file), file);
+  // A reload changes the settings of the agent in place.
+  const started = { ...config };
   const clock = systemClock();
   let logSettings: Pick<AgentConfig, 'logLimit' | 'logFileCount'> = config;
   const toFile = config.logDirectory
@@ -87,7 +91,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   let restarts = false;
   const signal = AbortSignal.any([stopSignal, stopping.signal]);
 
-  if (await answers(config.socket)) throw new Error(`another agent answers at ${config.socket}; stop it first`);
+  if (await answers(config.socket))
+    throw new AgentError('CONFLICT', `another agent answers at ${config.socket}; stop it first`);
   using closing = new DisposableStack();
   closing.use(holdDirectory(config.diskDirectory, log));
   const databaseFile = join(config.diskDirectory, 'agent.db');
@@ -107,7 +112,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     const { problem } = strictestReading(() => readText(config.policyFile), config.policyFile);
     const now = policyIsPartial ? 'what it does not plainly allow is refused' : 'the former rules stay';
     if (problem) return [`policy: ${problem}; ${now}`];
-    return policyIsPartial ? ['policy: the file can be read again; the agent takes it at SIGHUP'] : [];
+    return policyIsPartial
+      ? ['policy: the file can be read again; systemctl reload skerry-agent (SIGHUP) makes the agent take it']
+      : [];
   };
 
   const engineUrl = findEngineUrl(config);
@@ -125,9 +132,12 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>
-      [...policyTroubles(), directoryProblem(config.diskDirectory), roomProblem(config.diskDirectory)].filter(
-        (each) => each !== undefined,
-      ),
+      [
+        ...settingsNotInForce(() => readText(file), started),
+        ...policyTroubles(),
+        directoryProblem(config.diskDirectory),
+        roomProblem(config.diskDirectory),
+      ].filter((each) => each !== undefined),
     protectedPaths: protectedPaths(config, engineSocket),
     places: {
       ...{ follow: followLinks, identity: fileIdentity, mountsBelow, locate },

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { KubeClient } from '../../src/kube/mod.ts';
+import { nodeUuid } from '../../src/rules/identity.ts';
 import { storedApplication, storedNode } from '../../testing/stored.ts';
 import { createPlugin } from './_plugin.ts';
 
@@ -68,12 +69,37 @@ test('describe ms shows what the health check says, and only the events that nam
 });
 
 test.each([
-  ['shop', 'there is no ms "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists'],
-  ['web', 'there is no ms "web"; give the application too: shop/web'],
-  ['other', 'there is no ms "other"; give APPLICATION/MICROSERVICE'],
-  ['shop/other', 'there is no ms "shop/other"'],
+  [
+    'shop',
+    'there is no microservice "shop"; it is an application, whose microservices "kubectl skerry get ms --app shop" lists',
+  ],
+  ['web', 'there is no microservice "web"; give the application too: shop/web'],
+  ['other', 'there is no microservice "other"; give APPLICATION/MICROSERVICE'],
+  ['shop/other', 'there is no microservice "shop/other"'],
 ])('get ms %s says what was meant', async (name, error) => {
   expect(await skerry('get', 'ms', name)).toMatchObject({ code: 1, err: `error: ${error}\n` });
+});
+
+test('a microservice that keeps running on its former node is shown with what that node reports', async () => {
+  const [gw] = OBJECTS.edgenodes as ReturnType<typeof storedNode>[];
+  const held = {
+    ...line('web', 'no node with the name "gw-9"; what ran before keeps running'),
+    nodeUuid: nodeUuid(gw as never),
+  };
+  const moved = {
+    ...storedApplication('shop', [{ name: 'web', uuid, agent: { name: 'gw-9' }, images: { amd64: 'shop/web:1' } }]),
+    status: { microservices: [held] },
+  };
+  const objects: typeof OBJECTS = { ...OBJECTS, applications: [moved] };
+  const list = async ({ plural }: { plural: string }) => ({ items: objects[plural] ?? [], metadata: {} });
+  const find = async ({ plural }: { plural: string }, { name }: { name: string }) =>
+    objects[plural]?.find((one) => (one as typeof moved).metadata.name === name);
+  const skerry = createPlugin({ list, find } as unknown as KubeClient, 'skerry');
+  expect((await skerry('get', 'ms')).out).toMatch(/^shop +web +gw \(wanted gw-9\) +False +RUNNING +/m);
+  expect((await skerry('describe', 'ms', 'shop/web')).out).toMatch(
+    /^Node: +gw \(wanted gw-9\)\n(.*\n)*Health: +unhealthy/m,
+  );
+  expect((await skerry('describe', 'node', 'gw')).out).toMatch(/^ +shop +web +gw \(wanted gw-9\) /m);
 });
 
 test('get -w refuses data', async () => {
@@ -87,5 +113,21 @@ test('version --client asks no cluster', async () => {
   expect(await skerry('version', '--client')).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^Plugin: +\d+\.\d+/),
+  });
+});
+
+test.each([
+  ['nodes', 'gv', 'there is no node "gv"; did you mean gw?'],
+  ['apps', 'shp', 'there is no application "shp"; did you mean shop?'],
+  ['ms', 'shop/wob', 'there is no microservice "shop/wob"; did you mean shop/web?'],
+  ['node', 'another', 'there is no node "another"'],
+])('get %s %s says the name that may have been meant', async (what, name, said) => {
+  expect(await skerry('get', what, name)).toMatchObject({ code: 1, err: `error: ${said}\n` });
+});
+
+test('describe refuses -o json and says what prints data', async () => {
+  expect(await skerry('describe', 'app', 'shop', '-o', 'json')).toMatchObject({
+    ...{ code: 2, out: '' },
+    err: 'error: describe is for people; "kubectl skerry get app shop -o json" prints data\n',
   });
 });

@@ -7,7 +7,7 @@
  *     URL=<where dist/ will be>         for the manifest by which krew installs the plugin
  */
 import { spawnSync } from 'node:child_process';
-import { createHash, createPublicKey } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -23,6 +23,7 @@ import { armv7Node } from './armv7.ts';
 import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
 import { billOfMaterials, nodePart, notice, type Part, packageParts } from './contents.ts';
 import { type Ground, groundImage, joined, type ProductImage, productImage, products } from './images.ts';
+import { KeyRefused, readSigningKey, type SigningKey } from './key.ts';
 import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 
@@ -38,6 +39,8 @@ const HOME = 'https://skerry.dev/releases';
 interface Release {
   origin: Origin;
   env: NodeJS.ProcessEnv;
+  /** absent without KEY */
+  signing?: SigningKey;
   bundles: Readonly<Record<BundleName, Bundle>>;
   nodes: Readonly<Record<ImageArchitecture, NodeParts>>;
   /** Absolute path of a file of the release, in a folder that exists. */
@@ -94,9 +97,8 @@ async function makeImages({ origin, env, bundles, nodes, at, log }: Release): Pr
 }
 
 /** Packages of the agent for machines, and the folder from which installed agents update themselves. */
-async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Release): Promise<void> {
-  const key = env.KEY && readFileSync(env.KEY, 'utf8');
-  const releaseKey = key ? createPublicKey(key).export({ type: 'spki', format: 'pem' }).toString() : undefined;
+async function makeAgentPackages({ origin, signing, bundles, nodes, at, log }: Release): Promise<void> {
+  const key = signing?.privateKey;
   const [agent, launcher] = [bundles['skerry-agent'], bundles['skerry-agent-launcher']];
   const { version, created } = origin;
   const armv7 = await armv7Node(dirname(at('.armv7/node')));
@@ -115,7 +117,7 @@ async function makeAgentPackages({ origin, env, bundles, nodes, at, log }: Relea
         ...{ agent: agent.path, launcher: launcher.path, ...program },
         notice: notice('Skerry agent', parts),
         billOfMaterials: billOfMaterials({ name: 'skerry-agent', version, created }, parts),
-        ...(releaseKey && { releaseKey }),
+        ...(signing && { releaseKey: signing.publicKey }),
       },
       origin,
     );
@@ -166,6 +168,8 @@ async function makeClusterParts({ origin, env, bundles, at, log }: Release): Pro
 async function main(out: string): Promise<void> {
   const log = startClock((text) => process.stderr.write(text));
   const origin = originOf(process.env);
+  // Before anything is removed or made.
+  const signing = process.env.KEY ? readSigningKey(process.env.KEY) : undefined;
   rmSync(out, { recursive: true, force: true });
   const at = (path: string) => {
     mkdirSync(dirname(join(out, path)), { recursive: true });
@@ -180,7 +184,7 @@ async function main(out: string): Promise<void> {
     await Promise.all(names.map(async (name) => [name, await bundle(name, work, origin)] as const)),
   ) as Record<BundleName, Bundle>;
   const nodes = { amd64: await nodeOf('linux-amd64'), arm64: await nodeOf('linux-arm64') };
-  const release: Release = { origin, env: process.env, bundles, nodes, at, log };
+  const release: Release = { origin, env: process.env, ...(signing && { signing }), bundles, nodes, at, log };
   await makeImages(release);
   await makeAgentPackages(release);
   await makeClusterParts(release);
@@ -198,4 +202,8 @@ function checksums(folder: string): string {
 
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
-if (import.meta.main) await main(join(ROOT, 'dist'));
+if (import.meta.main)
+  await main(join(ROOT, 'dist')).catch((error) => {
+    process.stderr.write(`${error instanceof KeyRefused ? error.message : (error as Error).stack}\n`);
+    process.exitCode = 1;
+  });

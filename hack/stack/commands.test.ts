@@ -14,7 +14,8 @@ function written() {
   writeFileSync(tokenFile, 'secret\n');
   const env = writeCommands({
     ...{ dir, kubectl, tokenFile },
-    ...{ rest: 'http://127.0.0.1:1', kubeconfig: join(dir, 'kubeconfig'), agentConfig: join(dir, 'agent.yaml') },
+    ...{ rest: 'http://127.0.0.1:1', registry: 'http://127.0.0.1:2', dockerHost: 'unix:///run/d.sock' },
+    ...{ kubeconfig: join(dir, 'kubeconfig'), agentConfig: join(dir, 'agent.yaml') },
   });
   const run = (script: string) =>
     execFileSync('/bin/sh', ['-c', `. "$1"; ${script}`, 'sh', env], { encoding: 'utf8', stdio: 'pipe' });
@@ -25,6 +26,10 @@ test('a shell that sources the file env has addresses, files and token of the st
   const { dir, run } = written();
   const shown = run('echo "$KUBECONFIG|$SKERRY_CONTROLLER|$SKERRY_TOKEN_FILE|$SKERRY_AGENT_CONFIG|$URL|$TOKEN"');
   expect(shown).toBe(`${dir}/kubeconfig|http://127.0.0.1:1|${dir}/token|${dir}/agent.yaml|http://127.0.0.1:1|secret\n`);
+});
+
+test('docker of a shell that sources the file env builds and pushes images for the stack', () => {
+  expect(written().run('echo "$REGISTRY|$DOCKER_HOST"')).toBe('127.0.0.1:2|unix:///run/d.sock\n');
 });
 
 test('a shell that sources the file env runs kubectl, the plugin and skerry-agent, whatever Node it has', () => {

@@ -9,6 +9,10 @@ export interface CommandsOptions {
   dir: string;
   /** URL of REST. */
   rest: string;
+  /** URL of the registry. */
+  registry: string;
+  /** The socket of a docker that the stack started. */
+  dockerHost?: string | undefined;
   kubeconfig: string;
   tokenFile: string;
   agentConfig: string;
@@ -23,7 +27,7 @@ const word = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
  * Writes the file `env` for a shell to source, and the commands that it puts on the PATH: kubectl, its plugin with its completion, and
  * skerry-agent. Returns the path of `env`.
  */
-export function writeCommands({ dir, rest, kubeconfig, tokenFile, agentConfig, kubectl }: CommandsOptions): string {
+export function writeCommands({ dir, kubectl, tokenFile, ...places }: CommandsOptions): string {
   const bin = join(dir, 'bin');
   const node = join(ROOT, 'node_modules/.bin/node');
   const commands: Record<string, string> = {
@@ -39,11 +43,13 @@ export function writeCommands({ dir, rest, kubeconfig, tokenFile, agentConfig, k
     chmodSync(join(bin, name), 0o755);
   }
   const variables = {
-    KUBECONFIG: kubeconfig,
-    SKERRY_CONTROLLER: rest,
+    KUBECONFIG: places.kubeconfig,
+    SKERRY_CONTROLLER: places.rest,
     SKERRY_TOKEN_FILE: tokenFile,
-    SKERRY_AGENT_CONFIG: agentConfig,
-    URL: rest,
+    SKERRY_AGENT_CONFIG: places.agentConfig,
+    URL: places.rest,
+    REGISTRY: new URL(places.registry).host,
+    ...(places.dockerHost && { DOCKER_HOST: places.dockerHost }),
   };
   const lines = [
     '# Commands and addresses of the local stack, for this shell: . .skerry/env',

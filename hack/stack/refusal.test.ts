@@ -34,6 +34,8 @@ test('a second start is refused with what runs and how to stop it without losing
   );
 });
 
-test('a second start while the first one is still starting is refused as well', async () => {
-  expect(await refusal()).toMatch(/^The local stack runs already, and is still starting\.\nTo stop it, press Ctrl-C/);
+test('a second start while the first one starts or stops is refused as well', async () => {
+  expect(await refusal()).toMatch(
+    /^The local stack runs already, and is starting or stopping\.\nTo stop it, press Ctrl-C/,
+  );
 });

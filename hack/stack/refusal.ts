@@ -7,7 +7,7 @@ export function alreadyRuns(dir: string): string {
   const urls = readJson<StackFile>(join(dir, 'stack.json'));
   const pid = recordedProcess(dir, STACK_PROCESS);
   return [
-    `The local stack runs already${pid ? `, as process ${pid}` : ''}${urls ? '' : ', and is still starting'}.`,
+    `The local stack runs already${pid ? `, as process ${pid}` : ''}${urls ? '' : ', and is starting or stopping'}.`,
     ...(urls ? [`  REST      ${urls.rest}`, '  kubectl   export KUBECONFIG=.skerry/kubeconfig'] : []),
     `To stop it, press Ctrl-C where it runs${pid ? `, or: kill ${pid}` : ''}. Its data stays; make clean removes that as well.`,
   ].join('\n');

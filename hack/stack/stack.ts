@@ -105,7 +105,9 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   started.use(await keepAdminToken(kube, tokenFile));
   log(`The controller is ready at ${rest}`);
 
-  const env = writeCommands({ ...{ dir, rest, kubeconfig, tokenFile, kubectl }, agentConfig: agentConfigFile(dir) });
+  const dockerHost = engine.private && engine.kind === 'docker' ? engine.url : undefined;
+  const agentConfig = agentConfigFile(dir);
+  const env = writeCommands({ dir, rest, registry, dockerHost, kubeconfig, tokenFile, agentConfig, kubectl });
 
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube, { controller, signal });

@@ -1,6 +1,7 @@
 import { UPLOAD_API_VERSIONS } from '../api/names.ts';
 import { readDocument } from '../rules/document.ts';
 import { invalid } from '../rules/errors.ts';
+import type { FileMembers } from '../rules/unknown-members.ts';
 import type { Kind } from './definition.ts';
 import type { KindObject } from './object.ts';
 import type { KindUpload } from './rest.ts';
@@ -23,4 +24,11 @@ export function uploadBody<T extends KindObject>(
   const name = isNamed ? spec.name : metadata.name;
   const scope = rest.crud?.scope;
   return { ...spec, ...(scope && { [scope.field]: spec[scope.field] ?? metadata[scope.field] }), name };
+}
+
+/** What tells the members of a file of a kind. */
+export function fileMembers<T extends KindObject>({ definition, rest: { crud } }: Kind<T>): FileMembers {
+  // A closed kind refuses unknown members itself.
+  const isOpen = crud?.upload && !crud.upload.body && !crud.closed;
+  return isOpen ? { spec: definition.spec } : { ...(crud && { members: crud.shapes.create }) };
 }

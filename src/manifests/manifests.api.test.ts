@@ -360,6 +360,15 @@ describe('a write of an application to which another manager has added a microse
     expect(await typed(words, file)).toMatch(/^application.skerry.dev\/shop \w+/);
   });
 
+  test('prints no warning to a server-side apply that removes a microservice of its own, which another manager has stopped', async () => {
+    await write('PATCH', application('stopped', 'web', 'old'), 'owner');
+    const stop = [{ op: 'add', path: '/spec/microservices/1/isActivated', value: false }];
+    const at = `${path('applications', 'skerry')}/stopped?fieldManager=kubectl-skerry`;
+    await admin.request('PATCH', at, stop, 'application/json-patch+json');
+    const words = ['apply', '--server-side', '--field-manager=owner'];
+    expect(await typed(words, application('stopped', 'web'))).toMatch(/^application.skerry.dev\/stopped \w+/);
+  });
+
   test('names as many as fit into a warning when nearly all of the largest application is removed', async () => {
     const text = await typed(['replace'], application('large', 'web'));
     expect(text).toMatch(

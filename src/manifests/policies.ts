@@ -83,6 +83,8 @@ const HAS_ENTRY = (managed: string) =>
     `'f:spec' in ${managed}.fieldsV1`,
     `'f:microservices' in ${managed}.fieldsV1['f:spec']`,
     `('k:{"name":"' + m.name + '"}') in ${managed}.fieldsV1['f:spec']['f:microservices']`,
+    // The item itself: a manager that has only changed a member of it, as "kubectl skerry stop" does, does not keep it.
+    `'.' in ${managed}.fieldsV1['f:spec']['f:microservices']['k:{"name":"' + m.name + '"}']`,
   ].join(' && ');
 /** CEL: whether an update removes the microservice `m` of the former object, which another field manager has. */
 const IS_TAKEN = `!(has(object.spec.microservices) && object.spec.microservices.exists(n, n.name == m.name)) && oldObject.metadata.managedFields.exists(f, ${HAS_ENTRY('f')})`;

@@ -301,10 +301,14 @@ describe('actions', () => {
     const ref = { namespace: cluster.namespace, name: 'ordered' };
     expect((await admin.post(`/node/${uuid}/reboot`)).status).toBe(204);
     expect((await admin.post(`/iofog/${uuid}/prune`)).status).toBe(204);
-    expect(await admin.post(`/node/${uuid}/version/upgrade`)).toMatchObject({
-      status: 400,
-      body: { code: 'INVALID_VERSION_COMMAND_UPGRADE' },
-    });
+    for (const command of ['upgrade', 'rollback'])
+      expect(await admin.post(`/node/${uuid}/version/${command}`)).toMatchObject({
+        status: 400,
+        body: {
+          code: `INVALID_VERSION_COMMAND_${command.toUpperCase()}`,
+          message: `the node ordered is not ready to ${command}: no agent has taken its identity`,
+        },
+      });
     expect((await admin.post(`/node/${uuid}/version/sideways`)).status).toBe(400);
     const status = { observedGeneration: 1, isReadyToUpgrade: true };
     await cluster.kube.patch(RESOURCES.nodes, ref, { type: 'merge', body: { status } }, { subresource: 'status' });

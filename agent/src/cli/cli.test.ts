@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { AgentError } from '../domain/agent-error.ts';
 import { runInProcess } from './_run.ts';
 import { requiredMoment } from './commands/logs.ts';
 import { COMMANDS } from './commands.ts';
@@ -92,6 +93,20 @@ for (const [name, [args, code, text]] of Object.entries(wrong))
     expect(result.err).toMatch(text);
     expect(result.out).toBe('');
   });
+
+test('a command to an agent that does not run says that its file of settings is invalid', async () => {
+  writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nstatusFrequency: x\n');
+  const { code, err } = await cli('status');
+  expect(code).toBe(2);
+  expect(err).toMatch(/config\.yaml: statusFrequency: must be a number\nCorrect the file/);
+});
+
+test('start beside another agent is a conflict, not an error of the program', async () => {
+  const { code, err } = await runInProcess(['--config', join(folder, 'config.yaml'), 'start'], {
+    runAgent: () => Promise.reject(new AgentError('CONFLICT', 'another agent answers at /s; stop it first')),
+  });
+  expect({ code, err }).toEqual({ code: 5, err: 'Error[CONFLICT]: another agent answers at /s; stop it first\n' });
+});
 
 test('a duration as a time means that long ago', () => {
   const now = Date.parse('2026-05-01T10:00:00Z');

@@ -1,7 +1,8 @@
 import { type CommandLine, type Flags, type FlagValues, LineError } from '../../../src/lib/command-line/command.ts';
 import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
-import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig } from '../domain/config.ts';
+import { AgentError } from '../domain/agent-error.ts';
+import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig, placesOf } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../machine/disk.ts';
 import { errorText } from '../machine/log.ts';
@@ -64,6 +65,7 @@ export async function runCli(args: readonly string[], given: CliDependencies): P
 function toCliError(error: unknown): CliError {
   if (error instanceof CliError) return error;
   if (error instanceof LineError) return new CliError('INVALID_ARGUMENT', error.message, nextStepOf(error));
+  if (error instanceof AgentError) return new CliError(error.code, error.message);
   if (error instanceof ConfigError)
     return new CliError('INVALID_ARGUMENT', error.message, 'Correct the file and try again.');
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
@@ -85,10 +87,10 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   }
   const { command, words, flags } = line;
   const configFile = configFileOf(flags, deps);
-  const { socket, tokenFile } = command.offline ? NOWHERE : settings(configFile);
+  const { socket, tokenFile } = command.offline ? NOWHERE : placesOf(readText(configFile), configFile);
   const service = (deps.isService ?? isService)(configFile);
   let code = 0;
-  await command.run({
+  const run = command.run({
     client: new LocalClient({ socket, tokenFile, configFile, isService: service, signal: deps.signal }),
     configFile,
     isService: service,
@@ -106,6 +108,11 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
     exitWith: (given) => {
       code = given;
     },
+  });
+  await run.catch((error) => {
+    // The file of settings may be the reason that no agent runs.
+    if (error instanceof CliError && error.code === 'DAEMON_UNAVAILABLE') parseConfig(readText(configFile), configFile);
+    throw error;
   });
   return code;
 }
@@ -126,10 +133,6 @@ function configFileOf(flags: FlagValues, { env }: CliDependencies): string {
 
 /** Commands that work without an agent read the paths themselves. */
 const NOWHERE = { socket: '', tokenFile: '' };
-
-function settings(configFile: string): { socket: string; tokenFile: string } {
-  return parseConfig(readText(configFile), configFile);
-}
 
 function formatOf(flags: FlagValues): Format {
   const asked = flags.output ?? 'human';

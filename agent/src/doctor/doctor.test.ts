@@ -128,6 +128,12 @@ type Case = [check: string, problem: string | undefined, detail: RegExp, arrange
 
 const CASES: Record<string, Case> = {
   'a configuration file that is not YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
+  'a configuration file with a setting that does not exist': [
+    'settings',
+    'unknown',
+    /config\.yaml: logLevl: no such setting/,
+    () => ({ settings: { logLevl: 'DEBUG' } }),
+  ],
   'a file of release keys that has none': [
     'release-keys',
     'unusable',
@@ -309,13 +315,24 @@ const CASES: Record<string, Case> = {
   'a registry whose name does not resolve': [
     'names',
     'registry',
-    /registry\.invalid does not resolve/,
+    /registry\.invalid does not resolve: \w+; the registry's name hub\.invalid does not resolve: \w+$/,
     () => {
       using opened = openSqliteDatabase(database(), 0).database;
       const registry = (id: number, url: string) => ({ id, url, username: '', password: '' });
       const responses = {
-        registries: { registries: [registry(3, 'https://registry.invalid/v2'), registry(4, 'https://unused.invalid')] },
-        microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 }] },
+        registries: {
+          registries: [
+            registry(3, 'https://registry.invalid/v2'),
+            registry(4, 'https://unused.invalid'),
+            registry(5, 'https://hub.invalid'),
+          ],
+        },
+        microservices: {
+          microservices: [
+            { uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 },
+            { uuid: 'v', name: 'two', application: 'a', imageId: 'i', registryId: 5 },
+          ],
+        },
       };
       for (const [name, body] of Object.entries(responses))
         opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
@@ -524,7 +541,7 @@ for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
   test(`the check "${check}" finds ${problem ? `the problem "${problem}"` : 'no problem'}: ${name}`, async () => {
     const fixture = await arrange();
     install(fixture);
-    if (check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
+    if (problem === 'unusable' && check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
     const context = createDoctorContext(configFile(), fixture.wall, fixture.reach, fixture.cdi ?? []);
     const asked = CHECKS.filter((one) => one.name === check);
     const found = noted(await diagnose(asked, context)).get(check);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
+import { unknownSettings } from '../domain/settings-without-effect.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
 import { discoverCdi } from '../machine/cdi.ts';
@@ -48,11 +49,17 @@ export const MACHINE_CHECKS = [
     about: 'the file of settings',
     problems: {
       unusable: { severity: 'failed', todo: 'Correct the file; the agent does not start with it.' },
+      unknown: {
+        severity: 'warning',
+        todo: 'Correct the name, or remove the line: the agent ignores it, so that one file can serve several versions.',
+      },
     },
-    run: ({ configFile, settingsError }: DoctorContext) =>
-      settingsError === undefined
-        ? { ok: exists(configFile) ? configFile : `${configFile} is absent: the defaults hold` }
-        : { problem: 'unusable', what: settingsError },
+    run({ config, configFile, settingsError }: DoctorContext) {
+      if (settingsError !== undefined) return { problem: 'unusable', what: settingsError };
+      const unknown = unknownSettings(config);
+      if (unknown.length > 0) return { problem: 'unknown', what: `${configFile}: ${unknown.join('; ')}` };
+      return { ok: exists(configFile) ? configFile : `${configFile} is absent: the defaults hold` };
+    },
   }),
   check({
     name: 'policy',
@@ -60,7 +67,7 @@ export const MACHINE_CHECKS = [
     problems: {
       unusable: {
         severity: 'failed',
-        todo: 'Correct the file, or remove it to allow everything, then send the agent SIGHUP. A running agent keeps the former rules; one that starts with it refuses whatever the file does not plainly allow.',
+        todo: 'Correct the file, or remove it to allow everything, then: systemctl reload skerry-agent, or SIGHUP to the agent. A running agent keeps the former rules; one that starts with it refuses whatever the file does not plainly allow.',
       },
     },
     run: ({ config: { policyFile } }: DoctorContext) => {

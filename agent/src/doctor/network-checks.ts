@@ -45,9 +45,11 @@ export const NETWORK_CHECKS = [
       const own = url && failures.get(hostOf(url));
       if (url && own)
         return { problem: 'controller', what: `the controller's name ${hostOf(url)} does not resolve: ${own}` };
-      const first = hosts.find((host) => failures.has(host));
-      if (first)
-        return { problem: 'registry', what: `the registry's name ${first} does not resolve: ${failures.get(first)}` };
+      const unknown = hosts.filter((host) => failures.has(host));
+      if (unknown.length > 0) {
+        const what = unknown.map((host) => `the registry's name ${host} does not resolve: ${failures.get(host)}`);
+        return { problem: 'registry', what: what.join('; ') };
+      }
       const all = [...(url ? [hostOf(url)] : []), ...hosts];
       return all.length > 0 ? { ok: all.join(', ') } : { skipped: 'no names are known yet' };
     },

@@ -1,7 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { ConfigError, changeConfig, parseConfig, settingName } from './config.ts';
+import { ConfigError, changeConfig, parseConfig, settingError, settingName } from './config.ts';
 
 const parse = (text?: string) => parseConfig(text, '/etc/skerry-agent/config.yaml');
+
+test.each([
+  ['statusFrequency', 'x', 'must be a number'],
+  ['statusFrequency', 0, 'must be at least 1'],
+  ['localApiPort', 70000, 'must be at most 65535'],
+  ['logLevel', 'LOUD', 'must be one of DEBUG, INFO, WARN, ERROR'],
+  ['diskDirectory', 7, 'must be text'],
+] as const)('the setting %s: %s is refused with the allowed values', (name, value, says) => {
+  expect(settingError(name, value)).toBe(says);
+});
 
 describe('a configuration file', () => {
   test('that does not exist gives the defaults', () =>
@@ -31,7 +41,7 @@ describe('a configuration file', () => {
     }));
 
   const wrong: Record<string, [string, RegExp]> = {
-    'that is not YAML': ['a: [', /is not YAML/],
+    'that is not YAML': ['a: [', /is not YAML: Flow sequence in block collection must [^\n]* at line 1, column 5$/],
     'that is not a map': ['- a', /is not a map/],
     'with a wrong value': ['statusFrequency: 0', /statusFrequency: /],
     'with an engine URL of an unknown scheme': ['containerEngineUrl: /var/run/docker.sock', /begins with unix/],

@@ -3,6 +3,7 @@ import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
 import { ENGINE_KINDS } from '../engine-port/facts.ts';
+import { issueText, yamlProblem } from './issue-text.ts';
 
 /** The configuration file of an installed agent. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
@@ -87,6 +88,7 @@ const settingsSchema = z.object({
   timeZone: z.string().default(''),
 });
 type Settings = z.infer<typeof settingsSchema>;
+const placesSchema = settingsSchema.pick({ diskDirectory: true, runDirectory: true });
 export type SettingName = keyof Settings;
 /** The names of all settings, as the file has them. */
 export const SETTING_NAMES = Object.keys(settingsSchema.shape) as readonly SettingName[];
@@ -166,30 +168,43 @@ export function parseConfig(text: string | undefined, file: string): Config {
   const { settings: given, unknownNames } = settingsOf(text ?? '', file);
   const settings = settingsSchema.safeParse(given);
   if (!settings.success) {
-    const wrong = settings.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+    const wrong = settings.error.issues.map((issue) => `${issue.path.join('.')}: ${issueText(issue)}`);
     throw new ConfigError(`${file}: ${wrong.join('; ')}`);
   }
-  const base = dirname(resolve(file));
-  const absolute = (path: string) => resolve(base, path);
+  const absolute = absoluteFrom(file);
   const { data } = settings;
-  const diskDirectory = absolute(data.diskDirectory);
-  const ownRun = data.diskDirectory === DEFAULT_DISK_DIRECTORY ? DEFAULT_RUN_DIRECTORY : join(diskDirectory, 'run');
-  const runDirectory = data.runDirectory ? absolute(data.runDirectory) : ownRun;
   const configDirectory = absolute(data.configDirectory);
   return {
     ...data,
     unknownNames,
     file: resolve(file),
-    diskDirectory,
-    runDirectory,
+    ...runPlaces(data, file),
     configDirectory,
     logDirectory: data.logDirectory && absolute(data.logDirectory),
     controllerCert: data.controllerCert && absolute(data.controllerCert),
     releaseKeyFile: data.releaseKeyFile && absolute(data.releaseKeyFile),
-    socket: join(runDirectory, 'api.sock'),
-    tokenFile: join(runDirectory, 'token'),
     policyFile: join(configDirectory, 'policy.yaml'),
   };
+}
+
+const absoluteFrom = (file: string) => (path: string) => resolve(dirname(resolve(file)), path);
+
+function runPlaces({ diskDirectory, runDirectory }: z.infer<typeof placesSchema>, file: string) {
+  const absolute = absoluteFrom(file);
+  const disk = absolute(diskDirectory);
+  const ownRun = diskDirectory === DEFAULT_DISK_DIRECTORY ? DEFAULT_RUN_DIRECTORY : join(disk, 'run');
+  const run = runDirectory ? absolute(runDirectory) : ownRun;
+  return { diskDirectory: disk, runDirectory: run, socket: join(run, 'api.sock'), tokenFile: join(run, 'token') };
+}
+
+/**
+ * Where the agent of a file of settings is reached, whatever its other settings are: an agent that runs has read an earlier form of
+ * the file. Throws ConfigError for a file that cannot be read at all.
+ */
+export function placesOf(text: string | undefined, file: string): Pick<Config, 'socket' | 'tokenFile'> {
+  const places = placesSchema.safeParse(settingsOf(text ?? '', file).settings);
+  if (!places.success) throw new ConfigError(`${file}: diskDirectory and runDirectory must be text`);
+  return runPlaces(places.data, file);
 }
 
 function settingsOf(
@@ -197,7 +212,7 @@ function settingsOf(
   file: string,
 ): { settings: Record<string, unknown>; unknownNames: readonly string[] } {
   const document = parseDocument(text);
-  if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${document.errors[0]?.message}`);
+  if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${yamlProblem(document)}`);
   const content: unknown = document.toJS() ?? {};
   if (typeof content !== 'object' || Array.isArray(content)) throw new ConfigError(`${file} is not a map of settings`);
   const { currentProfile = 'default', profiles, ...plain } = content as Record<string, unknown>;
@@ -218,7 +233,7 @@ export function settingError(name: SettingName, value: unknown): string | undefi
   if (name === 'controllerUrl' && !/^https?:$/.test(URL.parse(String(value))?.protocol ?? ''))
     return 'is an address that begins with http:// or https://';
   const result = settingsSchema.shape[name].safeParse(value);
-  return result.success ? undefined : result.error.issues.map(({ message }) => message).join('; ');
+  return result.success ? undefined : result.error.issues.map(issueText).join('; ');
 }
 
 /** The text of a file with some settings changed; comments and everything else stay. */

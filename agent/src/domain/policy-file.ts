@@ -1,4 +1,5 @@
 import { parseDocument } from 'yaml';
+import { issueText, yamlProblem } from './issue-text.ts';
 import { OPEN_POLICY, type Policy, policySchema } from './policy.ts';
 
 /** Allows nothing that a rule could forbid. */
@@ -51,11 +52,11 @@ function memberOf(text: string | undefined, name: string): unknown {
 export function parsePolicy(text: string | undefined, file: string): Policy {
   if (text === undefined) return OPEN_POLICY;
   const document = parseDocument(text);
-  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${document.errors[0]?.message}`);
+  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${yamlProblem(document)}`);
   const policy = policySchema.safeParse(document.toJS() ?? {});
   if (policy.success) return policy.data;
-  const wrong = policy.error.issues.map(({ path, message }) =>
-    [...(path.length > 0 ? [path.join('.')] : []), message].join(': '),
+  const wrong = policy.error.issues.map((issue) =>
+    [...(issue.path.length > 0 ? [issue.path.join('.')] : []), issueText(issue)].join(': '),
   );
   throw new Error(`${file}: ${wrong.join('; ')}`);
 }

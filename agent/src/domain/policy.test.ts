@@ -214,7 +214,7 @@ describe('a bind of the engine socket or of an agent directory is refused', () =
 
 describe('a policy file', () => {
   test('with an unknown rule is refused', () =>
-    expect(() => parsePolicy('priviledged: false', '/p.yaml')).toThrow(/^\/p\.yaml: Unrecognized key: "priviledged"$/));
+    expect(() => parsePolicy('priviledged: false', '/p.yaml')).toThrow(/^\/p\.yaml: unknown rule "priviledged"$/));
   test('that is not YAML is refused', () =>
     expect(() => parsePolicy('a: [', '/p.yaml')).toThrow(/\/p\.yaml is not YAML/));
   test('that is empty is read like one that does not exist', () => {

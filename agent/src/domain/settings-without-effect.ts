@@ -39,8 +39,9 @@ export function settingsWithoutEffect(config: Config): string[] {
     const reason = judge(config);
     return reason === undefined ? [] : [`${name} has no effect: ${reason}`];
   });
-  const unknown = config.unknownNames
-    .slice(0, SHOWN_NAMES)
-    .map((name) => `${name.slice(0, SHOWN_LENGTH)}: no such setting`);
-  return [...idle, ...unknown];
+  return [...idle, ...unknownSettings(config)];
 }
+
+/** The names in the file that no setting has, for people. */
+export const unknownSettings = ({ unknownNames }: Config): string[] =>
+  unknownNames.slice(0, SHOWN_NAMES).map((name) => `${name.slice(0, SHOWN_LENGTH)}: no such setting`);

@@ -71,8 +71,8 @@ export class Membership {
     await this.#open?.done;
   }
 
-  /** Polls and reports as the present node. */
-  open(): void {
+  /** Polls and reports as the present node; `lastContact`, Unix ms, comes from its former loop. */
+  open(lastContact = 0): void {
     const { config, clock, random, log, database, identity, link, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
     if (!node || this.#open || !this.#running || this.#running.aborted) return;
@@ -80,6 +80,7 @@ export class Membership {
     const client = this.newClient(node.controllerUrl, node.ca, node);
     const syncLoop = new SyncLoop({
       client,
+      lastContact,
       clock,
       random,
       log,
@@ -110,8 +111,9 @@ export class Membership {
   /** Polls and reports with the present identity. */
   renew(): void {
     if (!this.#open) return;
+    const { lastContact } = this.connection;
     this.close();
-    this.open();
+    this.open(lastContact);
   }
 
   close(): void {

@@ -109,8 +109,7 @@ export class Provisioning {
     const controllerUrl = new URL(url).origin;
     if (!node || node.controllerUrl === controllerUrl) return;
     saving('nothing was changed', () => identity.become({ ...identity.current, node: { ...node, controllerUrl } }));
-    membership.close();
-    membership.open();
+    membership.renew();
     log.info({ controllerUrl, before: node.controllerUrl }, 'The controller has another address');
   }
 

@@ -31,6 +31,8 @@ const TRUSTED_AFTER = 3600 * SECOND;
 
 export interface SyncLoopDependencies {
   client: ControllerClient;
+  /** when the controller last answered before this loop, Unix ms; 0 when it never did */
+  lastContact?: number;
   clock: Clock;
   random: Random;
   log: Log;
@@ -94,11 +96,12 @@ export class SyncLoop {
   #lastPing = 0;
   /** milliseconds that the last ping took */
   #roundTrip = 0;
-  #lastContact = 0;
+  #lastContact: number;
   #databaseProblem = '';
 
   constructor(deps: SyncLoopDependencies) {
     this.#deps = deps;
+    this.#lastContact = deps.lastContact ?? 0;
   }
 
   get connection(): { state: Connection; error: string; lastContact: number } {

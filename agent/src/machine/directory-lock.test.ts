@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import { holdDirectory } from './directory-lock.ts';
 
 let directory: string;
@@ -15,7 +16,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 test('a second agent on one data directory is refused with the process id of the first', () => {
   const first = holdDirectory(directory, silentLog);
   expect(() => holdDirectory(directory, silentLog)).toThrow(
-    `another agent (process ${process.pid}) works with ${directory}; stop it first`,
+    new AgentError('CONFLICT', `another agent (process ${process.pid}) works with ${directory}; stop it first`),
   );
   first[Symbol.dispose]();
   holdDirectory(directory, silentLog)[Symbol.dispose]();

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Log } from '../../../src/lib/log.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import { closeDirectory } from './data-directory.ts';
 import { fileIdentity, makePrivateFile, readText } from './disk.ts';
 import { errorText } from './log.ts';
@@ -25,7 +26,7 @@ export function holdDirectory(directory: string, log: Log): Disposable {
   } catch (error) {
     database?.close();
     if ((error as { errcode?: number }).errcode === BUSY)
-      throw new Error(`another agent${holderOf(file)} works with ${directory}; stop it first`);
+      throw new AgentError('CONFLICT', `another agent${holderOf(file)} works with ${directory}; stop it first`);
     log.warn({ directory, error: errorText(error) }, 'Cannot keep other agents out of the data directory');
     return { [Symbol.dispose]: () => {} };
   }

@@ -106,3 +106,10 @@ test('closeIdle closes idle connections and lets a pending request finish', asyn
   connections.destroy();
   await new Promise((resolve) => server.close(resolve));
 });
+
+test('a request to a name that does not resolve says so in words', async () => {
+  const target = { origin: new URL('http://nowhere.invalid') };
+  await expect(exchange({ target, method: 'GET', path: '/', deadline: 20_000 }, MIB)).rejects.toThrow(
+    /^the name nowhere\.invalid does not resolve \((ENOTFOUND|EAI_AGAIN)\)$/,
+  );
+});

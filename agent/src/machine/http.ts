@@ -155,10 +155,17 @@ function send<T>(
       if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);
       // The other side had just closed this kept connection: the request was not read.
       const stale = outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
-      reject(new TransportError(stale ? STALE : (error.code ?? 'BROKEN'), error.message, { cause: error }));
+      reject(stale ? new TransportError(STALE, error.message, { cause: error }) : transportError(error));
     });
     outgoing.end(body);
   });
+}
+
+function transportError(error: NodeJS.ErrnoException & { hostname?: string }): TransportError {
+  const { code = 'BROKEN', hostname, message, syscall } = error;
+  return syscall === 'getaddrinfo'
+    ? new TransportError(code, `the name ${hostname} does not resolve (${code})`)
+    : new TransportError(code, message, { cause: error });
 }
 
 /** Sends a request and reads the whole answer, at most `limit` bytes of it. */

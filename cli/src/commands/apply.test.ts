@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { CommandError } from '../context/errors.ts';
+import { documentWarnings } from '../objects/documents.ts';
 import { documentsOf } from './apply.ts';
 
 function fileWith(text: string): string {
@@ -31,5 +32,30 @@ describe('a file of kubectl skerry apply', () => {
     const file = fileWith(`kind: Secret\n---\na0: &a0 [x]\n${levels}`);
     expect(() => documentsOf(file)).toThrow(CommandError);
     expect(() => documentsOf(file)).toThrow(/document number 2: the file holds more than 65536 values/);
+  });
+});
+
+describe('unknown members', () => {
+  const document = (apiVersion: string, kind: string, spec: object) => ({
+    ...{ apiVersion, kind, metadata: { name: 'shop/web' }, spec },
+  });
+  const entry = { agent: { name: 'local' }, images: { amd64: 'shop/web:1' }, contaner: { env: [] } };
+  const application = { microservices: [{ name: 'web', ...entry }] };
+
+  test.each<[string, object, RegExp]>([
+    ['Application', application, /^spec\.microservices\[0\]: unknown field "contaner"; did you mean container\?$/],
+    ['Microservice', entry, /^spec: unknown field "contaner"; did you mean container\?$/],
+  ])('an unknown member of the kind %s is refused in a document of the own apiVersion', (kind, spec, message) => {
+    expect(() => documentWarnings(document('skerry.dev/v3', kind, spec))).toThrow(message);
+  });
+
+  test('an unknown member of a file in the form of v3 is named in a warning', () => {
+    expect(documentWarnings(document('iofog.org/v3', 'Application', application))).toEqual([
+      'unknown members were dropped: spec.microservices[0].contaner (container?)',
+    ]);
+  });
+
+  test('a document without unknown members has no warning', () => {
+    expect(documentWarnings(document('skerry.dev/v3', 'Secret', { type: 'Opaque' }))).toEqual([]);
   });
 });

@@ -14,7 +14,7 @@ import {
   FIELD_MANAGER,
 } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
-import { readWanted, type WantedObject } from '../objects/documents.ts';
+import { documentWarnings, readWanted, type WantedObject } from '../objects/documents.ts';
 import { missingReferences, type WrittenObject } from '../objects/missing.ts';
 
 /** The length that one file may have. */
@@ -47,9 +47,12 @@ export const apply: Command = {
     const written: WrittenObject[] = [];
     for (const { place, document } of sources.flatMap(documentsOf)) {
       try {
-        const { said, ...one } = await applyOne(context, readWanted(document));
+        const wanted = readWanted(document);
+        const warnings = documentWarnings(document);
+        const { said, ...one } = await applyOne(context, wanted);
         written.push(one);
         context.out(`${said}${context.flags['dry-run'] ? ' (dry run)' : ''}\n`);
+        for (const warning of warnings) context.err(`warning: ${place}: ${warning}\n`);
       } catch (error) {
         if (context.signal.aborted) throw error;
         failed++;

@@ -19,7 +19,7 @@ import {
 } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
 import { eventsOf } from '../objects/events.ts';
-import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows } from '../objects/rows.ts';
+import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows, nodeOf } from '../objects/rows.ts';
 
 /** By the word after `describe`: the page of one object. */
 const PAGES: Readonly<Record<string, (context: CommandContext, name: string) => Promise<string>>> = {
@@ -47,6 +47,9 @@ export const describe: Command = {
     const [what = '', name = ''] = context.words;
     const page = PAGES[what];
     if (!page) throw new UsageError(`"${what}" must be one of ${Object.keys(PAGES).join(', ')}`);
+    const { format } = context;
+    if (format === 'json' || format === 'yaml')
+      throw new UsageError(`describe is for people; "kubectl skerry get ${what} ${name} -o ${format}" prints data`);
     context.out(await page(context, name));
   },
 };
@@ -116,7 +119,7 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
     facts([
       ['Name', name],
       ['UUID', row.uuid],
-      ['Node', entry.agent?.name ?? entry.agent?.uuid],
+      ['Node', nodeOf(row)],
       ['Image', imageOf(row)],
       ['Ports', ports.join(', ')],
       ['Activated', entry.isActivated ?? true],
@@ -135,14 +138,21 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
   );
 }
 
-/** The rows of one application; of the fleet, only the nodes of its entries are read. */
+/** The rows of one application; of the fleet, only their nodes are read. */
 async function rowsOf(
   context: CommandContext,
   application: Application,
   isMeant: (entry: MicroserviceEntry) => boolean = () => true,
 ): Promise<MicroserviceRow[]> {
   const meant = (application.spec.microservices ?? []).filter(isMeant);
-  const agents = new Map(meant.flatMap(({ agent }) => (agent ? [[JSON.stringify(agent), agent]] : [])));
+  const lines = new Map(application.status?.microservices?.map((line) => [line.name, line]));
+  const named = meant.flatMap(({ name, agent }) => {
+    const { node, nodeUuid: uuid } = lines.get(name) ?? {};
+    // It may still be on another node than its entry names.
+    const isElsewhere = uuid !== undefined && node !== agent?.name && uuid !== agent?.uuid;
+    return [...(agent ? [agent] : []), ...(isElsewhere ? [{ uuid, name: undefined }] : [])];
+  });
+  const agents = new Map(named.map((agent) => [JSON.stringify(agent), agent]));
   const nodes = await Promise.all(
     [...agents.values()].map(({ uuid, name = '' }) =>
       uuid ? findNodeByUuid(context, uuid) : findNamed(context, NODES, name),

@@ -1,4 +1,5 @@
 import { v3Name } from '../../../src/rules/names.ts';
+import { nearestOf } from '../../../src/rules/nearest.ts';
 import { structured, table } from '../../../src/terminal/output.ts';
 import type { Command, CommandContext } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
@@ -18,6 +19,8 @@ import {
 /** What `get` shows: rows with columns, a tone for each row, and the data for -o json. */
 interface Listing<T> {
   names: readonly string[];
+  /** one row, for people */
+  noun: string;
   /** what the rows are made from */
   wanted(context: CommandContext): FleetQuery;
   columns: readonly Column<T>[];
@@ -32,6 +35,7 @@ const listing = <T>(value: Listing<T>) => value as Listing<unknown>;
 
 const LISTINGS: readonly Listing<unknown>[] = [
   listing({
+    noun: 'node',
     names: ['nodes', 'node', 'edgenodes', 'en'],
     wanted: () => ({ nodes: true }),
     columns: NODE_COLUMNS,
@@ -41,6 +45,7 @@ const LISTINGS: readonly Listing<unknown>[] = [
     data: ({ node }) => node,
   }),
   listing({
+    noun: 'application',
     names: ['apps', 'app', 'applications', 'application'],
     wanted: () => ({ applications: true }),
     columns: APPLICATION_COLUMNS,
@@ -50,6 +55,7 @@ const LISTINGS: readonly Listing<unknown>[] = [
     data: ({ application }) => application,
   }),
   listing({
+    noun: 'microservice',
     names: ['ms', 'microservices', 'microservice'],
     wanted: ({ format }) => ({ nodes: true, applications: true, catalogItems: format === 'wide' }),
     columns: MICROSERVICE_COLUMNS,
@@ -109,7 +115,7 @@ export const get: Command = {
     const fleet = await readFleet(context, wanted(context));
     const { all, chosen } = rowsOf(fleet);
     if (name !== undefined && chosen.length === 0)
-      throw new CommandError(`there is no ${what} "${name}"${listing.hint?.(name, all) ?? ''}`);
+      throw new CommandError(`there is no ${listing.noun} "${name}"${hintOf(listing, name, all)}`);
     if (isData) {
       const items = chosen.map(data);
       return out(structured(name === undefined ? { apiVersion: 'v1', kind: 'List', items } : items[0], format));
@@ -122,6 +128,11 @@ export const get: Command = {
     context.signal.throwIfAborted();
   },
 };
+
+function hintOf({ nameOf, hint }: Listing<unknown>, name: string, rows: readonly unknown[]): string {
+  const nearest = nearestOf(name, rows.map(nameOf));
+  return nearest === undefined ? (hint?.(name, rows) ?? '') : `; did you mean ${nearest}?`;
+}
 
 /** Prints the head before the first row, then each row that is new or changed; what changes with the time alone does not count. */
 function printerOf({ columns, nameOf, tone }: Listing<unknown>, { format, raw, colours }: CommandContext) {

@@ -4,7 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import type { KubeClient } from '../../../src/kube/mod.ts';
+import { storedNode } from '../../../testing/stored.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { createPlugin } from '../_plugin.ts';
 import { installLine, mayHavePackages } from './provision.ts';
 
 test.each<[said: string, may: boolean, status: number, headers: Record<string, string>]>([
@@ -62,3 +65,16 @@ test.each(["ca of plant 'a' $HOME.crt", 'ca.crt'])(
     expect(stdout.trim().endsWith(`/${ca}>`)).toBe(true);
   },
 );
+
+test.each([
+  ['http://10.0.0.7:51121', true],
+  ['controller.example:51121', true],
+  ['http://127.0.0.1:51121', false],
+  ['localhost:51121', false],
+  ['https://controller.example:51121', false],
+])('a join string for %s is printed with a warning about who can listen: %s', async (address, warns) => {
+  const node = { ...storedNode('gw'), status: { uuid: 'u' } };
+  const client = { find: async () => node, create: async () => node } as unknown as KubeClient;
+  const { err } = await createPlugin(client, 'skerry')('provision', 'gw', '--controller', address, '-o', 'json');
+  expect(err.includes('over http')).toBe(warns);
+});

@@ -11,7 +11,7 @@ import { refOf } from '../../../src/kube/mod.ts';
 import { objectName, v3Name } from '../../../src/rules/names.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
 import { type Command, type CommandContext, FIELD_MANAGER, findNamed, listNodes, NODES } from '../context/command.ts';
-import { controllerUrl, PLACEHOLDER } from '../context/controller-address.ts';
+import { controllerUrl, isReadable, PLACEHOLDER } from '../context/controller-address.ts';
 import { CommandError } from '../context/errors.ts';
 
 /** How long a key can be used, as over REST. */
@@ -108,7 +108,7 @@ export const provision: Command = {
       key,
       ...(ca !== undefined && { caDigest: digestOf(ca) }),
     }).replace(address ? '' : PLACEHOLDER, address ? '' : PLACEHOLDER.toUpperCase());
-    if (controller.protocol === 'http:')
+    if (isReadable(controller))
       err(
         'warning: over http, whoever is between the machine and the controller can read the key and run programs as root on it; name the controller with https://\n',
       );

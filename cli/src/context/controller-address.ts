@@ -18,3 +18,7 @@ export function controllerUrl(address: string | undefined, hasAuthority: boolean
     throw new CommandError(`the address of the controller is "${given}"; with --ca it has to be https://`);
   return url;
 }
+
+/** Whether others can read the traffic to this address. */
+export const isReadable = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { FrameSocketRequest } from '../../../src/session-client/socket.ts';
 import { line } from '../../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
-import { controllerUrl } from './controller-address.ts';
+import { controllerUrl, isReadable } from './controller-address.ts';
 import { UsageError } from './errors.ts';
 import { tokenSource } from './token.ts';
 
@@ -69,13 +69,12 @@ async function forwarded(context: CommandContext, ca: string | undefined): Promi
 
 function addressed({ err }: CommandContext, address: string, ca: string | undefined): Way {
   const url = controllerUrl(address, ca !== undefined);
-  const isReadable = url.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-  if (isReadable && !address.includes('://'))
+  if (isReadable(url) && !address.includes('://'))
     throw new UsageError(
       `the address of the controller is "${address}", and the token would go there in clear text: ` +
         `name https://${address}, or http://${address} where others cannot listen`,
     );
-  if (isReadable)
+  if (isReadable(url))
     err('warning: over http, whoever is between here and the controller can read the token and what you type\n');
   const base = url.origin.replace(/^http/, 'ws');
   return async () => ({ base, ...(ca !== undefined && { ca }) });

@@ -1,11 +1,12 @@
 import { API_VERSION, LABELS, UPLOAD_API_VERSIONS } from '../../../src/api/names.ts';
 import type { MicroserviceEntry } from '../../../src/api/v3/index.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
-import { uploadBody } from '../../../src/kinds/upload.ts';
+import { fileMembers, uploadBody } from '../../../src/kinds/upload.ts';
 import type { KubeObject, Resource } from '../../../src/kube/mod.ts';
 import { isEmpty } from '../../../src/rules/body-values.ts';
 import { isObject, quoted, readDocument } from '../../../src/rules/document.ts';
 import { objectName } from '../../../src/rules/names.ts';
+import { fileWarnings } from '../../../src/rules/unknown-members.ts';
 import { validateSpec } from '../../../src/rules/validate.ts';
 import { CORE_KINDS } from '../../../src/subjects/content/kinds/core-objects.ts';
 import {
@@ -18,6 +19,7 @@ import {
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { readMicroserviceUpload } from '../../../src/subjects/workloads/rules/entry/document.ts';
 import { readApplicationUpload } from '../../../src/subjects/workloads/rules/upload/application.ts';
+import { applicationFile, microserviceFile } from '../../../src/subjects/workloads/rules/upload/members.ts';
 import { CommandError } from '../context/errors.ts';
 
 /** What a document asks for: an object to apply, or an entry of an application. */
@@ -54,6 +56,18 @@ export function readWanted(document: unknown): WantedObject {
   if (kind === 'Application') return application(document);
   if (found.key === 'secrets' || found.key === 'configMaps') return coreObject(found, document);
   return ofKind(found, document);
+}
+
+/**
+ * The warnings for members of a document that `readWanted` drops, as over REST. Throws for an unknown member of a document whose
+ * `apiVersion` is the product's own.
+ */
+export function documentWarnings(document: unknown): string[] {
+  if (!isObject(document)) return [];
+  if (document.kind === 'Microservice') return fileWarnings(document, { spec: microserviceFile });
+  if (document.kind === 'Application') return fileWarnings(document, { spec: applicationFile });
+  const found = all.find(({ definition }) => definition.kind === document.kind);
+  return found ? fileWarnings(document, fileMembers(found)) : [];
 }
 
 function microservice(document: Fields): WantedObject {

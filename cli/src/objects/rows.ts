@@ -99,6 +99,7 @@ export interface MicroserviceRow {
   uuid: string;
   /** absent when there is none for its node */
   image?: string;
+  /** where it is, which is the former node while it cannot move to the one that its entry names */
   node?: EdgeNode;
   line?: NonNullable<NonNullable<Application['status']>['microservices']>[number];
   observed?: ObservedMicroservice;
@@ -125,9 +126,10 @@ export function microserviceRows(
     const lines = new Map(application.status?.microservices?.map((line) => [line.name, line]));
     return (application.spec.microservices ?? []).map((entry) => {
       const uuid = entryUuid(application, entry);
-      const node = entry.agent?.uuid ? byUuid.get(entry.agent.uuid) : byName.get(entry.agent?.name ?? '');
-      const observed = node?.status?.microservices?.find((item) => item.uuid === uuid);
       const line = lines.get(entry.name);
+      const asked = entry.agent?.uuid ? byUuid.get(entry.agent.uuid) : byName.get(entry.agent?.name ?? '');
+      const node = byUuid.get(line?.nodeUuid ?? '') ?? asked;
+      const observed = node?.status?.microservices?.find((item) => item.uuid === uuid);
       const image = imageFor(imageSourceOf(normalEntry(entry), itemOf), node ? archOf(node) : 0);
       return {
         application,
@@ -143,16 +145,22 @@ export function microserviceRows(
   });
 }
 
+/** The node that it is on, with the one that its entry names beside it. */
+export function nodeOf({ entry: { agent }, node }: MicroserviceRow): string {
+  const wanted = agent?.name ?? agent?.uuid;
+  if (!node) return wanted ?? '<none>';
+  const name = v3Name(node);
+  const isThere = wanted === undefined || wanted === name || wanted === nodeUuid(node);
+  return isThere ? name : `${name} (wanted ${wanted})`;
+}
+
 /** The image that runs, with the one that is wanted beside it; the latter alone while the node does not say what runs. */
 export const imageOf = ({ image, observed }: MicroserviceRow): string => imageText(observed?.image, image);
 
 export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'APPLICATION', of: ({ application }) => v3Name(application) },
   { title: 'NAME', of: ({ entry }) => entry.name },
-  {
-    title: 'NODE',
-    of: ({ entry, node }) => entry.agent?.name ?? (node ? v3Name(node) : entry.agent?.uuid) ?? '<none>',
-  },
+  { title: 'NODE', of: nodeOf },
   { title: 'READY', of: ({ line }) => (line ? (line.ready ? 'True' : 'False') : 'Unknown') },
   { title: 'STATE', of: ({ line }) => line?.state ?? '' },
   { title: 'RESTARTS', of: ({ observed }) => String(observed?.restartCount ?? 0) },

@@ -45,7 +45,7 @@ test('a flag that is a list collects its values', () => {
 test.for([
   [['sail'], 'there is no command "sail"', { choices: [] }],
   [['crew', 'sail'], 'there is no command "crew sail"', { choices: ['crew ls', 'crew rm'] }],
-  [['crew'], 'there is no command "crew"', { choices: ['crew ls', 'crew rm'] }],
+  [['crew'], '"crew" is not a whole command', { choices: ['crew ls', 'crew rm'] }],
   [['help', 'sail'], 'there is no command "sail"', {}],
   [['--fleet', 'get'], 'there is no command: the command goes before "--fleet"', { command: undefined }],
   [['get', 'a', '--fleet'], '"get" has no flag --fleet', { command: 'get' }],

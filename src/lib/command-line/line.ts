@@ -144,7 +144,11 @@ function pageOf(words: readonly string[], program: CommandLine): string {
 
 function unknownCommand(words: readonly string[], { commands }: CommandLine): LineError {
   const choices = commands.map(({ name }) => name).filter((name) => name.startsWith(`${words[0]} `));
-  return new LineError(`there is no command "${words.slice(0, 2).join(' ')}"`, { choices });
+  const isGroup = words.length === 1 && choices.length > 0;
+  const message = isGroup
+    ? `"${words[0]}" is not a whole command`
+    : `there is no command "${words.slice(0, 2).join(' ')}"`;
+  return new LineError(message, { choices });
 }
 
 /** A flag in an argument: `-it` has two, and `-n1` has one with a value. */

@@ -6,7 +6,7 @@ import { holderIn } from '../../datastore/holder.ts';
 import { inUseError, type Kind, nameIn, usersOf } from '../../kinds/definition.ts';
 import type { KindObject } from '../../kinds/object.ts';
 import { type KindCrud, type Operation, replyShape, type Write } from '../../kinds/rest.ts';
-import { uploadBody } from '../../kinds/upload.ts';
+import { fileMembers, uploadBody } from '../../kinds/upload.ts';
 import { requireName, requireUnchanged } from '../../rules/document.ts';
 import { conflict, invalid, verdictError } from '../../rules/errors.ts';
 import { identityLabels } from '../../rules/identity.ts';
@@ -87,8 +87,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
   const list = capital(crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;
-  // A closed kind refuses unknown members itself.
-  const fileSpec = upload && !upload.body && !crud.closed ? { spec: definition.spec } : { members: crud.shapes.create };
+  const members = fileMembers(kind);
   const routes = [
     route({
       method: 'POST',
@@ -151,7 +150,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `Create ${a} from a file`,
             description: `A document of kind ${definition.kind}.`,
             access: { resource, verb: 'create' },
-            body: { kind: 'file', part: upload.part, templated, ...fileSpec },
+            body: { kind: 'file', part: upload.part, templated, ...members },
             reply: { status: replies.create.status, schema: createdShape },
             errors: [400, ...missingReference, 409],
             handler: (call) => operations.create(call, operations.readFile(call.document)),
@@ -163,7 +162,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             summary: `${upload.update === 'PUT' ? 'Create or change' : 'Change'} ${a} from a file`,
             access: { resource, verb: upload.update === 'PUT' ? 'update' : 'patch', ...byKey },
             ...item,
-            body: { kind: 'file', part: upload.part, templated, ...fileSpec },
+            body: { kind: 'file', part: upload.part, templated, ...members },
             reply: upload.update === 'PUT' ? replaceReply : changeReply,
             errors: [400, 404, 409],
             handler(call) {

@@ -228,13 +228,6 @@ export const microserviceShape = reply(
 );
 export const microserviceList = reply({ microservices: z.array(microserviceShape) });
 
-/** The spec of a file with a microservice. */
-export const microserviceFile = z.object({
-  ...entry,
-  application: z.string().optional(),
-  rebuild: z.boolean().optional(),
-});
-
 /* ---- applications ---- */
 
 const busConfig = z.object(busConfigSchema.shape);
@@ -248,8 +241,6 @@ export const applicationBody = z.object({
 });
 export const applicationCreateBody = applicationBody.required({ name: true });
 export const applicationPatchBody = applicationBody.omit({ microservices: true, template: true });
-/** The spec of a file with an application. */
-export const applicationFile = z.object({ ...applicationSpecSchema.shape, microservices: z.array(microserviceFile) });
 export const applicationCreated = reply({ id: z.number().int(), name: z.string() });
 export const applicationShape = reply(
   {

@@ -11,8 +11,11 @@ export function engineUnavailable(error: unknown, url: string): unknown {
 /** What an answer of the engine that is an error means. */
 export function errorOf(method: string, path: string, status: number, text: string): EngineError {
   const message = messageOf(text) || `${method} ${path}: status ${status}`;
-  return new EngineError(codeOf(status, message), message);
+  return new EngineError(codeOf(status, message), message.replace(LAYERS, '$1'));
 }
+
+/** The layers that pass an error of the runtime on, before and behind its words. */
+const LAYERS = /^.*: unable to start container process: (.*?)(?:: unknown)?$/s;
 
 /** Read from the text where the status says too little; the API has no codes. */
 const TEXTS: readonly [RegExp, EngineErrorCode][] = [

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
+import { AgentError } from '../../domain/agent-error.ts';
 import { exists, makeDirectory, removePath } from '../../machine/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
 import { readBody } from './body.ts';
@@ -39,7 +40,7 @@ export interface ServerDependencies {
 /** The local API on a unix socket that only its owner can open. */
 export async function listenOnSocket(path: string, directory: string, deps: ServerDependencies): Promise<Server> {
   makeDirectory(directory, 0o755);
-  if (await answers(path)) throw new Error(`another agent answers at ${path}; stop it first`);
+  if (await answers(path)) throw new AgentError('CONFLICT', `another agent answers at ${path}; stop it first`);
   if (exists(path)) removePath(path);
   const server = newServer(deps, 'socket');
   // The socket must never be open to others, not even between being made and being restricted.

@@ -264,6 +264,8 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
 
 type Node = Awaited<ReturnType<typeof nodeByUuid>>;
 
+const WITHOUT_AGENT: ReadonlySet<string> = new Set(['NOT_PROVISIONED', 'DEPROVISIONED']);
+
 /** Why a node cannot change its version now; undefined when it can. */
 function notReady(
   { status }: Node,
@@ -271,6 +273,7 @@ function notReady(
   releasesUrl: string | undefined,
 ): string | undefined {
   const isReady = command === 'upgrade' ? status?.isReadyToUpgrade : status?.isReadyToRollback;
+  if (!isReady && WITHOUT_AGENT.has(status?.daemonStatus ?? '')) return 'no agent has taken its identity';
   if (!isReady && command === 'upgrade') return notReadyToUpgrade(status);
   if (!isReady) return 'its agent has no former release';
   // Third-party agents know themselves where their releases are.

@@ -16,6 +16,7 @@ import { holder } from '../../../rules/precedence.ts';
 import { KINDS } from '../../kinds.ts';
 import { applicationRead, replaceState } from '../rules/application/read.ts';
 import { type ApplicationUpload, patchApplication } from '../rules/upload/application.ts';
+import { applicationFile } from '../rules/upload/members.ts';
 import { busOfApplication } from './check-entries.ts';
 import { ordered } from './entries.ts';
 import { readContext } from './reads.ts';
@@ -60,7 +61,7 @@ export const applicationRoutes = grouped('Applications', [
     summary: 'Create an application from a file',
     description: 'A document of kind Application, in the v3 form or as kubectl takes it.',
     access: { resource: 'applications', verb: 'create' },
-    body: { kind: 'file', part: 'application', templated: true, spec: shapes.applicationFile },
+    body: { kind: 'file', part: 'application', templated: true, spec: applicationFile },
     reply: { status: 201, schema: shapes.applicationCreated },
     errors: [400, 404, 409],
     handler: async (call) => create(call, await applicationOfFile(call, call.document)),
@@ -106,7 +107,7 @@ export const applicationRoutes = grouped('Applications', [
     summary: "Set an application's state from a file",
     access: { resource: 'applications', verb: 'update', ...byName },
     params: shapes.nameParam,
-    body: { kind: 'file', part: 'application', templated: true, spec: shapes.applicationFile },
+    body: { kind: 'file', part: 'application', templated: true, spec: applicationFile },
     reply: { status: 204 },
     handler: async (call) =>
       replace(call, call.params.name, await applicationOfFile(call, call.document, call.params.name)),

@@ -14,6 +14,7 @@ import { holder } from '../../../rules/precedence.ts';
 import { microserviceReadOf, microserviceReads } from '../rules/application/read.ts';
 import { readMicroserviceUpload } from '../rules/entry/document.ts';
 import { entryFromFlat, patchEntry } from '../rules/entry/flat.ts';
+import { microserviceFile } from '../rules/upload/members.ts';
 import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
 import { catalogItemOf, readContext } from './reads.ts';
 import { withEntryTemplate } from './templates.ts';
@@ -94,7 +95,7 @@ export const microserviceRoutes = grouped('Microservices', [
       summary: `Set a microservice${variant.words} to what a file says`,
       access: { resource: variant.resource, verb: 'patch', ...byUuid },
       params: shapes.uuidParam,
-      body: { kind: 'file', part: 'microservice', templated: true, spec: shapes.microserviceFile },
+      body: { kind: 'file', part: 'microservice', templated: true, spec: microserviceFile },
       reply: { status: 204 },
       handler(call) {
         const { params, document } = call;
@@ -135,7 +136,7 @@ export const microserviceRoutes = grouped('Microservices', [
     summary: 'Add a microservice to an application from a file',
     description: 'A document of kind Microservice; its name is `name`, with spec.application, or `application/name`.',
     access: { resource: 'microservices', verb: 'create' },
-    body: { kind: 'file', part: 'microservice', templated: true, spec: shapes.microserviceFile },
+    body: { kind: 'file', part: 'microservice', templated: true, spec: microserviceFile },
     reply: { status: 201, schema: shapes.microserviceCreated },
     errors: [400, 404, 409],
     handler: (call) => create(call, readMicroserviceUpload(call.document), 'spec.template'),

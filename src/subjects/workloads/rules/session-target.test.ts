@@ -43,6 +43,21 @@ test('an Application that claims the uuid of a system microservice opens no way 
   }
 });
 
+test('a session with a microservice whose Application is being deleted is refused with their names', () => {
+  const router = application('router', 1, true);
+  const deleted = { ...router, metadata: { ...router.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
+  expect(place([deleted], true)).toEqual({ refused: 'router/m is being deleted' });
+  // As for a uuid that no microservice has.
+  expect(place([deleted], false)).toEqual({ refused: `there is no microservice with the uuid ${UUID}` });
+});
+
+test('a terminal of a microservice that cannot be started is refused with the reason', () => {
+  const failed = { ...inState('FAILED', '1.0.0').microservices[0], reason: 'ImagePullFailed' };
+  expect(place([application('router', 1, true)], true, { microservices: [failed], agent: '1.0.0' })).toEqual({
+    refused: 'microservice m does not run on node edge-1: its state is FAILED (ImagePullFailed)',
+  });
+});
+
 const OF_ANOTHER_MAKE = 'the agent of node edge-1 is no Skerry agent and has the version';
 
 test.each([
@@ -116,11 +131,14 @@ test('a session ends when its microservice is gone or on another node, not when 
       findTarget(named, lookups(applications, present)),
       present as EdgeNode,
     );
-  const all = [application('router', 1, true)];
+  const router = application('router', 1, true);
+  const all = [router];
   const silent = { ...node, status: { daemonStatus: 'UNKNOWN', microservices: [] } };
   expect(lost(all)).toBeUndefined();
   expect(lost(all, silent)).toBeUndefined();
   expect(lost([])).toBe('router/m was deleted');
+  const deleted = { ...router, metadata: { ...router.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
+  expect(lost([deleted])).toBe('router/m was deleted');
   expect(lost(all, { ...node, spec: { uuid: 'other' } })).toBe('the microservice has moved to another node');
   expect(lost(all, { ...node, status: { daemonStatus: 'NOT_PROVISIONED' } })).toBe('node edge-1 has no agent any more');
 });

@@ -47,16 +47,14 @@ export function findTarget(named: Named, lookups: PlacedLookups): SessionSubject
   }
   const { microservice: uuid, isSystem } = named;
   const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
-  if (!owner || (owner.application.spec.isSystem === true) !== isSystem || owner.application.metadata.deletionTimestamp)
+  if (!owner || (owner.application.spec.isSystem === true) !== isSystem)
     return { refused: `there is no microservice with the uuid ${uuid}`, isGone: true };
   const { application, entry } = owner;
+  const called = `${v3Name(application)}/${entry.name}`;
+  if (application.metadata.deletionTimestamp) return { refused: `${called} is being deleted`, isGone: true };
   const node = currentNodeOf(application, entry, lookups);
   if (!node) return { refused: `microservice ${entry.name} names no node that exists`, isGone: false };
-  return {
-    node,
-    called: `${v3Name(application)}/${entry.name}`,
-    microservice: { uuid, name: entry.name, application },
-  };
+  return { node, called, microservice: { uuid, name: entry.name, application } };
 }
 
 /**
@@ -74,7 +72,8 @@ export function placeSession({ microservice }: SessionSubject, present: EdgeNode
   const state = reported?.state ?? 'not reported';
   if (state === 'RUNNING' || (kind === 'log' && reported && hasContainer(reported))) return placed;
   const lacks = kind === 'log' ? 'has no container' : 'does not run';
-  return { refused: `microservice ${name} ${lacks} on node ${v3Name(present)}: its state is ${state}` };
+  const why = state === 'FAILED' && reported?.reason ? ` (${reported.reason})` : '';
+  return { refused: `microservice ${name} ${lacks} on node ${v3Name(present)}: its state is ${state}${why}` };
 }
 
 /**

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { beforeEach, expect, test } from 'vitest';
+import { until } from '../../../engines/_contract.ts';
 import { LocalAgent } from '../../_local-agent.ts';
 import { changeSettings } from './change-settings.ts';
 
@@ -24,6 +25,18 @@ test('a new address of the controller is tried, and taken with a warning where n
     ...{ code: 0, out: 'Changed.\n', err: '' },
   });
   expect(local.agent.identity.node?.controllerUrl).toBe(local.controller.url);
+});
+
+test('the last contact with the controller outlasts a change of its address', async () => {
+  await until('a contact', () => local.agent.connection.lastContact > 0);
+  await local.cli('config', 'controllerUrl=http://127.0.0.1:1');
+  const { out } = await local.cli('status');
+  expect(out).toMatch(/Last contact: +\d+s ago/);
+});
+
+test('a command reaches an agent whose file of settings has become invalid', async () => {
+  appendFileSync(local.configFile, '\nstatusFrequency: x\n');
+  expect(await local.cli('status')).toMatchObject({ code: 0, out: expect.stringContaining('Agent:') });
 });
 
 test('a setting that has no effect is taken with a warning that says so', async () => {

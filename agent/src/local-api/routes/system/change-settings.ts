@@ -1,20 +1,8 @@
 import { saving } from '../../../domain/agent-error.ts';
 import { changeConfig, parseConfig, type SettingName, settingError, settingName } from '../../../domain/config.ts';
+import { NEEDS_RESTART } from '../../../domain/settings-in-force.ts';
 import { WITHOUT_EFFECT } from '../../../domain/settings-without-effect.ts';
 import { readText, writeDurably } from '../../../machine/disk.ts';
-
-/** Settings that take effect only at a restart. */
-const NEEDS_RESTART: ReadonlySet<SettingName> = new Set([
-  'diskDirectory',
-  'runDirectory',
-  'configDirectory',
-  'logDirectory',
-  'localApiPort',
-  'containerEngine',
-  'containerEngineUrl',
-  'controllerCert',
-  'releaseKeyFile',
-]);
 
 /** What a change of settings did. */
 export interface ChangedSettings {

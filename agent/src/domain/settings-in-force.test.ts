@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { parseConfig } from './config.ts';
+import { settingsNotInForce } from './settings-in-force.ts';
+
+const FILE = '/etc/skerry-agent/config.yaml';
+const started = parseConfig('logLevel: INFO', FILE);
+
+test('a file of settings that cannot be read says so', () => {
+  const read = () => {
+    throw new Error('EACCES');
+  };
+  expect(settingsNotInForce(read, started)).toEqual([
+    'settings: EACCES; the former ones stay, and the agent does not start with it',
+  ]);
+});
+
+test.each<[string, string | undefined, string[]]>([
+  ['no file', undefined, []],
+  ['a change that acts at once', 'logLevel: DEBUG', []],
+  ['the default as text', 'localApiPort: "54321"', []],
+  [
+    'a change that waits for a start',
+    'containerEngineUrl: tcp://10.0.0.1:2375\nlocalApiPort: 0',
+    ['settings: localApiPort, containerEngineUrl of the file take effect when the agent starts again'],
+  ],
+  [
+    'a value that is not valid',
+    'statusFrequency: x',
+    [
+      `settings: ${FILE}: statusFrequency: must be a number; the former ones stay, and the agent does not start with it`,
+    ],
+  ],
+])('a file of settings with %s says what of it is not in force', (_, text, problems) => {
+  expect(settingsNotInForce(() => text, started)).toEqual(problems);
+});
