@@ -11,6 +11,7 @@ import {
   findUnusedPermissions,
   findViolations,
 } from './layers.ts';
+import { findDoubleNames } from './names.ts';
 import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
@@ -34,6 +35,7 @@ const CHECKS: readonly Check[] = [
     name: 'unused code',
     run: async () => (await unused()) ?? unused('--production', '--config', 'knip.production.json'),
   },
+  { name: 'names', run: async () => checkNames() },
   { name: 'references', run: async () => checkReferences() },
   { name: 'language', run: async () => checkLanguage().join('\n') || undefined },
   { name: 'chart', run: async () => scoreBuiltChart() },
@@ -76,8 +78,8 @@ export async function timed(name: string, run: () => Promise<Tally>): Promise<Ta
 
 function checkLayers(): Verdict {
   const rules = JSON.parse(readFileSync(join(import.meta.dirname, 'deps.json'), 'utf8'));
-  const names = repositoryFiles(ROOT).filter((path) => PRODUCT.test(path));
-  const files = new Map(names.map((name) => [name, readFileSync(join(ROOT, name), 'utf8')]));
+  const files = productFiles();
+  const names = [...files.keys()];
   const lines = findViolations(files, rules).map(
     ({ file, imports, reason }) => `  ${file}${imports && ` imports ${imports}`}: ${reason}`,
   );
@@ -95,6 +97,19 @@ function checkLayers(): Verdict {
   return all.length > 0 ? all.join('\n') : undefined;
 }
 
+function checkNames(): Verdict {
+  const lines = findDoubleNames(productFiles()).map((line) => `  ${line}`);
+  return lines.length > 0 ? lines.join('\n') : undefined;
+}
+
+/** Path -> text of the files whose imports and names have rules. */
+const productFiles = (): Map<string, string> =>
+  new Map(
+    repositoryFiles(ROOT)
+      .filter((path) => PRODUCT.test(path))
+      .map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]),
+  );
+
 async function checkGenerated(): Promise<Verdict> {
   const generator = join(import.meta.dirname, 'gen.ts');
   return existsSync(generator) ? command(process.execPath, [generator, '--check']) : undefined;
@@ -109,7 +124,6 @@ function checkReferences(): Verdict {
   return lines.length > 0 ? lines.join('\n') : undefined;
 }
 
-/** Files whose imports have rules. */
 const PRODUCT = /^(?:src|agent\/src|cli\/src)\/.*\.ts$/;
 const TEXTS = /(?:\.(?:ts|cjs|md|ya?ml|tpl|json|sh)|Makefile)$/;
 /** Files that deliberately name what does not exist. */

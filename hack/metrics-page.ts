@@ -1,5 +1,7 @@
 import { AGENT_METRICS } from '../agent/src/local-api/routes/probes/metrics.ts';
+
 import type { MetricSpec } from '../src/lib/metric-table.ts';
+
 import { CONTROLLER_METRICS } from '../src/telemetry/table.ts';
 
 /** docs/metrics.md: every metric of both programs, from the tables from which they are registered. */

@@ -9,7 +9,7 @@ import type { Scope } from './link/membership.ts';
 import { createParts } from './parts.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
-import { type PrunedImage, prune, runPruning } from './supervise/pruning.ts';
+import { type PrunedImage, pruneImages, runPruning } from './supervise/pruning.ts';
 import { untilRemoved } from './supervise/removal.ts';
 
 export type Agent = ReturnType<typeof createAgent>;
@@ -32,7 +32,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     microservices: () => inventory.microservices(),
     measureUsage: () => inventory.measureUsage(),
     report: (measurements: boolean) => reporter.report(measurements),
-    prune: (): Promise<PrunedImage[]> => prune(pruning),
+    prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
     /** the volume mounts of this machine, without their content */

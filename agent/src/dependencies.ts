@@ -6,7 +6,7 @@ import type { ArtifactsDependencies, ArtifactsPart } from './content/artifacts/a
 import type { MountedFiles } from './content/volume-mounts/files.ts';
 import type { LogLevel } from './domain/config.ts';
 import type { Random } from './domain/jitter.ts';
-import type { Places, Policy } from './domain/policy.ts';
+import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
 import type { CdiDevices } from './machine/cdi.ts';
@@ -33,7 +33,7 @@ export interface AgentDependencies {
   /** never bound into a container */
   protectedPaths: readonly string[];
   /** the paths of this machine */
-  places: Places;
+  places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
   /** where what the agent writes for containers lies */

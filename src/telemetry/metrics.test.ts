@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { AGENT_METRICS } from '../../agent/src/local-api/routes/probes/metrics.ts';
+
 import type { MetricSpec } from '../lib/metric-table.ts';
+
 import { createMetrics, type FleetFigures } from './metrics.ts';
 import { CONTROLLER_METRICS } from './table.ts';
 

@@ -1,27 +1,35 @@
 /** What both command lines decide and say in the same way about programs and logs of containers. */
 
-interface Asked {
-  stdin: boolean;
-  tty: boolean;
-  /** no command was named */
-  isShell: boolean;
-  /** whether the standard input is a terminal; asked only where it is of use */
-  hasTerminal(): boolean;
-}
+/** The flags of a command that runs a program. */
+export const PROGRAM_FLAGS = {
+  stdin: { short: 'i', about: 'pass the standard input on' },
+  tty: { short: 't', about: 'with a terminal, which has the size of this one' },
+} as const;
 
-/** What a program is given of the streams of a command line: a shell all of them, unless flags say otherwise. */
-export function programStreams({ stdin, tty, isShell, hasTerminal }: Asked): {
+/**
+ * The session of a program: its query, and what the program is given of the streams of a command line. A shell, which no command
+ * names, gets all of them, unless flags say otherwise. The standard input is looked at only where it is of use.
+ */
+export function programSession(
+  command: readonly string[],
+  flags: Readonly<{ stdin?: unknown; tty?: unknown }>,
+  streams: { readonly input: { isTTY?: boolean } },
+): {
+  query: URLSearchParams;
   takesInput: boolean;
   isTerminal: boolean;
   /** what the user should know */
   note?: string;
 } {
-  const isAsked = stdin || tty;
-  const wantsTerminal = isAsked ? tty : isShell;
-  const takesInput = isAsked ? stdin : isShell;
-  const isTerminal = wantsTerminal && (!takesInput || hasTerminal());
+  const isShell = command.length === 0;
+  const isAsked = flags.stdin === true || flags.tty === true;
+  const wantsTerminal = isAsked ? flags.tty === true : isShell;
+  const takesInput = isAsked ? flags.stdin === true : isShell;
+  const isTerminal = wantsTerminal && (!takesInput || streams.input.isTTY === true);
+  const query = new URLSearchParams({ tty: String(isTerminal) });
+  for (const one of command) query.append('command', one);
   return {
-    ...{ takesInput, isTerminal },
+    ...{ query, takesInput, isTerminal },
     ...(wantsTerminal && !isTerminal && { note: 'the standard input is no terminal, so the program gets none' }),
   };
 }

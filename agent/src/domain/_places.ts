@@ -1,7 +1,7 @@
-import type { Places } from './policy.ts';
+import type { PathFacts } from './policy.ts';
 
 /** Paths that are just texts. */
-export const PLAIN_PLACES: Places = {
+export const PLAIN_PLACES: PathFacts = {
   follow: (path) => path,
   identity: () => undefined,
   mountsBelow: () => [],

@@ -8,7 +8,7 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../machine/disk.ts';
 import { makeView } from '../supervise/plan/_util.ts';
 import { PLAIN_PLACES } from './_places.ts';
-import { type Places, policySchema, refusal } from './policy.ts';
+import { type PathFacts, policySchema, refusal } from './policy.ts';
 import { parsePolicy, strictestReading } from './policy-file.ts';
 
 const mapping = { containerDestination: '/x', accessMode: 'rw', scope: 'private' } as const;
@@ -17,7 +17,7 @@ const bind = (...sources: string[]): Partial<MicroserviceView> => ({
 });
 
 interface Machine {
-  places?: Places;
+  places?: PathFacts;
   protectedPaths?: string[];
   reference?: string;
 }
@@ -145,7 +145,7 @@ describe('a bind of the engine socket or of an agent directory is refused', () =
   };
   for (const [path, to] of Object.entries(links)) symlinkSync(to, at(path));
   const protectedPaths = [at('run/engine/engine.sock'), at('lib/agent')];
-  const real: Places = { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces };
+  const real: PathFacts = { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces };
   const ruling = (source: string, places = real) => ask(bind(source), {}, { places, protectedPaths });
 
   const refused = {
@@ -188,7 +188,7 @@ describe('a bind of the engine socket or of an agent directory is refused', () =
 
   describe('under the path of another mount', () => {
     /** `alias` shows `of`, as a bind mount does */
-    const mounted = (alias: string, of: string): Places => {
+    const mounted = (alias: string, of: string): PathFacts => {
       const original = (path: string) =>
         path === alias || path.startsWith(`${alias}/`) ? of + path.slice(alias.length) : path;
       return {

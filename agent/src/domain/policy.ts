@@ -46,11 +46,11 @@ export interface PolicyContext {
   policy: Policy;
   /** engine sockets and the agent's own directories: never bound, nor what lies in them, nor what they lie in */
   protectedPaths: readonly string[];
-  places: Places;
+  places: PathFacts;
 }
 
 /** Facts about paths, read from the machine. */
-export interface Places {
+export interface PathFacts {
   /** a path with all links followed; throws when that cannot be found out */
   follow(path: string): string;
   /** names the file or directory itself, the same by whatever path; undefined when there is none */
@@ -68,11 +68,11 @@ export interface Places {
  * the host that counts.
  */
 export function refusal(view: MicroserviceView, reference: string, context: PolicyContext): string | undefined {
-  return viewRefusal(view, reference, context.policy) ?? sourcesRefusal(bindsOf(view), context);
+  return refusalByPolicy(view, reference, context.policy) ?? sourcesRefusal(bindsOf(view), context);
 }
 
 /** Why a microservice may not run here whatever paths it binds. Pure. */
-export function viewRefusal(view: MicroserviceView, reference: string, policy: Policy): string | undefined {
+export function refusalByPolicy(view: MicroserviceView, reference: string, policy: Policy): string | undefined {
   for (const rule of RULES) {
     const answer = rule(view, policy, reference);
     if (answer) return answer;
@@ -150,7 +150,7 @@ export function bindRefusal(source: string, { policy, protectedPaths, places }: 
 }
 
 /** Identities of paths, since mounts can give one directory several paths. */
-function identities(paths: readonly string[], { identity }: Places): string[] {
+function identities(paths: readonly string[], { identity }: PathFacts): string[] {
   return paths.map(identity).filter((id) => id !== undefined);
 }
 

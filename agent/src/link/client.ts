@@ -77,7 +77,7 @@ export class ControllerError extends Error {
 /** Sends one request and reads its response; replaced in tests and simulations. */
 export type Transport = (request: HttpRequest, limit: number) => Promise<HttpResponse>;
 
-export interface ClientOptions {
+export interface ControllerClientOptions {
   controllerUrl: string;
   ca?: string;
   /** turns certificate verification off */
@@ -99,7 +99,7 @@ export interface ClientOptions {
 /** The agent routes of one controller. Every request has its own token, a deadline, and a limit for its response. */
 export class ControllerClient {
   readonly controllerUrl: string;
-  readonly #options: ClientOptions;
+  readonly #options: ControllerClientOptions;
   readonly #origin: URL;
   readonly #transport: Transport;
   readonly #connections: Agent;
@@ -109,7 +109,7 @@ export class ControllerClient {
   #skew: { own: number; theirs: number } | undefined;
   #compared = false;
 
-  constructor(options: ClientOptions) {
+  constructor(options: ControllerClientOptions) {
     this.#options = options;
     this.#origin = new URL(options.controllerUrl);
     this.controllerUrl = this.#origin.origin;

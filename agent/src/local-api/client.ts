@@ -67,7 +67,7 @@ export function sessionError({ status, code, reason }: { status?: number; code: 
   return new CliError('SESSION_ENDED', reason || `the session was closed with ${code}`);
 }
 
-export interface ClientOptions {
+export interface LocalClientOptions {
   socket: string;
   tokenFile: string;
   configFile: string;
@@ -78,9 +78,9 @@ export interface ClientOptions {
 
 /** The local API as the command line uses it. */
 export class LocalClient {
-  readonly #options: ClientOptions;
+  readonly #options: LocalClientOptions;
 
-  constructor(options: ClientOptions) {
+  constructor(options: LocalClientOptions) {
     this.#options = options;
   }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type ApiOperation, documentOf } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
-import type { Access, AnyRoute } from './server/route.ts';
+import type { LocalAccess, LocalRoute } from './server/route.ts';
 
 /** What each error of the local API means, by its status. */
 const ERRORS: Readonly<Record<number, { name: string; description: string }>> = {
@@ -19,7 +19,7 @@ const ERRORS: Readonly<Record<number, { name: string; description: string }>> = 
 
 /** Which tokens open a route. */
 const SECURITY = { open: [], admin: ['admin'], workload: ['microservice'] } as const;
-const isGrant = (access: Access) => typeof access === 'object';
+const isGrant = (access: LocalAccess) => typeof access === 'object';
 
 const errorSchema = () =>
   z.object({
@@ -49,7 +49,7 @@ export const localApiDocument = () =>
     error: { schema: errorSchema(), responses: ERRORS },
   });
 
-function operation(route: AnyRoute): ApiOperation {
+function operation(route: LocalRoute): ApiOperation {
   const { method, path, operation: id, tag, summary, access, query, body, errors = [] } = route;
   return {
     ...{ method, path, id, tag, summary },
@@ -70,7 +70,7 @@ function operation(route: AnyRoute): ApiOperation {
   };
 }
 
-function repliesOf({ reply, socket }: AnyRoute): ApiOperation['replies'] {
+function repliesOf({ reply, socket }: LocalRoute): ApiOperation['replies'] {
   if (!reply) return { 101: { description: `A WebSocket: ${socket}` } };
   const { form, schema, line, status } = reply;
   const data = schema();

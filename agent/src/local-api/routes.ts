@@ -4,7 +4,7 @@ import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/mic
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
-import type { AnyRoute } from './server/route.ts';
+import type { LocalRoute } from './server/route.ts';
 import { createRouter, type PathRow } from './server/router.ts';
 import type { LocalApi, ServedAgent } from './server/server.ts';
 
@@ -16,7 +16,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
-export const ROUTES: readonly AnyRoute<LocalApiDependencies>[] = [
+export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,

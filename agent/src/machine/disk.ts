@@ -102,7 +102,7 @@ export function renameDurably(from: string, to: string): void {
 }
 
 /** Makes a link lead elsewhere in one step, so that a loss of power leaves the old target or the new one. */
-export function switchLink(path: string, target: string): void {
+export function switchLinkSync(path: string, target: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   rmSync(temporary, { force: true });
   symlinkSync(target, temporary);
@@ -115,7 +115,7 @@ export function linkTarget(path: string): string | undefined {
 }
 
 /** Makes a file appear under a second path, as a copy where its file system has no hard links to there. */
-export function linkFile(from: string, to: string): void {
+export function linkFileSync(from: string, to: string): void {
   rmSync(to, { force: true });
   try {
     linkSync(from, to);

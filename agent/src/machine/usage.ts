@@ -2,7 +2,7 @@ import type { Container } from '../engine-port/container.ts';
 import { readKernelFile } from './disk.ts';
 
 /** What a container uses: percent of one CPU since the last look, and bytes of memory without reclaimable cache. */
-export interface Usage {
+export interface ContainerUsage {
   cpu: number;
   memory: number;
 }
@@ -33,8 +33,8 @@ export class UsageReader {
     this.#now = now;
   }
 
-  async read(containers: readonly Container[]): Promise<Map<string, Usage>> {
-    const usage = new Map<string, Usage>();
+  async read(containers: readonly Container[]): Promise<Map<string, ContainerUsage>> {
+    const usage = new Map<string, ContainerUsage>();
     const running = containers.filter(({ state, pid }) => state === 'running' && pid > 0);
     const ids = new Set(running.map(({ id }) => id));
     for (const id of this.#known.keys()) if (!ids.has(id)) this.#known.delete(id);
@@ -45,7 +45,7 @@ export class UsageReader {
     return usage;
   }
 
-  async #readOne({ id, pid }: Container): Promise<Usage | undefined> {
+  async #readOne({ id, pid }: Container): Promise<ContainerUsage | undefined> {
     const last = this.#known.get(id);
     const files = last?.pid === pid ? last.files : await findFiles(pid);
     if (!files) return undefined;

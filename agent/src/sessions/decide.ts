@@ -18,7 +18,7 @@ export interface Present {
   isOver: boolean;
 }
 
-export interface Decision {
+export interface SessionDecision {
   /** to be begun, or only to be answered with a refusal */
   begin: { session: Listed; refusal: string | undefined }[];
   /** the controller does not have the socket that this agent has */
@@ -58,8 +58,8 @@ export function decide(
     others: number;
     isSystem: (microservice: string) => boolean;
   },
-): Decision {
-  const decision: Decision = { begin: [], reconnect: [], end: [] };
+): SessionDecision {
+  const decision: SessionDecision = { begin: [], reconnect: [], end: [] };
   const byId = new Map(listed.map((session) => [session.id, session]));
   for (const { id, kind, connectedAt, isOver } of present) {
     if (isOver) continue;

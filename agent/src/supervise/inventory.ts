@@ -3,7 +3,7 @@ import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus } from '../../../src/wire/agent.ts';
 import type { OtherAgentContainer } from '../engine-port/ownership.ts';
 import { errorText } from '../machine/log.ts';
-import { type Usage, UsageReader } from '../machine/usage.ts';
+import { type ContainerUsage, UsageReader } from '../machine/usage.ts';
 import type { Adoption } from './adoption.ts';
 import type { Supervisor } from './supervisor.ts';
 import { type WatchdogDependencies, watch } from './watchdog.ts';
@@ -23,7 +23,7 @@ export interface InventoryDependencies {
 export class Inventory {
   readonly #deps: InventoryDependencies;
   readonly #reader: UsageReader;
-  #usage: ReadonlyMap<string, Usage> = new Map();
+  #usage: ReadonlyMap<string, ContainerUsage> = new Map();
   #foreignContainers: readonly string[] | undefined;
   #orphans: readonly OtherAgentContainer[] = [];
 
@@ -74,7 +74,7 @@ export class Inventory {
 }
 
 /** A status with what its container uses, while it runs. */
-function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string, Usage>): MicroserviceStatus {
+function withUsage(status: MicroserviceStatus, usage: ReadonlyMap<string, ContainerUsage>): MicroserviceStatus {
   const one = status.status === 'RUNNING' && status.containerId ? usage.get(status.containerId) : undefined;
   return one ? { ...status, cpuUsage: one.cpu, memoryUsage: one.memory } : status;
 }

@@ -35,7 +35,7 @@ export interface PruningDependencies extends PruneDependencies {
  *
  * Throws when the engine does not answer; another image that cannot be removed stays.
  */
-export async function prune({ engine, database, containers, log }: PruneDependencies): Promise<PrunedImage[]> {
+export async function pruneImages({ engine, database, containers, log }: PruneDependencies): Promise<PrunedImage[]> {
   const used = new Set(containers().map(({ imageId }) => imageId));
   for (const row of database.records().values()) if (row.image) used.add(row.image.id);
   const removed: PrunedImage[] = [];
@@ -79,7 +79,7 @@ export interface PrunedImage {
 
 /** Prunes once, as the controller asks for it. */
 export function pruneAll(deps: PruneDependencies & Pick<PruningDependencies, 'pruneArtifacts'>): void {
-  prune(deps).catch((error: unknown) => deps.log.warn({ error: errorText(error) }, 'Images are not pruned'));
+  pruneImages(deps).catch((error: unknown) => deps.log.warn({ error: errorText(error) }, 'Images are not pruned'));
   deps.pruneArtifacts().catch(() => {});
 }
 
@@ -98,7 +98,9 @@ export async function runPruning(deps: PruningDependencies, signal: AbortSignal)
     if (!due && !full) continue;
     lastPrune = clock.now();
     // What cannot be removed is in the log, and is tried again.
-    await prune(deps).catch((error: unknown) => deps.log.info({ error: errorText(error) }, 'Images are not pruned'));
+    await pruneImages(deps).catch((error: unknown) =>
+      deps.log.info({ error: errorText(error) }, 'Images are not pruned'),
+    );
     await deps.pruneArtifacts().catch(() => {});
   }
 }

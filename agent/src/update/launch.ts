@@ -8,7 +8,7 @@ import {
   type UpdateState,
   WATCHED_VARIABLE,
 } from './program.ts';
-import { decideStart, endLateTrial, type Step, TRIAL_MS, withoutTrial } from './trial.ts';
+import { decideStart, endLateTrial, TRIAL_MS, type UpdateStep, withoutTrial } from './trial.ts';
 
 /** Between two looks at update.json while a release is on trial. */
 const LOOK_MS = 500;
@@ -63,7 +63,7 @@ export async function launch(deps: LaunchDependencies): Promise<number> {
   return 0;
 }
 
-function carryOut({ program, say }: LaunchDependencies, steps: readonly Step[]): void {
+function carryOut({ program, say }: LaunchDependencies, steps: readonly UpdateStep[]): void {
   for (const step of steps) {
     if ('save' in step) program.save(step.save);
     else {

@@ -47,7 +47,7 @@ const manifestSchema = z.object({
     }),
   ),
 });
-export type Manifest = z.infer<typeof manifestSchema>;
+export type ReleaseManifest = z.infer<typeof manifestSchema>;
 
 /** What is wrong with a release itself, so that asking again is of no use. */
 export class ReleaseError extends Error {
@@ -59,7 +59,7 @@ export function verifiedManifest(
   bytes: Buffer,
   signature: string,
   keys: readonly KeyObject[],
-): { manifest: Manifest; digest: string } {
+): { manifest: ReleaseManifest; digest: string } {
   if (!isSigned(bytes, signature, keys))
     throw new ReleaseError('the signature of its manifest is not by a release key of this machine');
   let content: unknown;
@@ -84,7 +84,7 @@ export interface Wish {
 }
 
 /** The files of a release for this machine, by their paths in its directory; throws ReleaseError when it is not for this machine or not what was wished. */
-export function fitting(manifest: Manifest, wish: Wish): Map<string, ReleaseFile> {
+export function fitting(manifest: ReleaseManifest, wish: Wish): Map<string, ReleaseFile> {
   const { installed, architecture } = wish;
   if (wish.version !== undefined && manifest.version !== wish.version)
     throw new ReleaseError(`its manifest is that of ${manifest.version}`);

@@ -6,7 +6,7 @@ import {
   listDirectory,
   readText,
   removePath,
-  switchLink,
+  switchLinkSync,
   writeDurably,
 } from '../machine/disk.ts';
 
@@ -100,7 +100,7 @@ export class Program {
   }
 
   switchTo(version: string): void {
-    switchLink(join(this.directory, 'current'), join('releases', version));
+    switchLinkSync(join(this.directory, 'current'), join('releases', version));
   }
 
   get state(): UpdateState {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Trial, UpdateState } from './program.ts';
-import { decideStart, endLateTrial, MAX_STARTS, type Step } from './trial.ts';
+import { decideStart, endLateTrial, MAX_STARTS, type UpdateStep } from './trial.ts';
 
 const trial = (change: Partial<Trial> = {}): Trial => ({
   version: '2.0.0',
@@ -13,7 +13,7 @@ const trial = (change: Partial<Trial> = {}): Trial => ({
 const BOTH = ['1.0.0', '2.0.0'];
 
 /** What a step leaves on the disk. */
-function apply(steps: readonly Step[], disk: { state: UpdateState; current: string | undefined }) {
+function apply(steps: readonly UpdateStep[], disk: { state: UpdateState; current: string | undefined }) {
   for (const step of steps) {
     if ('save' in step) disk.state = step.save;
     else disk.current = step.switchTo;

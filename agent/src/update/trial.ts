@@ -7,11 +7,11 @@ export const MAX_STARTS = 3;
 export const TRIAL_MS = 10 * 60_000;
 
 /** One durable change of the program directory. */
-export type Step = { save: UpdateState } | { switchTo: string };
+export type UpdateStep = { save: UpdateState } | { switchTo: string };
 
 export interface StartDecision {
   /** carried out in this order; a loss of power after any of them is decided anew from what is on the disk */
-  steps: Step[];
+  steps: UpdateStep[];
   /** the release to start; undefined when there is none */
   version: string | undefined;
   /** it has to be watched until a report of it is confirmed */
@@ -53,7 +53,7 @@ export function withoutTrial({ trial, bad }: UpdateState, complete: readonly str
 }
 
 /** Switches back first and forgets the trial last, so that a loss of power never leaves the failed release in force. */
-function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]): StartDecision {
+function fallBack(state: UpdateState, complete: readonly string[], steps: UpdateStep[]): StartDecision {
   const { trial, ...rest } = state;
   if (!trial) return settled(state, undefined, complete, steps);
   const reason = trial.failed ?? '';
@@ -67,7 +67,7 @@ function fallBack(state: UpdateState, complete: readonly string[], steps: Step[]
       finished: trial.action,
     }),
   };
-  const back: Step[] = version === undefined ? [] : [{ switchTo: version }];
+  const back: UpdateStep[] = version === undefined ? [] : [{ switchTo: version }];
   return { steps: [...steps, ...back, { save: after }], version, isTrial: false };
 }
 
@@ -75,7 +75,7 @@ function settled(
   state: UpdateState,
   current: string | undefined,
   complete: readonly string[],
-  steps: Step[],
+  steps: UpdateStep[],
 ): StartDecision {
   if (current !== undefined && complete.includes(current)) return { steps, version: current, isTrial: false };
   const { previous } = state;

@@ -13,7 +13,7 @@ import {
   fileDigest,
   fileSize,
   finishFile,
-  linkFile,
+  linkFileSync,
   listDirectory,
   makeDirectory,
   removePath,
@@ -22,7 +22,7 @@ import {
 } from '../machine/disk.ts';
 import { errorText } from '../machine/log.ts';
 import { type AccessTo, BusyError, fetchFile, fetchSmall } from './download.ts';
-import { fitting, type Manifest, ReleaseError, type ReleaseFile, verifiedManifest } from './manifest.ts';
+import { fitting, ReleaseError, type ReleaseFile, type ReleaseManifest, verifiedManifest } from './manifest.ts';
 import type { Program, UpdateState } from './program.ts';
 
 /** Attempts in a row that bring nothing, after which an action has failed. */
@@ -286,7 +286,7 @@ export class Updater implements Part {
     const path = join(this.#downloads, file.sha256);
     const present = join(program.release(version), name);
     const isSame = fileSize(present) === file.size && (await fileDigest(present)) === file.sha256;
-    if (isSame) return linkFile(present, path);
+    if (isSame) return linkFileSync(present, path);
     const free = program.freeBytes ?? Number.POSITIVE_INFINITY;
     const missing = file.size - fileSize(path);
     if (free < missing + WATERMARK)
@@ -295,14 +295,14 @@ export class Updater implements Part {
   }
 
   /** Puts the files under their names. The directory gets its name when all of it is on the disk. */
-  #assemble({ version, nodeFlags }: Manifest, files: ReadonlyMap<string, ReleaseFile>): void {
+  #assemble({ version, nodeFlags }: ReleaseManifest, files: ReadonlyMap<string, ReleaseFile>): void {
     const { program } = this.#deps;
     const draft = join(program.releases, `.${version}.new`);
     removePath(draft);
     makeDirectory(draft, 0o755);
     for (const [path, { sha256 }] of files) {
       makeDirectory(dirname(join(draft, path)), 0o755);
-      linkFile(join(this.#downloads, sha256), join(draft, path));
+      linkFileSync(join(this.#downloads, sha256), join(draft, path));
       finishFile(join(draft, path), 0o755);
     }
     for (const folder of new Set([...files.keys()].map(dirname))) finishFile(join(draft, folder), 0o755);

@@ -19,7 +19,7 @@ import {
 } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
 import { eventsOf } from '../objects/events.ts';
-import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows, nodeOf } from '../objects/rows.ts';
+import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows, nodeText } from '../objects/rows.ts';
 
 /** By the word after `describe`: the page of one object. */
 const PAGES: Readonly<Record<string, (context: CommandContext, name: string) => Promise<string>>> = {
@@ -119,7 +119,7 @@ async function describeMicroservice(context: CommandContext, name: string): Prom
     facts([
       ['Name', name],
       ['UUID', row.uuid],
-      ['Node', nodeOf(row)],
+      ['Node', nodeText(row)],
       ['Image', imageOf(row)],
       ['Ports', ports.join(', ')],
       ['Activated', entry.isActivated ?? true],

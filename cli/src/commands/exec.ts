@@ -1,5 +1,5 @@
 import type { Attached } from '../../../src/session-client/attach.ts';
-import { passedOn, programStreams } from '../../../src/terminal/sessions.ts';
+import { PROGRAM_FLAGS, passedOn, programSession } from '../../../src/terminal/sessions.ts';
 import type { Command } from '../context/command.ts';
 import { CONTROLLER_DETAILS, CONTROLLER_FLAGS, controllerOf, sessionRefusal } from '../context/controller.ts';
 import { CommandError } from '../context/errors.ts';
@@ -22,8 +22,7 @@ export const exec: Command = {
   ],
   hint: 'flags of the program go behind --, as in: exec plant-a/reader -- ls -l',
   flags: {
-    stdin: { short: 'i', about: 'pass the standard input on' },
-    tty: { short: 't', about: 'with a terminal, which has the size of this one' },
+    ...PROGRAM_FLAGS,
     ...CONTAINER_FLAG,
     ...CONTROLLER_FLAGS,
   },
@@ -35,13 +34,8 @@ export const exec: Command = {
     const word = withContainer(given, flags);
     const controller = await controllerOf(context);
     const { exec: path = '' } = await microserviceTarget(context, word);
-    const { takesInput, isTerminal, note } = programStreams({
-      ...{ stdin: flags.stdin === true, tty: flags.tty === true, isShell: command.length === 0 },
-      hasTerminal: () => streams.input.isTTY === true,
-    });
+    const { query, takesInput, isTerminal, note } = programSession(command, flags, streams);
     if (note !== undefined) err(`note: ${note}\n`);
-    const query = new URLSearchParams({ tty: String(isTerminal) });
-    for (const one of command) query.append('command', one);
     const notices = createNotices(context);
     const { attach } = await import('../../../src/session-client/attach.ts');
     try {

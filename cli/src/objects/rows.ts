@@ -146,7 +146,7 @@ export function microserviceRows(
 }
 
 /** The node that it is on, with the one that its entry names beside it. */
-export function nodeOf({ entry: { agent }, node }: MicroserviceRow): string {
+export function nodeText({ entry: { agent }, node }: MicroserviceRow): string {
   const wanted = agent?.name ?? agent?.uuid;
   if (!node) return wanted ?? '<none>';
   const name = v3Name(node);
@@ -160,7 +160,7 @@ export const imageOf = ({ image, observed }: MicroserviceRow): string => imageTe
 export const MICROSERVICE_COLUMNS: readonly Column<MicroserviceRow>[] = [
   { title: 'APPLICATION', of: ({ application }) => v3Name(application) },
   { title: 'NAME', of: ({ entry }) => entry.name },
-  { title: 'NODE', of: nodeOf },
+  { title: 'NODE', of: nodeText },
   { title: 'READY', of: ({ line }) => (line ? (line.ready ? 'True' : 'False') : 'Unknown') },
   { title: 'STATE', of: ({ line }) => line?.state ?? '' },
   { title: 'RESTARTS', of: ({ observed }) => String(observed?.restartCount ?? 0) },

@@ -9,7 +9,9 @@ import { type Identity, newIdentity, newKey } from '../../../agent/src/state/ide
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { makeView } from '../../../agent/src/supervise/plan/_util.ts';
 import { storedNode } from '../../../testing/stored.ts';
+
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+
 import { NODE_TOKEN_ISSUER, TOKEN_AUDIENCE } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/mod.ts';
 import { silentLog } from '../../lib/log.ts';

@@ -1,4 +1,4 @@
-import { passedOn, programStreams } from '../../../../src/terminal/sessions.ts';
+import { passedOn, programSession } from '../../../../src/terminal/sessions.ts';
 import { sessionError } from '../../local-api/client.ts';
 import { type CommandContext, required } from './command.ts';
 
@@ -6,14 +6,8 @@ import { type CommandContext, required } from './command.ts';
 export async function runProgram(context: CommandContext): Promise<void> {
   const { client, words, flags, streams, err, signal, exitWith } = context;
   const id = required(context, 'the microservice');
-  const command = words.slice(1);
-  const { takesInput, isTerminal, note } = programStreams({
-    ...{ stdin: flags.stdin === true, tty: flags.tty === true, isShell: command.length === 0 },
-    hasTerminal: () => streams.input.isTTY === true,
-  });
+  const { query, takesInput, isTerminal, note } = programSession(words.slice(1), flags, streams);
   if (note !== undefined) err(`note: ${note}\n`);
-  const query = new URLSearchParams({ tty: String(isTerminal) });
-  for (const one of command) query.append('command', one);
   const { attach } = await import('../../../../src/session-client/attach.ts');
   const end = await attach(await client.socket(`/v1/ms/${encodeURIComponent(id)}/exec?${query}`), {
     ...(takesInput && { input: streams.input }),

@@ -27,7 +27,7 @@ export function requiredMoment(text: string, flag: string, now: number): string 
   );
 }
 
-export function logQuery({ flags }: CommandContext): URLSearchParams {
+export function logParameters({ flags }: CommandContext): URLSearchParams {
   const query = new URLSearchParams();
   for (const [flag, name] of [
     ['until', 'until'],

@@ -3,7 +3,7 @@ import { CliError } from '../../local-api/client.ts';
 import { writeBytes } from '../../machine/disk.ts';
 import { errorText } from '../../machine/log.ts';
 import { type Command, REMOVAL, show } from './command.ts';
-import { LOG_FLAGS, logQuery, showLines } from './logs.ts';
+import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 
 /** Diagnosis and clean-up. */
 export const MAINTENANCE_COMMANDS: readonly Command[] = [
@@ -12,7 +12,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
     about: 'Show what the agent wrote',
     flags: LOG_FLAGS,
     examples: ['logs --since 10m --follow'],
-    run: (context) => showLines(context, '/v1/system/logs', logQuery(context), context.out),
+    run: (context) => showLines(context, '/v1/system/logs', logParameters(context), context.out),
   },
   {
     name: 'prune',

@@ -1,8 +1,9 @@
 import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
+import { PROGRAM_FLAGS } from '../../../../src/terminal/sessions.ts';
 import { type Command, type CommandContext, type Item, required, show } from './command.ts';
 import { runProgram } from './exec.ts';
-import { LOG_FLAGS, logQuery, showLines } from './logs.ts';
+import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
@@ -60,7 +61,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     examples: ['ms logs -f shop.web --since 10m'],
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const query = logQuery(context);
+      const query = logParameters(context);
       if (context.flags.previous) query.set('previous', 'true');
       if (context.flags.timestamps) query.set('timestamps', 'true');
       await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
@@ -71,10 +72,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     usage: '<microservice> [-- command ...]',
     words: { max: Number.POSITIVE_INFINITY },
     about: 'Run a program in a microservice: a shell, or a command whose exit code is passed on',
-    flags: {
-      stdin: { short: 'i', about: 'pass the standard input on' },
-      tty: { short: 't', about: 'with a terminal, which has the size of this one' },
-    },
+    flags: PROGRAM_FLAGS,
     examples: ['ms exec -it shop.web -- sh'],
     run: runProgram,
   },

@@ -24,7 +24,7 @@ import { LookUps, type LookUpsDependencies } from './look-ups.ts';
 import { type ArtifactStep, artifactOf, attemptOf, currentRecord, planArtifacts, runsBeside, stepKey } from './plan.ts';
 import type { ProjectionState, Projections } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 import { type ArtifactFacts, artifactItems, artifactStatuses, artifactWait } from './status.ts';
 
 const SECOND = 1000;
@@ -103,7 +103,7 @@ export class Artifacts implements ArtifactsPart {
       failures: this.#failures,
       pulled: (record) => {
         deps.store.save(record);
-        this.#records.set(keyOf(record), record);
+        this.#records.set(artifactKey(record), record);
         this.#lookUps.pulled(record);
       },
       progressed: () => this.#show(),
@@ -259,7 +259,9 @@ export class Artifacts implements ArtifactsPart {
   #endUnwanted(desired: DesiredArtifacts): void {
     const wanted = new Map(
       ARTIFACT_KINDS.flatMap((kind) =>
-        (desired[kind] ?? []).map((view) => [keyOf({ kind, uuid: view.uuid }), artifactFingerprint(view)] as const),
+        (desired[kind] ?? []).map(
+          (view) => [artifactKey({ kind, uuid: view.uuid }), artifactFingerprint(view)] as const,
+        ),
       ),
     );
     this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
@@ -299,7 +301,7 @@ export class Artifacts implements ArtifactsPart {
         return this.#readAgain(step.place, true);
       case 'forget':
         store.forget(step.record);
-        this.#records.delete(keyOf(step.record));
+        this.#records.delete(artifactKey(step.record));
         this.#lookUps.forget(step.record);
         log.info({ kind: step.record.kind, artifact: step.record.name }, 'Pruned an artifact');
         return;
@@ -353,7 +355,8 @@ export class Artifacts implements ArtifactsPart {
         desired[kind]
           ? desired[kind].some(
               (view) =>
-                keyOf({ kind, uuid: view.uuid }) === owner && !currentRecord({ records: this.#records }, kind, view),
+                artifactKey({ kind, uuid: view.uuid }) === owner &&
+                !currentRecord({ records: this.#records }, kind, view),
             )
           : owner.startsWith(`${kind}/`),
       );
@@ -391,7 +394,9 @@ export class Artifacts implements ArtifactsPart {
     const { desired } = this.#sources();
     const keys = new Set<string>(
       ARTIFACT_KINDS.flatMap((kind) =>
-        (desired[kind] ?? []).flatMap(({ uuid, registryId }) => (ids.has(registryId) ? keyOf({ kind, uuid }) : [])),
+        (desired[kind] ?? []).flatMap(({ uuid, registryId }) =>
+          ids.has(registryId) ? artifactKey({ kind, uuid }) : [],
+        ),
       ),
     );
     this.#failures.forgetAll((key) => keys.has(key));

@@ -5,7 +5,7 @@ import { type Checksum, rangeHeaders } from '../../machine/download.ts';
 import type { RegistryClient } from '../registries/client.ts';
 import { ArtifactError } from './error.ts';
 import { isSelected } from './glob.ts';
-import { expectContent, type Resolved, readDocument, type SourceFile } from './source.ts';
+import { expectContent, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
 
 const LIST_LIMIT = 32 * 1024 * 1024;
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -46,7 +46,7 @@ export async function resolveHub(
   const path = `${paths.api}/${encodePath(repo)}/revision/${encodeURIComponent(asked)}?blobs=true`;
   const headers = { accept: 'application/json', 'accept-encoding': 'identity' };
   const response = await client.open({ method: 'GET', path, repository: repo, headers, signal });
-  const { value } = await readDocument(response, `the repository ${name}`, LIST_LIMIT);
+  const { value } = await readJsonDocument(response, `the repository ${name}`, LIST_LIMIT);
   const list = listSchema.safeParse(value);
   if (!list.success) {
     const wrong = list.error.issues[0];

@@ -6,7 +6,7 @@ import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { type ArtifactStep, attemptOf, stepKey } from './plan.ts';
 import { lookUpRevision, type ResolveDependencies } from './pull.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 
 /** A floating revision is looked up again so often, ms. */
 const EVERY = 3600_000;
@@ -58,21 +58,21 @@ export class LookUps {
   }
 
   pulled(record: ArtifactRecord): void {
-    this.#outdated.delete(keyOf(record));
+    this.#outdated.delete(artifactKey(record));
     this.#schedule(record, false);
   }
 
   forget(record: ArtifactRecord): void {
-    this.#outdated.delete(keyOf(record));
-    this.#dueAt.delete(keyOf(record));
+    this.#outdated.delete(artifactKey(record));
+    this.#dueAt.delete(artifactKey(record));
   }
 
   #schedule(record: ArtifactRecord, isFirst: boolean): void {
     const { clock, random, lookUpDelay } = this.#deps;
     // After a start at any time of the interval: a fleet that comes back at once does not ask at once.
     const delay = lookUpDelay?.(isFirst) ?? (isFirst ? random() * EVERY : jitter(EVERY, random));
-    if (record.floating) this.#dueAt.set(keyOf(record), clock.now() + delay);
-    else this.#dueAt.delete(keyOf(record));
+    if (record.floating) this.#dueAt.set(artifactKey(record), clock.now() + delay);
+    else this.#dueAt.delete(artifactKey(record));
   }
 
   begin(step: LookUpStep, registry: RegistryView | undefined, signal: AbortSignal): void {
@@ -98,7 +98,7 @@ export class LookUps {
       const isSame = revision === record.resolvedRevision;
       metrics.add('artifactLookUps', { kind, outcome: isSame ? 'same' : 'newer' });
       if (isSame) return;
-      this.#outdated.add(keyOf(record));
+      this.#outdated.add(artifactKey(record));
       log.info({ before: record.resolvedRevision, now: revision }, 'An artifact means another revision now');
     } catch (error) {
       if (signal.aborted) return;

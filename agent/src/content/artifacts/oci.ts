@@ -5,7 +5,7 @@ import { rangeHeaders } from '../../machine/download.ts';
 import type { RegistryClient } from '../registries/client.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
-import { expectContent, type Resolved, readDocument, type SourceFile } from './source.ts';
+import { expectContent, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
 import type { ArchiveForm } from './unpack.ts';
 
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
@@ -59,7 +59,7 @@ export async function resolveOci(
     const response = await client.open({
       ...{ method: 'GET', path: `/v2/${repo}/manifests/${asked}`, repository: repo, headers: { accept }, signal },
     });
-    const { bytes, value } = await readDocument(response, what, MANIFEST_LIMIT);
+    const { bytes, value } = await readJsonDocument(response, what, MANIFEST_LIMIT);
     const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
     if (asked.startsWith('sha256:') && digest !== asked)
       throw new ArtifactError('ChecksumMismatch', `${what} has another digest`);

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { artifactFingerprint } from '../../../../src/wire/artifacts.ts';
 import { makeArtifact } from './_machine.ts';
 import { type ArtifactPlanInput, planArtifacts } from './plan.ts';
-import { versionOf } from './projection.ts';
-import { type ArtifactRecord, keyOf } from './record.ts';
+import { projectedName } from './projection.ts';
+import { type ArtifactRecord, artifactKey } from './record.ts';
 
 const views = ['a', 'b', 'c'].map((name) => makeArtifact({ uuid: `uuid-${name}`, name }));
 const records = views.map(
@@ -39,7 +39,7 @@ const inputs = fc
       catalogs: wanted && entries.map(([uuid, items]) => ({ ...place(uuid), bindPath: '/m', items })),
       held: new Set(held),
       isMounted: ({ uuid }) => mounted.includes(uuid),
-      records: new Map(kept.map((record) => [keyOf(record), record])),
+      records: new Map(kept.map((record) => [artifactKey(record), record])),
       ...{ retains, projections, failures: new Map(), underWay: new Map(), now: 0 },
       ...{ lookUpsDue: new Set(), outdated: new Set() },
       prune: new Set(prune ? (['models'] as const) : []),
@@ -67,7 +67,7 @@ test('an artifact is forgotten only on a prune, with a known list that does not 
         const { name, uuid } = step.record;
         expect(input.prune.has('models') && !input.retains).toBe(true);
         expect(input.desired.models?.some((view) => view.uuid === uuid)).toBe(false);
-        for (const { links } of input.projections) expect(links.get(name)).not.toBe(versionOf(name, step.record));
+        for (const { links } of input.projections) expect(links.get(name)).not.toBe(projectedName(name, step.record));
       }
     }),
   );
@@ -77,7 +77,7 @@ test('only complete contents are projected, and at most two artifacts are pulled
   fc.assert(
     fc.property(inputs, (input) => {
       const steps = planArtifacts(input);
-      for (const step of steps) if (step.do === 'put') expect(input.records.has(keyOf(step.record))).toBe(true);
+      for (const step of steps) if (step.do === 'put') expect(input.records.has(artifactKey(step.record))).toBe(true);
       expect(steps.filter((step) => step.do === 'pull').length).toBeLessThanOrEqual(2);
     }),
   );

@@ -7,8 +7,8 @@ import {
   isArtifactName,
   type ProjectionPlace,
 } from '../../domain/artifact.ts';
-import { nameOfVersion, type ProjectionState, versionOf } from './projection.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
+import { nameOfVersion, type ProjectionState, projectedName } from './projection.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 
 /** Pulls at the same time; files of one artifact come one after another. */
 const PULLS = 2;
@@ -64,13 +64,13 @@ export const itemKey = ({ kind, uuid, mode }: ProjectionPlace, name: string) => 
 
 /** Names the look-up of an artifact, for its failures. */
 export const lookUpKey = (kind: ArtifactKind, { uuid }: Pick<ArtifactView, 'uuid'>) =>
-  `${keyOf({ kind, uuid })}/look-up`;
+  `${artifactKey({ kind, uuid })}/look-up`;
 
 /** Names what a step works on: of what has failed there, the next attempt waits, and nothing else does. */
 export function stepKey(step: ArtifactStep): string {
   switch (step.do) {
     case 'pull':
-      return keyOf({ kind: step.kind, uuid: step.view.uuid });
+      return artifactKey({ kind: step.kind, uuid: step.view.uuid });
     case 'look-up':
       return lookUpKey(step.kind, step.view);
     case 'put':
@@ -81,7 +81,7 @@ export function stepKey(step: ArtifactStep): string {
     case 'remove':
       return `${step.place.kind}/${step.place.uuid}/${step.place.mode}`;
     case 'forget':
-      return `${keyOf(step.record)}/record`;
+      return `${artifactKey(step.record)}/record`;
     default:
       return step satisfies never;
   }
@@ -98,7 +98,7 @@ export function artifactOf(key: string): ArtifactKey | undefined {
 /** What is attempted there; another attempt does not wait for a former one's failure. */
 export function attemptOf(step: ArtifactStep): string {
   if (step.do === 'pull' || step.do === 'look-up') return artifactFingerprint(step.view);
-  return step.do === 'put' ? versionOf(step.name, step.record) : step.do;
+  return step.do === 'put' ? projectedName(step.name, step.record) : step.do;
 }
 
 function isDue(step: ArtifactStep, { failures, now }: ArtifactPlanInput): boolean {
@@ -134,7 +134,7 @@ export function currentRecord(
   kind: ArtifactKind,
   view: ArtifactView,
 ): ArtifactRecord | undefined {
-  const record = records.get(keyOf({ kind, uuid: view.uuid }));
+  const record = records.get(artifactKey({ kind, uuid: view.uuid }));
   return record?.asked === artifactFingerprint(view) ? record : undefined;
 }
 
@@ -143,8 +143,8 @@ function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
   const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
   const isMissing = (kind: ArtifactKind, view: ArtifactView) =>
     isArtifactName(view.name) &&
-    (!currentRecord(input, kind, view) || outdated.has(keyOf({ kind, uuid: view.uuid }))) &&
-    !underWay.has(keyOf({ kind, uuid: view.uuid }));
+    (!currentRecord(input, kind, view) || outdated.has(artifactKey({ kind, uuid: view.uuid }))) &&
+    !underWay.has(artifactKey({ kind, uuid: view.uuid }));
   const due = ARTIFACT_KINDS.flatMap((kind) =>
     (desired[kind] ?? [])
       .filter((view) => isMissing(kind, view))
@@ -162,7 +162,7 @@ function planLookUps(input: ArtifactPlanInput): ArtifactStep[] {
   const { desired, lookUpsDue, outdated, underWay } = input;
   const steps = ARTIFACT_KINDS.flatMap((kind) =>
     (desired[kind] ?? []).flatMap((view): ArtifactStep[] => {
-      const key = keyOf({ kind, uuid: view.uuid });
+      const key = artifactKey({ kind, uuid: view.uuid });
       const record = lookUpsDue.has(key) ? currentRecord(input, kind, view) : undefined;
       if (!record?.floating || outdated.has(key) || underWay.has(key)) return [];
       return [{ do: 'look-up', kind, view, record }];
@@ -179,7 +179,7 @@ function planProjections({ projections, ...input }: ArtifactPlanInput): Artifact
       const view = viewNamed(desired, catalog.kind, name);
       const record = view && isArtifactName(name) ? currentRecord(input, catalog.kind, view) : undefined;
       if (!record) return [];
-      const version = versionOf(name, record);
+      const version = projectedName(name, record);
       const linked = present?.links.get(name);
       if (linked === version) return [];
       const former = (present?.versions ?? []).filter((each) => nameOfVersion(each) === name && each !== linked);
@@ -214,9 +214,9 @@ function planPrune({ prune, retains, desired, records, projections, underWay }: 
   const unused = [...records.values()].filter((record) => {
     const { kind, uuid, name } = record;
     const list = desired[kind];
-    if (!prune.has(kind) || !list || list.some((view) => view.uuid === uuid) || underWay.has(keyOf(record)))
+    if (!prune.has(kind) || !list || list.some((view) => view.uuid === uuid) || underWay.has(artifactKey(record)))
       return false;
-    const version = versionOf(name, record);
+    const version = projectedName(name, record);
     return !projections.some((each) => each.kind === kind && each.links.get(name) === version);
   });
   const replaced = projections.flatMap(({ links, versions, ...place }): ArtifactStep[] => {

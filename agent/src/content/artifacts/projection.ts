@@ -62,7 +62,7 @@ const REMOVED_AT_ONCE = 10_000;
 const LISTED = 1000;
 
 /** Names the content of an artifact in a projection. */
-export function versionOf(name: string, { digest }: Pick<ArtifactRecord, 'digest'>): string {
+export function projectedName(name: string, { digest }: Pick<ArtifactRecord, 'digest'>): string {
   return `${name}-${digest.replace('sha256:', '').slice(0, 16)}`;
 }
 
@@ -140,7 +140,7 @@ export class Projections {
     record: ArtifactRecord,
     options: { blob: (sha256: string) => string; owner?: FileOwner; discard: readonly string[] },
   ): Promise<void> {
-    const version = versionOf(name, record);
+    const version = projectedName(name, record);
     const path = this.pathOf(place);
     await makeDirectories(path);
     await this.discard(place, options.discard);

@@ -14,7 +14,7 @@ import { fileNamesProblem } from './file-name.ts';
 import { resolveHub } from './hub.ts';
 import { resolveOci } from './oci.ts';
 import type { Pace } from './pace.ts';
-import { type ArtifactRecord, keyOf, type RecordFile } from './record.ts';
+import { type ArtifactRecord, artifactKey, type RecordFile } from './record.ts';
 import type { Resolved, SourceFile } from './source.ts';
 import { type ArtifactStore, contentDigest } from './store.ts';
 import { unpack } from './unpack.ts';
@@ -75,7 +75,7 @@ export async function pullArtifact(
     // A digest names a content wherever it comes from; everything else means something at its host only.
     for (const file of resolved.files)
       if (!file.identity.startsWith('sha256:')) file.identity = `${source.host}/${file.identity}`;
-    const files = await fetchAll(resolved, keyOf({ kind, uuid: view.uuid }), deps, onProgress, ended);
+    const files = await fetchAll(resolved, artifactKey({ kind, uuid: view.uuid }), deps, onProgress, ended);
     checkNames(view, files);
     return {
       ...{ kind, uuid: view.uuid, name: view.name, asked: artifactFingerprint(view) },

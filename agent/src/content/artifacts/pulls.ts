@@ -6,7 +6,7 @@ import { toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { Pace } from './pace.ts';
 import { type PullDependencies, pullArtifact } from './pull.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 
 export interface PullsDependencies extends Omit<PullDependencies, 'pace' | 'exclusively' | 'claim'> {
   log: Log;
@@ -75,7 +75,7 @@ export class Pulls {
     signal: AbortSignal,
   ): Promise<void> {
     const { metrics, clock, failures, pulled, ended } = this.#deps;
-    const key = keyOf({ kind, uuid: view.uuid });
+    const key = artifactKey({ kind, uuid: view.uuid });
     const log = this.#deps.log.child({ kind, artifact: view.name });
     const pull: Pull = {
       asked: artifactFingerprint(view),

@@ -22,4 +22,4 @@ export type RecordFile = ArtifactRecord['files'][number];
 
 /** Names one artifact of this machine. */
 export type ArtifactKey = `${ArtifactKind}/${string}`;
-export const keyOf = ({ kind, uuid }: { kind: ArtifactKind; uuid: string }): ArtifactKey => `${kind}/${uuid}`;
+export const artifactKey = ({ kind, uuid }: { kind: ArtifactKind; uuid: string }): ArtifactKey => `${kind}/${uuid}`;

@@ -48,7 +48,7 @@ function retryAfterOf(header: string | undefined): number | undefined {
 }
 
 /** A JSON document of at most `limit` bytes, with its bytes. */
-export async function readDocument(
+export async function readJsonDocument(
   response: IncomingMessage,
   what: string,
   limit: number,

@@ -11,7 +11,7 @@ import {
 } from '../../domain/artifact.ts';
 import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, viewNamed } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 
 /** What is known of the artifacts of this machine. */
 export interface ArtifactFacts {
@@ -40,14 +40,14 @@ export function artifactItems(
     if (!view) return [];
     const { repo, revision, registryId, files, format } = view;
     const bindRefCount = catalogs.filter((each) => each.kind === kind && each.items.includes(view.name)).length;
-    const pulledAt = facts.records.get(keyOf({ kind, uuid: view.uuid }))?.pulledAt;
+    const pulledAt = facts.records.get(artifactKey({ kind, uuid: view.uuid }))?.pulledAt;
     return [{ ...status, repo, revision, registryId, files, format, bindRefCount, pulledAt }];
   });
 }
 
 function statusOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): ArtifactStatus {
   const { uuid, name } = view;
-  const record = facts.records.get(keyOf({ kind, uuid }));
+  const record = facts.records.get(artifactKey({ kind, uuid }));
   const { state, message, percentage } = stateOf(kind, view, facts);
   return {
     ...{ uuid, name, source: 'managed', state },
@@ -76,7 +76,7 @@ function stateOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): 
     return { state: 'Ready', percentage: 100, message: newerFailure(kind, view, facts) };
   if (!isArtifactName(view.name))
     return { state: 'Failed', message: `the name ${JSON.stringify(view.name)} is no name of a directory` };
-  const key = keyOf({ kind, uuid: view.uuid });
+  const key = artifactKey({ kind, uuid: view.uuid });
   const progress = facts.progress.get(key);
   const failure = facts.failures.get(key);
   const failed = failure?.asked === artifactFingerprint(view) ? failure : undefined;
@@ -87,7 +87,7 @@ function stateOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts): 
 /** Why it is not known what a branch or a tag means now, or why that cannot be had; what is here stays. */
 function newerFailure(kind: ArtifactKind, view: ArtifactView, { failures }: ArtifactFacts): string | undefined {
   const asked = artifactFingerprint(view);
-  const keys = [keyOf({ kind, uuid: view.uuid }), lookUpKey(kind, view)];
+  const keys = [artifactKey({ kind, uuid: view.uuid }), lookUpKey(kind, view)];
   return keys.map((key) => failures.get(key)).find((failure) => failure?.asked === asked)?.message;
 }
 

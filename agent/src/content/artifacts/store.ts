@@ -4,7 +4,7 @@ import { canonicalJson } from '../../../../src/wire/digest.ts';
 import { ARTIFACT_KINDS } from '../../domain/artifact.ts';
 import { fileSize, readText, removePath, writeDurably } from '../../machine/disk.ts';
 import { giveTo, makeDirectories, moveDurably, namesIn, statOf } from '../../machine/tree.ts';
-import { type ArtifactKey, type ArtifactRecord, keyOf, type RecordFile, recordSchema } from './record.ts';
+import { type ArtifactKey, type ArtifactRecord, artifactKey, type RecordFile, recordSchema } from './record.ts';
 
 /**
  * The content of artifacts on this machine, once each.
@@ -31,7 +31,7 @@ export class ArtifactStore {
       for (const name of await namesIn(this.#path(kind))) {
         const record = readRecord(this.#path(kind, name));
         if (record && `${record.uuid}.json` === name && (await this.#isComplete(record)))
-          records.set(keyOf(record), record);
+          records.set(artifactKey(record), record);
         else removePath(this.#path(kind, name));
       }
     return records;

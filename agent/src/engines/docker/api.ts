@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage } from 'node:http';
 import { EngineError } from '../../engine-port/error.ts';
 import { exchange, open, readAll, type Target, type Upgraded, upgrade } from '../../machine/http.ts';
 import { parseAnswer, type VersionAnswer } from './answers.ts';
-import { errorOf, unavailable } from './errors.ts';
+import { engineUnavailable, errorOf } from './errors.ts';
 
 const SECOND = 1000;
 /** The newest version of the API that this adapter was written for, and the oldest it can use. */
@@ -12,7 +12,7 @@ const OLDEST_API = [1, 40] as const;
 const LIBPOD_VERSION = '/v4.0.0';
 const BODY_LIMIT = 16 * 1024 * 1024;
 
-export interface CallOptions {
+export interface DockerCallOptions {
   query?: Record<string, string>;
   headers?: Record<string, string>;
   body?: unknown;
@@ -42,7 +42,7 @@ export class DockerApi {
     this.#version = '';
     const answer = await this.call<VersionAnswer>('GET', '/version', { signal });
     const version = lower(parseVersion(answer.ApiVersion), NEWEST_API);
-    if (compareVersions(version, OLDEST_API) < 0)
+    if (compareApiVersions(version, OLDEST_API) < 0)
       throw new EngineError(
         'Failed',
         `the engine at ${this.url} speaks API ${answer.ApiVersion}, at least 1.40 is needed`,
@@ -52,7 +52,7 @@ export class DockerApi {
   }
 
   /** Sends a request and reads the answer; an answer that is an error is thrown as EngineError. */
-  async call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  async call<T>(method: string, path: string, options: DockerCallOptions = {}): Promise<T> {
     const { body, tolerate = [] } = options;
     try {
       const { status, body: text } = await exchange(
@@ -72,12 +72,12 @@ export class DockerApi {
       if (status >= 400 || status < 200) throw errorOf(method, path, status, text);
       return (text ? parseAnswer(text) : undefined) as T;
     } catch (error) {
-      throw unavailable(error, this.url);
+      throw engineUnavailable(error, this.url);
     }
   }
 
   /** Sends a request whose answer comes bit by bit, whatever its status. */
-  async open(method: string, path: string, options: CallOptions): Promise<IncomingMessage> {
+  async open(method: string, path: string, options: DockerCallOptions): Promise<IncomingMessage> {
     try {
       return await open({
         target: this.#target,
@@ -88,12 +88,12 @@ export class DockerApi {
         signal: options.signal,
       });
     } catch (error) {
-      throw unavailable(error, this.url);
+      throw engineUnavailable(error, this.url);
     }
   }
 
   /** Sends a request whose answer is a connection that carries bytes both ways. */
-  async upgrade(method: string, path: string, options: CallOptions): Promise<Upgraded> {
+  async upgrade(method: string, path: string, options: DockerCallOptions): Promise<Upgraded> {
     try {
       const answer = await upgrade({
         target: this.#target,
@@ -105,9 +105,9 @@ export class DockerApi {
         signal: options.signal,
       });
       if ('socket' in answer && 'head' in answer) return answer;
-      throw errorOf(method, path, answer.statusCode ?? 0, await readText(answer));
+      throw errorOf(method, path, answer.statusCode ?? 0, await readTextOf(answer));
     } catch (error) {
-      throw unavailable(error, this.url);
+      throw engineUnavailable(error, this.url);
     }
   }
 
@@ -127,7 +127,7 @@ function engineTarget(url: string): Target {
 }
 
 /** The whole of an answer that was opened. */
-export async function readText(incoming: IncomingMessage): Promise<string> {
+export async function readTextOf(incoming: IncomingMessage): Promise<string> {
   return (await readAll(incoming, 1024 * 1024, 30 * SECOND)).toString('utf8');
 }
 
@@ -138,10 +138,10 @@ function parseVersion(text: string): Version {
   return [major, minor];
 }
 
-export function compareVersions(a: Version, b: Version): number {
+export function compareApiVersions(a: Version, b: Version): number {
   return a[0] - b[0] || a[1] - b[1];
 }
 
 function lower(a: Version, b: Version): Version {
-  return compareVersions(a, b) <= 0 ? a : b;
+  return compareApiVersions(a, b) <= 0 ? a : b;
 }

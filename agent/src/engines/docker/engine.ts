@@ -23,7 +23,7 @@ import {
   type NetworkItem,
   parseAnswer,
 } from './answers.ts';
-import { type CallOptions, compareVersions, DockerApi, readText } from './api.ts';
+import { compareApiVersions, DockerApi, type DockerCallOptions, readTextOf } from './api.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { eachOnce } from './each-once.ts';
@@ -34,7 +34,7 @@ import { followLog } from './follow-log.ts';
 import { countedBytes, layeredBytes } from './image-bytes.ts';
 import { readLogFrames } from './log-frames.ts';
 import { logQuery } from './log-query.ts';
-import { pullImage } from './pull-image.ts';
+import { enginePull } from './pull-image.ts';
 import { fromListItem, time, toContainer } from './read-container.ts';
 
 const SECOND = 1000;
@@ -86,7 +86,7 @@ export class DockerEngine implements CompleteEngine {
       rootless: (info.SecurityOptions ?? []).some((option) => option.includes('name=rootless')),
       selinux: (info.SecurityOptions ?? []).some((option) => option.includes('name=selinux')),
       architecture: info.Architecture ?? '',
-      startInterval: compareVersions(version, [1, 44]) >= 0,
+      startInterval: compareApiVersions(version, [1, 44]) >= 0,
       ...cdiOf(info, answer.Version, this.#dialect),
       links: this.#dialect.links,
       defaultLimits: this.#dialect.defaultLimits,
@@ -247,7 +247,7 @@ export class DockerEngine implements CompleteEngine {
 
   async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
     const { reference } = request;
-    await pullImage(this.#api, request, this.#dialect.kind, signal);
+    await enginePull(this.#api, request, this.#dialect.kind, signal);
     const id = await this.image(reference, signal);
     if (!id)
       throw new EngineError('ImagePullFailed', `pull ${reference}: the engine says it is done, but has no such image`);
@@ -368,7 +368,8 @@ export class DockerEngine implements CompleteEngine {
   async *#readLog(id: string, options: LogOptions, signal?: AbortSignal): AsyncGenerator<LogLine> {
     const { query, choose } = logQuery(options, { now: Date.now(), losesLines: this.#dialect.losesLines });
     const incoming = await this.#api.open('GET', `/containers/${id}/logs`, { query, signal, deadline: 30 * SECOND });
-    if (incoming.statusCode !== 200) throw errorOf('GET', '/logs', incoming.statusCode ?? 0, await readText(incoming));
+    if (incoming.statusCode !== 200)
+      throw errorOf('GET', '/logs', incoming.statusCode ?? 0, await readTextOf(incoming));
     yield* choose(readLogFrames(incoming));
   }
 
@@ -388,7 +389,7 @@ export class DockerEngine implements CompleteEngine {
     const query = { filters: JSON.stringify(filters) };
     const incoming = await this.#api.open('GET', '/events', { query, signal, deadline: 30 * SECOND });
     if (incoming.statusCode !== 200)
-      throw errorOf('GET', '/events', incoming.statusCode ?? 0, await readText(incoming));
+      throw errorOf('GET', '/events', incoming.statusCode ?? 0, await readTextOf(incoming));
     try {
       yield { containerId: '', action: 'connected' };
       for await (const line of lines(incoming, 256 * 1024)) {
@@ -409,7 +410,7 @@ export class DockerEngine implements CompleteEngine {
     return `${CONTAINER_LABELS.agent}=${this.#instance}`;
   }
 
-  async #act(method: string, id: string, path: string, options: CallOptions): Promise<void> {
+  async #act(method: string, id: string, path: string, options: DockerCallOptions): Promise<void> {
     this.#inspected.delete(id);
     try {
       await this.#api.call(method, `/containers/${id}${path}`, { ...options, tolerate: [304] });

@@ -3,7 +3,7 @@ import { TransportError } from '../../machine/http.ts';
 import { parseAnswer } from './answers.ts';
 
 /** An engine that does not answer at all; any other error as it is. */
-export function unavailable(error: unknown, url: string): unknown {
+export function engineUnavailable(error: unknown, url: string): unknown {
   if (!(error instanceof TransportError)) return error;
   return new EngineError('Unavailable', `the engine at ${url} does not answer: ${error.message}`, { cause: error });
 }

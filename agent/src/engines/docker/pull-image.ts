@@ -3,7 +3,7 @@ import type { EngineFacts } from '../../engine-port/facts.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
 import { lines } from '../../machine/http.ts';
 import { parseAnswer } from './answers.ts';
-import { type DockerApi, readText } from './api.ts';
+import { type DockerApi, readTextOf } from './api.ts';
 import { messageOf, pullError } from './errors.ts';
 import { pullCall } from './pull-call.ts';
 import { PullProgress } from './pull-progress.ts';
@@ -11,7 +11,7 @@ import { PullProgress } from './pull-progress.ts';
 const SECOND = 1000;
 
 /** Has the engine pull, and follows it until the engine says that it is done. */
-export async function pullImage(
+export async function enginePull(
   api: DockerApi,
   request: PullRequest,
   kind: EngineFacts['kind'],
@@ -20,7 +20,7 @@ export async function pullImage(
   const { reference, onProgress } = request;
   const { path, query, headers, quiet } = pullCall(request, kind);
   const incoming = await api.open('POST', path, { query, headers, signal, deadline: 120 * SECOND });
-  if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await readText(incoming)));
+  if (incoming.statusCode !== 200) throw pullError(reference, messageOf(await readTextOf(incoming)));
   const progress = new PullProgress();
   const watchdog = new Watchdog(quiet, () => incoming.destroy());
   try {

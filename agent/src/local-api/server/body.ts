@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { jsonExcess } from '../../../../src/api/json.ts';
-import { ApiError } from './errors.ts';
+import { LocalApiError } from './errors.ts';
 
 const BODY_LIMIT = 1024 * 1024;
 /** How much of a body that is too large is received and discarded, so that its sender can read the response. */
@@ -10,7 +10,7 @@ export const DISCARDED = 16 * BODY_LIMIT;
 export async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];
   let size = 0;
-  const tooLarge = () => new ApiError('PAYLOAD_TOO_LARGE', `the body exceeds ${BODY_LIMIT} bytes`);
+  const tooLarge = () => new LocalApiError('PAYLOAD_TOO_LARGE', `the body exceeds ${BODY_LIMIT} bytes`);
   if (Number(incoming.headers['content-length'] ?? 0) > DISCARDED) throw tooLarge();
   for await (const piece of incoming as AsyncIterable<Buffer>) {
     size += piece.length;
@@ -22,12 +22,12 @@ export async function readBody(incoming: IncomingMessage): Promise<Record<string
   if (size === 0) return {};
   const text = Buffer.concat(pieces).toString('utf8');
   const excess = jsonExcess(text);
-  if (excess) throw new ApiError('INVALID_ARGUMENT', `the body ${excess}`);
+  if (excess) throw new LocalApiError('INVALID_ARGUMENT', `the body ${excess}`);
   try {
     const value: unknown = JSON.parse(text);
     if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
     // falls through to the one answer for all bodies that are no object
   }
-  throw new ApiError('INVALID_ARGUMENT', 'the body is not a JSON object');
+  throw new LocalApiError('INVALID_ARGUMENT', 'the body is not a JSON object');
 }

@@ -16,20 +16,20 @@ export const API_ERRORS = {
 export type ApiErrorCode = keyof typeof API_ERRORS;
 
 /** A request that cannot be answered as asked. */
-export class ApiError extends Error {
+export class LocalApiError extends Error {
   readonly code: ApiErrorCode;
   readonly details: Record<string, unknown> | undefined;
   constructor(code: ApiErrorCode, message: string, details?: Record<string, unknown>) {
     super(message);
-    this.name = 'ApiError';
+    this.name = 'LocalApiError';
     this.code = code;
     this.details = details;
   }
 }
 
 /** Errors of other layers, in the words of the local API. */
-export function toApiError(error: unknown): ApiError | undefined {
-  if (error instanceof ApiError) return error;
-  if (error instanceof AgentError) return new ApiError(error.code, error.message);
+export function toApiError(error: unknown): LocalApiError | undefined {
+  if (error instanceof LocalApiError) return error;
+  if (error instanceof AgentError) return new LocalApiError(error.code, error.message);
   return undefined;
 }

@@ -6,7 +6,7 @@ const truth = () =>
   z.stringbool({ truthy: ['true', '1', 'yes'], falsy: ['false', '0', 'no', ''], error: 'true or false' });
 
 /** True or false (docs/spec/agent-local-api.md#listeners); the OpenAPI document has a boolean in place of a text. */
-export const flag = (description: string) => truth().default(false).meta({ description, type: 'boolean' });
+export const queryFlag = (description: string) => truth().default(false).meta({ description, type: 'boolean' });
 /** True, false, or absent. */
 export const optionalFlag = (description: string) => truth().optional().meta({ description, type: 'boolean' });
 
@@ -27,7 +27,7 @@ export const logFields = () => ({
   tail: lineCount().describe('another spelling of `tailLines`'),
   since: time('the time of the first entry'),
   until: time('the time of the last entry'),
-  follow: flag('continue with new entries, as lines'),
+  follow: queryFlag('continue with new entries, as lines'),
 });
 
 export const tailOf = ({ tailLines, tail }: { tailLines?: number; tail?: number }): number => tailLines ?? tail ?? 100;

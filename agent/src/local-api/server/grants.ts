@@ -31,12 +31,12 @@ export function allows(rules: readonly RoleRule[], { resource, verb }: Grant, na
 }
 
 /** The microservices that a caller reaches. */
-export type Reach = (status: Pick<MicroserviceStatus, 'id' | 'application' | 'name'>) => boolean;
+export type ReachFilter = (status: Pick<MicroserviceStatus, 'id' | 'application' | 'name'>) => boolean;
 
-export const REACHES_ALL: Reach = () => true;
+export const REACHES_ALL: ReachFilter = () => true;
 
 /** A workload reaches microservices of its own application, those that its role names where it names any. */
-export function reachOf(application: string, rules: readonly RoleRule[], grant: Grant): Reach {
+export function reachOf(application: string, rules: readonly RoleRule[], grant: Grant): ReachFilter {
   return (status) =>
     status.application === application && allows(rules, grant, [status.id, ...(status.name ? [status.name] : [])]);
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { ApiError } from './errors.ts';
+import { LocalApiError } from './errors.ts';
 
 /**
  * Refuses an invalid handshake of a WebSocket, and one from a web page in a browser of this machine. `ws` checks most of this as well, but
@@ -7,11 +7,11 @@ import { ApiError } from './errors.ts';
  */
 export function checkHandshake({ headers }: IncomingMessage): void {
   if (headers.upgrade?.toLowerCase() !== 'websocket' || headers['sec-websocket-version'] !== '13')
-    throw new ApiError('INVALID_ARGUMENT', 'this is a WebSocket: ask for an upgrade to version 13');
+    throw new LocalApiError('INVALID_ARGUMENT', 'this is a WebSocket: ask for an upgrade to version 13');
   if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? ''))
-    throw new ApiError('INVALID_ARGUMENT', 'Sec-WebSocket-Key is 16 bytes in base64');
+    throw new LocalApiError('INVALID_ARGUMENT', 'Sec-WebSocket-Key is 16 bytes in base64');
   const { origin } = headers;
-  if (origin !== undefined && !isLocal(origin)) throw new ApiError('FORBIDDEN', 'web pages have no access');
+  if (origin !== undefined && !isLocal(origin)) throw new LocalApiError('FORBIDDEN', 'web pages have no access');
 }
 
 function isLocal(origin: string): boolean {

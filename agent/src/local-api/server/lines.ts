@@ -1,4 +1,4 @@
-export async function* joined<T>(first: readonly T[], then: AsyncIterable<T>): AsyncGenerator<T> {
+export async function* followedBy<T>(first: readonly T[], then: AsyncIterable<T>): AsyncGenerator<T> {
   yield* first;
   yield* then;
 }

@@ -3,14 +3,18 @@ import { printable } from '../../../../src/api/printable.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import { errorText } from '../../machine/log.ts';
 import { DISCARDED } from './body.ts';
-import { API_ERRORS, ApiError, toApiError } from './errors.ts';
-import type { Reply } from './route.ts';
+import { API_ERRORS, LocalApiError, toApiError } from './errors.ts';
+import type { LocalReply } from './route.ts';
 
 /** ms */
 const LINGER = 2_000;
 
 /** Sends the result of a handler in the form of its route; lines are sent as they come. */
-export async function writeReply(outgoing: ServerResponse, { form, status }: Reply, result: unknown): Promise<void> {
+export async function writeReply(
+  outgoing: ServerResponse,
+  { form, status }: LocalReply,
+  result: unknown,
+): Promise<void> {
   if (isLines(result)) return writeLines(outgoing, result);
   if (typeof form === 'object') {
     outgoing.writeHead(200, { 'content-type': form.text }).end(String(result));
@@ -53,7 +57,7 @@ function writeJson(outgoing: ServerResponse, status: number, value: unknown): vo
 export function writeError(outgoing: ServerResponse, error: unknown, requestId: string, log: Log): void {
   const known = toApiError(error);
   if (!known) log.error({ error: errorText(error), requestId }, 'A request of the local API failed');
-  const { code, message, details } = known ?? new ApiError('INTERNAL', errorText(error));
+  const { code, message, details } = known ?? new LocalApiError('INTERNAL', errorText(error));
   if (outgoing.headersSent) return void outgoing.destroy();
   const body = { success: false, error: { code, message: printable(message), details, requestId } };
   if (outgoing.req.complete) return void writeJson(outgoing, API_ERRORS[code], body);

@@ -1,39 +1,39 @@
 import type { z } from 'zod';
 import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import type { Claims } from '../../state/token.ts';
-import type { Grant, Reach } from './grants.ts';
+import type { Grant, ReachFilter } from './grants.ts';
 
 /**
  * Who may use a route. open: no token, also over TCP. admin: the socket, with the admin token. workload: the token of a microservice, for
  * objects of its own, also over TCP. A grant: the admin, and over TCP as well the microservices whose role allows it.
  */
-export type Access = 'open' | 'admin' | 'workload' | Grant;
+export type LocalAccess = 'open' | 'admin' | 'workload' | Grant;
 
 /** Whose request it is. */
-export interface Caller {
+export interface LocalCaller {
   /** of the caller's token; absent on open routes */
   claims?: Claims;
   /** uuid of the microservice that asks; empty for the admin */
   microservice: string;
   /** the microservices that the caller reaches */
-  reach: Reach;
+  reach: ReachFilter;
 }
 
 /** The argument of a handler: validated input, the caller, and what the group of routes needs of the agent. */
-export interface Call<D, Path extends string = string, Q = unknown, B = unknown> {
+export interface LocalCall<D, Path extends string = string, Q = unknown, B = unknown> {
   params: Record<Names<Path>, string>;
   query: Q;
   body: B;
   /** aborts when the client is gone */
   signal: AbortSignal;
-  caller: Caller;
+  caller: LocalCaller;
   deps: D;
 }
 
 type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never;
 
 /** The reply of a route. Its schemas are for the document and for tests: the agent does not make them. */
-export interface Reply<R = unknown> {
+export interface LocalReply<R = unknown> {
   /** envelope: `{success: true, data}`; bare: the data itself; text: of this media type */
   form: 'envelope' | 'bare' | { text: string };
   schema: () => z.ZodType<unknown, R>;
@@ -50,7 +50,7 @@ interface Head<Path extends string, Q extends z.ZodObject, B extends z.ZodObject
   /** Unique; the name of the operation for generated clients. */
   operation: string;
   summary: string;
-  access: Access;
+  access: LocalAccess;
   /** Made when the first request comes: most agents never get one. A list is a parameter that may occur several times. */
   query?: () => Q;
   body?: () => B;
@@ -60,8 +60,8 @@ interface Head<Path extends string, Q extends z.ZodObject, B extends z.ZodObject
 
 interface PlainRoute<D, Path extends string, Q extends z.ZodObject, B extends z.ZodObject, R, Out>
   extends Head<Path, Q, B> {
-  reply: Reply<R>;
-  handler(call: Call<D, Path, z.output<Q>, z.output<B>>): Out | Promise<Out>;
+  reply: LocalReply<R>;
+  handler(call: LocalCall<D, Path, z.output<Q>, z.output<B>>): Out | Promise<Out>;
 }
 
 interface SocketRoute<D, Path extends string, Q extends z.ZodObject> extends Omit<Head<Path, Q, z.ZodObject>, 'body'> {
@@ -69,17 +69,17 @@ interface SocketRoute<D, Path extends string, Q extends z.ZodObject> extends Omi
   /** the connection in words, for a request that does not ask for an upgrade */
   socket: string;
   /** Serves the WebSocket on the connection that `take` gives. */
-  connect(call: Call<D, Path, z.output<Q>>, take: () => UpgradeRequest): void | Promise<void>;
+  connect(call: LocalCall<D, Path, z.output<Q>>, take: () => UpgradeRequest): void | Promise<void>;
 }
 
 /** Any route, without the types of its schemas: one with a reply and a handler, or one that opens a WebSocket. */
-export interface AnyRoute<in D = never> extends Head<string, z.ZodObject, z.ZodObject> {
+export interface LocalRoute<in D = never> extends Head<string, z.ZodObject, z.ZodObject> {
   /** of its group */
   tag: string;
-  reply?: Reply;
-  handler?: (call: Call<D>) => unknown;
+  reply?: LocalReply;
+  handler?: (call: LocalCall<D>) => unknown;
   socket?: string;
-  connect?: (call: Call<D>, take: () => UpgradeRequest) => void | Promise<void>;
+  connect?: (call: LocalCall<D>, take: () => UpgradeRequest) => void | Promise<void>;
 }
 
 /** Returns functions that define the routes of a group, which need `D` of the agent; the types of a handler follow from its schemas. */
@@ -92,16 +92,16 @@ export function routesWith<D>(tag: string) {
     const Out extends NoInfer<R> | AsyncIterable<unknown>,
     Q extends z.ZodObject,
     B extends z.ZodObject,
-  >(value: PlainRoute<D, Path, Q, B, R, Out>): AnyRoute<D> {
-    return withLazySchemas({ ...value, tag } as unknown as AnyRoute<D>);
+  >(value: PlainRoute<D, Path, Q, B, R, Out>): LocalRoute<D> {
+    return withLazySchemas({ ...value, tag } as unknown as LocalRoute<D>);
   }
   /** Of a WebSocket. */
-  function socket<const Path extends string, Q extends z.ZodObject>(value: SocketRoute<D, Path, Q>): AnyRoute<D> {
-    return withLazySchemas({ ...value, tag } as unknown as AnyRoute<D>);
+  function socket<const Path extends string, Q extends z.ZodObject>(value: SocketRoute<D, Path, Q>): LocalRoute<D> {
+    return withLazySchemas({ ...value, tag } as unknown as LocalRoute<D>);
   }
 }
 
-function withLazySchemas<D>(route: AnyRoute<D>): AnyRoute<D> {
+function withLazySchemas<D>(route: LocalRoute<D>): LocalRoute<D> {
   return { ...route, query: once(route.query), body: once(route.body) };
 }
 

@@ -1,23 +1,23 @@
 import { type PathMatch, pathTable } from '../../../../src/lib/path-pattern.ts';
-import { ApiError } from './errors.ts';
-import type { AnyRoute } from './route.ts';
+import { LocalApiError } from './errors.ts';
+import type { LocalRoute } from './route.ts';
 
 /** A row of the table of paths: the routes of a path, or what this version does not have there yet. */
-export type PathRow = readonly [pattern: string, row: readonly AnyRoute[] | { missing: string }];
+export type PathRow = readonly [pattern: string, row: readonly LocalRoute[] | { missing: string }];
 
-export type Router = (method: string, path: string) => { route: AnyRoute; parameters: Record<string, string> };
+export type Router = (method: string, path: string) => { route: LocalRoute; parameters: Record<string, string> };
 
 /** A function that finds the route of a request; of several patterns that match the path, the most specific one counts. Throws ApiError. */
 export function createRouter(rows: Iterable<PathRow>): Router {
   const table = pathTable(rows);
   return (method, path) => {
     const found = mostSpecific(table, path);
-    if (!found) throw new ApiError('NOT_FOUND', `no route ${path}`);
+    if (!found) throw new LocalApiError('NOT_FOUND', `no route ${path}`);
     const { value, parameters } = found;
     if ('missing' in value)
-      throw new ApiError('NOT_IMPLEMENTED', `this version of the agent does not have ${value.missing} yet`);
+      throw new LocalApiError('NOT_IMPLEMENTED', `this version of the agent does not have ${value.missing} yet`);
     const route = value.find((one) => one.method === method);
-    if (!route) throw new ApiError('METHOD_NOT_ALLOWED', `${method} is not possible on ${path}`);
+    if (!route) throw new LocalApiError('METHOD_NOT_ALLOWED', `${method} is not possible on ${path}`);
     return { route, parameters };
   };
 }
@@ -27,7 +27,7 @@ function mostSpecific<T>(table: (path: string) => Iterable<PathMatch<T>>, path: 
     const [first] = table(path);
     return first;
   } catch (error) {
-    if (error instanceof URIError) throw new ApiError('INVALID_ARGUMENT', 'the path is malformed');
+    if (error instanceof URIError) throw new LocalApiError('INVALID_ARGUMENT', 'the path is malformed');
     throw error;
   }
 }

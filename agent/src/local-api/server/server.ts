@@ -11,10 +11,10 @@ import { exists, makeDirectory, removePath } from '../../machine/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
 import { readBody } from './body.ts';
 import { BRIDGE_LIMITS, LOOPBACK_LIMITS, type NoteUse, shareConnections } from './connection-shares.ts';
-import { ApiError } from './errors.ts';
+import { LocalApiError } from './errors.ts';
 import { checkHandshake } from './handshake.ts';
 import { writeError, writeReply } from './reply.ts';
-import type { AnyRoute, Call } from './route.ts';
+import type { LocalCall, LocalRoute } from './route.ts';
 import type { Router } from './router.ts';
 import { queryOf, validate } from './validate.ts';
 
@@ -164,14 +164,14 @@ async function answer(
     const { route, parameters } = api.find(incoming.method ?? 'GET', url.pathname);
     const caller = authenticate(route.access, incoming.headers.authorization, { agent: api.agent, clock, listener });
     noteUse(incoming, outgoing, deps, caller.microservice);
-    const { connect, socket, reply, handler } = route as AnyRoute<unknown>;
+    const { connect, socket, reply, handler } = route as LocalRoute<unknown>;
     if (connect) {
-      if (!take) throw new ApiError('INVALID_ARGUMENT', `${socket} is a WebSocket: ask for an upgrade`);
+      if (!take) throw new LocalApiError('INVALID_ARGUMENT', `${socket} is a WebSocket: ask for an upgrade`);
       checkHandshake(incoming);
     }
     const query = route.query?.();
     const body = route.body?.();
-    const call: Call<unknown> = {
+    const call: LocalCall<unknown> = {
       params: parameters,
       query: query && validate(query, queryOf(url.searchParams, query)),
       body: body && validate(body, await readBody(incoming)),
@@ -193,6 +193,6 @@ function noteUse({ socket }: IncomingMessage, outgoing: ServerResponse, { used }
 
 function targetOf(incoming: IncomingMessage): URL {
   const url = URL.parse(`http://agent${incoming.url}`);
-  if (!incoming.url?.startsWith('/') || !url) throw new ApiError('INVALID_ARGUMENT', 'the path is malformed');
+  if (!incoming.url?.startsWith('/') || !url) throw new LocalApiError('INVALID_ARGUMENT', 'the path is malformed');
   return url;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { choice, flag, logFields, optionalFlag } from './fields.ts';
+import { choice, logFields, optionalFlag, queryFlag } from './fields.ts';
 import { queryOf, validate } from './validate.ts';
 
 const schema = z
@@ -47,7 +47,7 @@ test('a query has lists of the members that are lists, the first value of the ot
 
 test('a query may spell true and false in several ways, and the absence of a flag means false', () => {
   const values = ['true', '1', 'YES', 'false', '0', 'no', '', undefined];
-  expect(values.map((value) => z.object({ flag: flag('') }).parse({ flag: value }).flag)).toEqual([
+  expect(values.map((value) => z.object({ flag: queryFlag('') }).parse({ flag: value }).flag)).toEqual([
     ...[true, true, true],
     ...[false, false, false, false, false],
   ]);

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { ApiError } from './errors.ts';
+import { LocalApiError } from './errors.ts';
 
 /** Characters of a refused text that an error repeats. */
 const SHOWN = 50;
@@ -18,7 +18,7 @@ export function validate<T extends z.ZodType>(schema: T, input: unknown): z.outp
     (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
     input,
   );
-  throw new ApiError('INVALID_ARGUMENT', sentence(issue, field, value), { field });
+  throw new LocalApiError('INVALID_ARGUMENT', sentence(issue, field, value), { field });
 }
 
 function sentence(issue: z.core.$ZodIssue, field: string, value: unknown): string {

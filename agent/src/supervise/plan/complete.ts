@@ -2,7 +2,7 @@ import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { type Binder, bindsOf, type PathCheck } from '../../domain/binds.ts';
 import { containerSpec, isHostName } from '../../domain/container-spec.ts';
 import { containerDigest } from '../../domain/digest.ts';
-import { viewRefusal } from '../../domain/policy.ts';
+import { refusalByPolicy } from '../../domain/policy.ts';
 import { type BareStep, type BareStepOf, type Step, type StepOf, serialKey } from '../../domain/step.ts';
 import { pullTarget } from '../../domain/target.ts';
 import type { Bind, Container } from '../../engine-port/container.ts';
@@ -83,7 +83,7 @@ export function refusalOf(
   view: MicroserviceView,
   { policy, registries }: Pick<PlanInput, 'policy' | 'registries'>,
 ): string | undefined {
-  return viewRefusal(view, pullTarget(view.imageId, registries.get(view.registryId)).reference, policy);
+  return refusalByPolicy(view, pullTarget(view.imageId, registries.get(view.registryId)).reference, policy);
 }
 
 /** The view that a container was made from, as far as it is known. */

@@ -26,7 +26,7 @@ export function startAgain(
 }
 
 /** The old container runs on while its successor is not ready; its own crashes are backed off as usual. */
-export function keepAlive(old: Container, record: MicroserviceRecord, target: string, { now }: Context): Decision {
+export function keepRunning(old: Container, record: MicroserviceRecord, target: string, { now }: Context): Decision {
   if (isRunning(old) || !hasRun(old)) return undefined;
   const { uuid, failure, crash } = record;
   if (failure?.step === 'start' && failure.containerId === old.id && now < failure.notBefore)

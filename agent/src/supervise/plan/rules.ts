@@ -4,7 +4,7 @@ import { isStartedLocally, type MicroserviceRecord } from '../../domain/record.t
 import type { Wait } from '../../domain/step.ts';
 import { type Container, hasRun, isRunning, runKey } from '../../engine-port/container.ts';
 import type { Context, Decision } from './context.ts';
-import { keepAlive, startAgain } from './restart.ts';
+import { keepRunning, startAgain } from './restart.ts';
 import { HOLD_TARGET, isImageKnown, mismatch, servesEntry, targetKey } from './serves.ts';
 import { waitForOrder, waitForRemovalOrder } from './start-order.ts';
 import {
@@ -111,7 +111,7 @@ const RUN: readonly Rule<RunSubject>[] = [
   // it was made, and others start before it
   ({ fresh, old, record, target, context }) => {
     const order = fresh && waitForOrder(record, context);
-    return order && [order, old && keepAlive(old, record, target, context)];
+    return order && [order, old && keepRunning(old, record, target, context)];
   },
   // it was made, and the old one gives way
   ({ entry, fresh, old }) => fresh && old && isRunning(old) && [giveWay(old, entry)],
@@ -122,17 +122,17 @@ const RUN: readonly Rule<RunSubject>[] = [
   },
   // there is none, and the last attempt failed
   ({ failed, retry, old, record, target, context }) =>
-    failed && [retry, old && keepAlive(old, record, target, context)],
+    failed && [retry, old && keepRunning(old, record, target, context)],
   // there is none, nor its image
   ({ entry, old, record, target, context }) =>
     !isImageKnown(entry, record) && [
       lookUpImage(entry, record, old !== undefined),
-      old && keepAlive(old, record, target, context),
+      old && keepRunning(old, record, target, context),
     ],
   // there is none, nor the models and knowledge that it mounts
   ({ entry, old, record, target, context }) => {
     const wait = waitForArtifacts(entry, context);
-    return wait && [wait, old && keepAlive(old, record, target, context)];
+    return wait && [wait, old && keepRunning(old, record, target, context)];
   },
   // there is none
   ({ entry, old, record, containers, context }) => [

@@ -18,7 +18,7 @@ import { CORE_KINDS } from '../../content/kinds/core-objects.ts';
 import { authorityOf, certificateCrud, certificateKind } from '../kinds/certificate.ts';
 import { certificateAuthorityCrud, certificateAuthorityKind } from '../kinds/certificate-authority.ts';
 import { textsOf } from '../kinds/shared.ts';
-import { authoritySecretName, isOfSystem, isOwn, keysIn, type Texts } from '../rules/authority.ts';
+import { authoritySecretName, isOwn, isSystemAuthority, keysIn, type Texts } from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
 import { hostsOf } from '../rules/hosts.ts';
 import { textOfTime, toSecond } from '../rules/life.ts';
@@ -44,7 +44,7 @@ async function mayReadKey(caller: Caller, name: string): Promise<boolean> {
 
 /** Authorities of the system decide who belongs to it: only who may change what belongs to the system writes them. */
 async function requireMayWrite(caller: Caller, { metadata: { name } }: CertificateAuthority): Promise<void> {
-  if (!isOfSystem(name) || (await caller.may({ resource: 'systemapplications', verb: 'update' }))) return;
+  if (!isSystemAuthority(name) || (await caller.may({ resource: 'systemapplications', verb: 'update' }))) return;
   throw forbidden(
     `certificate authority "${name}" belongs to the system: only who may update systemapplications writes it`,
   );

@@ -1,6 +1,6 @@
 import { AUTHORITY_SECRET_PREFIX, LABELS, SYSTEM_AUTHORITIES } from '../../../api/names.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
-import type { Signer, Wanted } from './due.ts';
+import type { SigningAuthority, Wanted } from './due.ts';
 import { handoverOf, lifeOf, madeAt, timeOf } from './life.ts';
 import { orderOf } from './order.ts';
 import { type CertificateFacts, type PemPair, readCertificates, readPair } from './pair.ts';
@@ -24,7 +24,7 @@ const MOST_TRUSTED = 8;
 export const authoritySecretName = (name: string): string => `${AUTHORITY_SECRET_PREFIX}${name}`;
 
 /** Whether an authority signs for the controller alone. */
-export const isOfSystem = (name: string): boolean => SYSTEM_AUTHORITIES.includes(name);
+export const isSystemAuthority = (name: string): boolean => SYSTEM_AUTHORITIES.includes(name);
 
 /** Whether the controller makes the key of an authority. */
 export const isOwn = ({ spec }: CertificateAuthority): boolean =>
@@ -74,7 +74,7 @@ function pairIn(texts: Texts, certificate: string, key: string): ReadPair | { pr
 }
 
 /** What signs at a time: with which pair, and until when (Unix ms) while a next key waits. */
-export interface SignerNow extends Signer {
+export interface SignerNow extends SigningAuthority {
   pair: ReadPair;
   until?: number;
 }

@@ -10,7 +10,7 @@ import {
   textsOfAuthority,
   trustedOf,
 } from './authority.ts';
-import { alternativeNames, type Due, dueOf, type Signer, type Wanted } from './due.ts';
+import { alternativeNames, type Due, dueOf, type SigningAuthority, type Wanted } from './due.ts';
 import { validityOf } from './life.ts';
 import { type CertificateFacts, isSignedBy, readPair } from './pair.ts';
 
@@ -35,7 +35,7 @@ type Pair = { pem: { cert: string; key: string }; facts: CertificateFacts };
 
 const authorityOf = (subject: string, validity = validityOf(NOW, 900 * DAY)) =>
   made({ ...WANTED, subject, hosts: [] }, validity, undefined, true);
-const asSigner = ({ facts }: Pair, others: readonly Pair[] = [], since = 0): Signer => ({
+const asSigner = ({ facts }: Pair, others: readonly Pair[] = [], since = 0): SigningAuthority => ({
   certificate: facts,
   others: others.map((one) => one.facts),
   since,

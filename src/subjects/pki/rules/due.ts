@@ -17,7 +17,7 @@ export interface Wanted {
 }
 
 /** What signs now. */
-export interface Signer {
+export interface SigningAuthority {
   certificate: CertificateFacts;
   /** earlier certificates of the authority, and its next one: all that machines trust besides */
   others: readonly CertificateFacts[];
@@ -42,7 +42,7 @@ const SPREAD_MS = 2 * 3_600_000;
 export function dueOf(
   wanted: Wanted,
   have: CertificateFacts | undefined,
-  signer: Signer | undefined,
+  signer: SigningAuthority | undefined,
   now: number,
 ): Due {
   const { life, orderedAt } = wanted;
@@ -69,7 +69,7 @@ export function dueOf(
 export function requireLasting(
   wanted: Wanted,
   made: PemPair,
-  signer: Signer | undefined,
+  signer: SigningAuthority | undefined,
   now: number,
 ): CertificateFacts {
   const facts = readPair(made);
@@ -80,7 +80,7 @@ export function requireLasting(
 }
 
 /** Whether the present key of the authority signed a certificate, another one of its keys, or something else. */
-function relationOf(have: CertificateFacts, signer: Signer | undefined): 'signer' | 'former' | 'other' {
+function relationOf(have: CertificateFacts, signer: SigningAuthority | undefined): 'signer' | 'former' | 'other' {
   if (!signer) return have.isSelfSigned ? 'signer' : 'other';
   if (isSignedBy(have, signer.certificate)) return 'signer';
   return signer.others.some((other) => isSignedBy(have, other)) ? 'former' : 'other';

@@ -1,7 +1,7 @@
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
-import { isOfSystem, isOwn, keysIn, type Texts } from './authority.ts';
+import { isOwn, isSystemAuthority, keysIn, type Texts } from './authority.ts';
 import { authorityNameOf } from './certificate.ts';
 import { hostsProblem } from './hosts.ts';
 import { lifeProblem } from './life.ts';
@@ -65,7 +65,7 @@ export function certificateVerdict(certificate: Certificate, source: AuthoritySo
 function signerVerdict(name: string | undefined, { authority, texts }: AuthoritySource): Verdict | undefined {
   const field = 'ca.secretName';
   if (name === undefined) return undefined;
-  if (isOfSystem(name))
+  if (isSystemAuthority(name))
     return {
       status: 403,
       reason: 'AuthorityOfSystem',

@@ -8,7 +8,7 @@ import {
   type PrunedArtifacts,
 } from '../../../domain/artifact.ts';
 import type { VolumeMountItem } from '../../../domain/volume-mounts.ts';
-import { ApiError } from '../../server/errors.ts';
+import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
 
 /** What models, knowledge and volume mounts need of the agent. */
@@ -91,7 +91,7 @@ function artifactRoutes(kind: ArtifactKind) {
       reply: { form: 'bare', schema: artifact },
       handler: ({ params: { name }, deps: { agent } }) => {
         const item = agent.artifacts(kind).find((each) => each.name === name);
-        if (!item) throw new ApiError('NOT_FOUND', `no ${ARTIFACT_NOUNS[kind]} "${name}" on this node`);
+        if (!item) throw new LocalApiError('NOT_FOUND', `no ${ARTIFACT_NOUNS[kind]} "${name}" on this node`);
         return item;
       },
     }),

@@ -4,10 +4,10 @@ import type { UpgradeRequest } from '../../../../../src/lib/web-socket/handshake
 import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../engine-port/logs.ts';
-import { choice, flag, logFields, logLine, optionalFlag, tailOf } from '../../server/fields.ts';
+import { choice, logFields, logLine, optionalFlag, queryFlag, tailOf } from '../../server/fields.ts';
 import type { Grant } from '../../server/grants.ts';
 import { mapLines } from '../../server/lines.ts';
-import { type Call, routesWith } from '../../server/route.ts';
+import { type LocalCall, routesWith } from '../../server/route.ts';
 import {
   findMicroservice,
   inspection,
@@ -82,7 +82,7 @@ const COMMANDS: Readonly<Record<'start' | 'stop' | 'restart', Command>> = {
  */
 async function carryOut(
   { act, isDone }: Command,
-  { params, signal, caller, deps: { agent } }: Call<MicroserviceDependencies, '{id}'>,
+  { params, signal, caller, deps: { agent } }: LocalCall<MicroserviceDependencies, '{id}'>,
 ) {
   const { id } = findMicroservice(agent, params.id, caller.reach);
   const look = () => {
@@ -133,7 +133,7 @@ export const MICROSERVICE_ROUTES = [
     operation: 'getMicroservice',
     summary: 'One microservice',
     access: READ,
-    query: () => z.object({ summary: flag('as in the list') }),
+    query: () => z.object({ summary: queryFlag('as in the list') }),
     errors: [404, 503],
     reply: { form: 'bare', schema: () => z.union([inspectionReply(), listItemReply()]) },
     handler: async ({ params, query: { summary }, caller: { reach }, deps: { agent } }) => {
@@ -205,8 +205,8 @@ export const MICROSERVICE_ROUTES = [
       z
         .object({
           ...logFields(),
-          timestamps: flag('each line begins with its time'),
-          previous: flag('the last run that has ended'),
+          timestamps: queryFlag('each line begins with its time'),
+          previous: queryFlag('the last run that has ended'),
         })
         .refine(({ previous, follow }) => !(previous && follow), {
           path: ['follow'],

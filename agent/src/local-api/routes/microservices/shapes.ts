@@ -8,8 +8,8 @@ import {
 import { stringMap } from '../../../domain/digest.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
 import type { Container } from '../../../engine-port/container.ts';
-import { ApiError } from '../../server/errors.ts';
-import type { Reach } from '../../server/grants.ts';
+import { LocalApiError } from '../../server/errors.ts';
+import type { ReachFilter } from '../../server/grants.ts';
 
 const MASK = '***';
 
@@ -100,9 +100,9 @@ function statusText({ status, reason, errorMessage, percentage }: MicroserviceSt
  * The microservice that a selector means: its uuid, `application.name` or `application/name`, its name where that is unique, or the beginning
  * of its container's id.
  */
-export function findMicroservice(agent: ShownAgent, selector: string, reach: Reach): MicroserviceStatus {
+export function findMicroservice(agent: ShownAgent, selector: string, reach: ReachFilter): MicroserviceStatus {
   const items = agent.microservices()?.filter(reach);
-  if (!items) throw new ApiError('UNAVAILABLE', 'the container engine has not been looked at yet');
+  if (!items) throw new LocalApiError('UNAVAILABLE', 'the container engine has not been looked at yet');
   const lower = selector.toLowerCase();
   const rules: ((item: MicroserviceStatus) => boolean)[] = [
     ({ id }) => id === selector,
@@ -114,11 +114,11 @@ export function findMicroservice(agent: ShownAgent, selector: string, reach: Rea
     const found = items.filter(rule);
     if (found.length > 1) {
       const names = found.map(({ application, name, id }) => `${application}.${name} (${id})`).join(', ');
-      throw new ApiError('INVALID_ARGUMENT', `"${selector}" means several microservices: ${names}`);
+      throw new LocalApiError('INVALID_ARGUMENT', `"${selector}" means several microservices: ${names}`);
     }
     if (found[0]) return found[0];
   }
-  throw new ApiError('NOT_FOUND', `no microservice "${selector}" on this node`);
+  throw new LocalApiError('NOT_FOUND', `no microservice "${selector}" on this node`);
 }
 
 /** The schema of an item of `GET /v1/ms`. */

@@ -13,7 +13,7 @@ export function createAgentMetrics(): AgentMetrics {
 }
 
 /** What the page shows of an agent in addition to its counters. */
-export interface Observed {
+export interface MetricsFacts {
   metrics: AgentMetrics;
   /** Unix ms */
   startedAt: number;
@@ -32,7 +32,7 @@ export interface Observed {
 }
 
 /** `GET /metrics`: what was counted, and how things are at this moment. */
-export async function metricsPage(agent: Observed): Promise<string> {
+export async function metricsPage(agent: MetricsFacts): Promise<string> {
   const { metrics, supervisor, identity, connection } = agent;
   const items = agent.microservices() ?? [];
   const figures = await agent.machine.measure();

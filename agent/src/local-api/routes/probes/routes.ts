@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { routesWith } from '../../server/route.ts';
-import { metricsPage, type Observed } from './metrics-page.ts';
+import { type MetricsFacts, metricsPage } from './metrics-page.ts';
 
 /** What probes and metrics need of the agent. */
 export interface ProbeDependencies {
-  agent: Observed & { readonly supervisor: { readonly engine: { state: string; error?: string } } };
+  agent: MetricsFacts & { readonly supervisor: { readonly engine: { state: string; error?: string } } };
   phase(): 'initializing' | 'listening' | 'failed';
 }
 

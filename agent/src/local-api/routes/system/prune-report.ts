@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { PrunedArtifacts } from '../../../domain/artifact.ts';
-import { ApiError } from '../../server/errors.ts';
+import { LocalApiError } from '../../server/errors.ts';
 
 /** What a prune may be about (docs/spec/agent-local-api.md#prune). */
 export const PRUNE_MODES = ['dangling', 'containers', 'volumes', 'all'] as const;
@@ -41,7 +41,10 @@ export async function pruneReport(
     };
   const { engine } = agent.supervisor;
   if (engine.state !== 'connected')
-    throw new ApiError('UNAVAILABLE', `nothing was pruned: the container engine is ${engine.error ?? engine.state}`);
+    throw new LocalApiError(
+      'UNAVAILABLE',
+      `nothing was pruned: the container engine is ${engine.error ?? engine.state}`,
+    );
   const { removed, kept } = mode === 'dangling' ? { removed: [], kept: {} } : await agent.supervisor.local.prune();
   const errors = Object.entries(kept);
   const containers = { containersDeleted: removed, containersDeletedCount: removed.length };

@@ -8,9 +8,9 @@ import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
 import type { LogBuffer, LogEntry } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
 import type { Claims } from '../../../state/token.ts';
-import { ApiError } from '../../server/errors.ts';
-import { choice, flag, logFields, logLine, tailOf } from '../../server/fields.ts';
-import { joined, mapLines } from '../../server/lines.ts';
+import { LocalApiError } from '../../server/errors.ts';
+import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
+import { followedBy, mapLines } from '../../server/lines.ts';
 import { routesWith } from '../../server/route.ts';
 import type { ChangedSettings } from './change-settings.ts';
 import { PRUNE_MODES, type PrunableAgent, pruneReply, pruneReport } from './prune-report.ts';
@@ -126,7 +126,7 @@ export const SYSTEM_ROUTES = [
     query: () =>
       z.object({
         scope: choice(['all', 'local'], 'all', 'all: containers are removed; local: they continue to run'),
-        purgeVolumes: flag('not available in this version'),
+        purgeVolumes: queryFlag('not available in this version'),
       }),
     errors: [409, 501, 503],
     reply: {
@@ -140,7 +140,7 @@ export const SYSTEM_ROUTES = [
     },
     handler: async ({ query: { scope, purgeVolumes }, signal, deps: { agent } }) => {
       if (purgeVolumes)
-        throw new ApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
+        throw new LocalApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
       const { controllerTold } = await agent.deprovision(scope);
       // Done is what is done: with the answer the machine is clear, or the answer says what is left.
       const remaining = scope === 'all' ? await agent.cleared(signal) : [];
@@ -221,7 +221,7 @@ export const SYSTEM_ROUTES = [
         line: JSON.stringify(entry),
       });
       const entries = logs.entries.filter(asked).slice(-tailOf(query)).map(line);
-      return query.follow ? joined(entries, mapLines(logs.follow(signal), line)) : { entries };
+      return query.follow ? followedBy(entries, mapLines(logs.follow(signal), line)) : { entries };
     },
   }),
   route({
@@ -259,7 +259,7 @@ export const SYSTEM_ROUTES = [
     handler: async ({ body: { set }, deps: { changeSettings } }) => {
       const { errorMap, restartNeeded, warning } = await changeSettings(set);
       if (Object.keys(errorMap).length === Object.keys(set).length)
-        throw new ApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
+        throw new LocalApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
       return {
         status: 'ok',
         errorMap,
@@ -299,7 +299,7 @@ export const SYSTEM_ROUTES = [
     errors: [501],
     reply: { form: 'envelope', schema: doneReply },
     handler: () => {
-      throw new ApiError(
+      throw new LocalApiError(
         'NOT_IMPLEMENTED',
         'this version cannot set the position here; set latitude and longitude of the node, or gpsCoordinates of the machine',
       );
@@ -349,7 +349,10 @@ function orphan() {
 /** The position that is in force, as text; 0 and 0 while GPS is off (docs/spec/agent-local-api.md#routes). */
 function position({ gpsMode = 'off', latitude = 0, longitude = 0 }: AgentConfig) {
   if (gpsMode !== 'manual' && gpsMode !== 'off')
-    throw new ApiError('NOT_IMPLEMENTED', `this version cannot find the position with gpsMode ${gpsMode}; use manual`);
+    throw new LocalApiError(
+      'NOT_IMPLEMENTED',
+      `this version cannot find the position with gpsMode ${gpsMode}; use manual`,
+    );
   return { status: 'okay' as const, timestamp: Date.now(), lat: String(latitude), lon: String(longitude) };
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { MicroserviceView } from '../../../../../src/wire/agent.ts';
-import { ApiError } from '../../server/errors.ts';
+import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
 import type { ControlChannels } from './control-channels.ts';
 import { acceptControlSocket } from './control-socket.ts';
@@ -49,7 +49,7 @@ export const WORKLOAD_ROUTES = [
 
 function ownView(agent: WorkloadDependencies['agent'], uuid: string) {
   const view = agent.view(uuid);
-  if (!view) throw new ApiError('NOT_FOUND', 'this microservice is not wanted on this node any more');
+  if (!view) throw new LocalApiError('NOT_FOUND', 'this microservice is not wanted on this node any more');
   return view;
 }
 

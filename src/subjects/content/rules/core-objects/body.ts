@@ -127,13 +127,13 @@ export const isNullish = (value: unknown): value is null | undefined => value ==
 
 function contentOf(data: unknown, binaryData: unknown): Pick<GivenContent, 'data' | 'binaryData'> {
   return {
-    ...(!isNullish(data) && { data: textsOf(data, 'data') }),
-    ...(!isNullish(binaryData) && { binaryData: base64Of(textsOf(binaryData, 'binaryData'), 'binaryData') }),
+    ...(!isNullish(data) && { data: readTexts(data, 'data') }),
+    ...(!isNullish(binaryData) && { binaryData: base64Of(readTexts(binaryData, 'binaryData'), 'binaryData') }),
   };
 }
 
 /** Text by key; null is empty text, as it is for the API server. */
-export function textsOf(data: unknown, member: string): Texts {
+export function readTexts(data: unknown, member: string): Texts {
   if (!isObject(data)) throw invalid(`${member}: must be an object with text values`, member);
   return Object.fromEntries(
     Object.entries(data).map(([key, value]) => {

@@ -4,7 +4,7 @@ import { ANNOTATIONS } from '../../../../api/names.ts';
 import { isObject, quoted } from '../../../../rules/document.ts';
 import { invalid } from '../../../../rules/errors.ts';
 import { base64OfText } from './base64.ts';
-import { base64Of, isNullish, textsOf } from './body.ts';
+import { base64Of, isNullish, readTexts } from './body.ts';
 import { configMapForm, secretForm, textNameOf } from './form.ts';
 import { CORE_TYPES, requireLegalKey, violationAt } from './rules.ts';
 
@@ -58,7 +58,7 @@ function coreMetadata({ name, labels, annotations }: Fields & { name: string }):
   if (typeof given === 'string' && (given === '' || [...given].length > BOUNDS.anyName))
     throw violationAt(ANNOTATIONS.name, `must have 1 to ${BOUNDS.anyName} characters`, 'metadata.annotations');
   const texts = (member: string, value: unknown) =>
-    isNullish(value) ? {} : { [member]: textsOf(value, `metadata.${member}`) };
+    isNullish(value) ? {} : { [member]: readTexts(value, `metadata.${member}`) };
   return { name, ...texts('labels', labels), ...texts('annotations', annotations) };
 }
 
@@ -68,8 +68,8 @@ function bodyOfCoreSecret(metadata: ObjectMeta, { type: given, data, stringData,
   if (typeof type !== 'string') throw invalid(`type: ${quoted(type)} is not valid: must be text`, 'type');
   if (!Object.hasOwn(CORE_TYPES, type))
     throw invalid(`type: ${quoted(type)} is not valid: must be one of ${Object.keys(CORE_TYPES).join(', ')}`, 'type');
-  const encoded = legal(isNullish(data) ? {} : base64Of(textsOf(data, 'data'), 'data'), 'data');
-  const texts = legal(isNullish(stringData) ? {} : textsOf(stringData, 'stringData'), 'data');
+  const encoded = legal(isNullish(data) ? {} : base64Of(readTexts(data, 'data'), 'data'), 'data');
+  const texts = legal(isNullish(stringData) ? {} : readTexts(stringData, 'stringData'), 'data');
   const fromText = Object.entries(texts).map(([key, value]) => [key, base64OfText(value)]);
   const { spec } = secretForm({
     apiVersion: 'v1',
@@ -86,9 +86,9 @@ function bodyOfCoreConfigMap(metadata: ObjectMeta, { data, binaryData, immutable
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata,
-    data: legal(isNullish(data) ? {} : textsOf(data, 'data'), 'data'),
+    data: legal(isNullish(data) ? {} : readTexts(data, 'data'), 'data'),
     binaryData: legal(
-      isNullish(binaryData) ? {} : base64Of(textsOf(binaryData, 'binaryData'), 'binaryData'),
+      isNullish(binaryData) ? {} : base64Of(readTexts(binaryData, 'binaryData'), 'binaryData'),
       'binaryData',
     ),
   });
