@@ -125,13 +125,10 @@ const view = (change: Partial<View> = {}): View =>
   );
 
 beforeAll(async () => {
-  for (const tag of ['1', '2', '3'])
-    await pushImage(
-      inject('registryUrl'),
-      'agent/sample',
-      tag,
-      await sampleImage({ env: { GREETING: `version ${tag}` } }),
-    );
+  for (const tag of ['1', '2', '3']) {
+    const sample = await sampleImage({ env: { GREETING: `version ${tag}` } });
+    await pushImage(inject('registryUrl'), 'agent/sample', tag, sample);
+  }
 });
 
 beforeEach(async () => {
@@ -148,9 +145,7 @@ beforeEach(async () => {
 async function provisioned(...views: View[]): Promise<void> {
   await home.start();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
-  controller.change((c) => {
-    c.microservices = views;
-  });
+  controller.change({ microservices: views });
 }
 
 /** Waits until the controller has received the report that a revision runs. */
@@ -160,7 +155,22 @@ const reported = (revision: string | undefined, state = 'RUNNING') =>
     return status?.status === state && status.revision === revision && status;
   });
 
+/** Provisions the agent with a microservice that runs then. Returns its container. */
+async function running(wanted = view()): Promise<Container[]> {
+  await provisioned(wanted);
+  await reported(wanted.revision);
+  return home.containers();
+}
+
+/** The only container, with the name of its microservice. */
+const onlyContainer = () =>
+  until('one container with its name', async () => {
+    const [container, ...others] = await home.containers();
+    return others.length === 0 && container?.name === `skerry-${uuid}` && container;
+  });
+
 const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`)).text()).trim();
+const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, async () => (await greeting()) === wanted);
 
 for (const [place, { kind, url }] of inject('engines').entries())
   describe(kind, () => {
@@ -199,22 +209,13 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     describe('a new image', () => {
       test('is pulled, and its container is created, before the old container stops', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const [old] = await home.containers();
+        const [old] = await running();
         const next = view({ imageId: image('2') });
         home.log = '';
-        controller.change((c) => {
-          c.microservices = [next];
-        });
+        controller.change({ microservices: [next] });
         await reported(next.revision);
-        await until('the greeting of the new one', async () => (await greeting()) === 'version 2');
-        const [container, ...others] = await until('one container', async () => {
-          const all = await home.containers();
-          return all.length === 1 && all[0]?.name === `skerry-${uuid}` && all;
-        });
-        expect(others).toEqual([]);
-        expect(container?.id).not.toBe(old?.id);
+        await untilGreeting('version 2');
+        expect((await onlyContainer()).id).not.toBe(old?.id);
         const steps = home.log
           .split('\n')
           .filter((line) => line.includes('"step"') && line.includes('"INFO"'))
@@ -223,12 +224,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
       });
 
       more('that cannot be pulled leaves the old container running, and the reason is reported', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const [old] = await home.containers();
-        controller.change((c) => {
-          c.microservices = [view({ imageId: image('missing') })];
-        });
+        const [old] = await running();
+        controller.change({ microservices: [view({ imageId: image('missing') })] });
         const status = await until('the reason', () => {
           const seen = controller.microservice(uuid);
           return seen?.reason === 'ImageNotFound' && seen;
@@ -237,32 +234,20 @@ for (const [place, { kind, url }] of inject('engines').entries())
         expect(status.errorMessage).toContain('missing');
         expect(await home.containers()).toMatchObject([{ id: old?.id, startedAt: old?.startedAt, state: 'running' }]);
         expect(await greeting()).toBe('version 1');
-        controller.change((c) => {
-          c.microservices = [view({ imageId: image('3') })];
-        });
+        controller.change({ microservices: [view({ imageId: image('3') })] });
         await reported(view({ imageId: image('3') }).revision);
-        expect(await until('the greeting', async () => (await greeting()) === 'version 3' && 'version 3')).toBe(
-          'version 3',
-        );
+        await untilGreeting('version 3');
       });
 
       more(
         'whose container cannot be started makes the old container start again, and the reason is reported',
         async () => {
-          await provisioned(view());
-          await reported(view().revision);
-          const [old] = await home.containers();
-          controller.change((c) => {
-            c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
-          });
+          const [old] = await running();
+          controller.change({ microservices: [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })] });
           const status = await until('the reason', async () => {
             const seen = controller.microservice(uuid);
-            return (
-              seen?.reason === 'StartFailed' &&
-              seen.status === 'RUNNING' &&
-              (await home.containers()).length === 1 &&
-              seen
-            );
+            const isBack = seen?.reason === 'StartFailed' && seen.status === 'RUNNING';
+            return isBack && (await home.containers()).length === 1 && seen;
           });
           expect(status.revision).toBe(view().revision);
           expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
@@ -273,9 +258,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     describe('an agent that is ended', () => {
       test('adopts the running containers when it starts again and changes nothing', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const before = await home.containers();
+        const before = await running();
         await home.end();
         controller.said = {};
         await home.start();
@@ -284,9 +267,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       });
 
       more('and starts again without its database: labels and controller know enough', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const before = await home.containers();
+        const before = await running();
         await home.end('SIGKILL');
         for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
         writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
@@ -298,8 +279,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       });
 
       more('and starts with no controller: it keeps up what it was told last', async () => {
-        await provisioned(view());
-        await reported(view().revision);
+        await running();
         await home.end('SIGKILL');
         await controller.close();
         const engine = await home.engine();
@@ -317,36 +297,27 @@ for (const [place, { kind, url }] of inject('engines').entries())
       // With docker these are moments of agent/src/faults/killed.engine.test.ts as well.
       for (const moment of ['create', 'stop', 'start', 'remove'])
         nightly(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
-          await provisioned(view());
-          await reported(view().revision);
+          await running();
           home.log = '';
           const next = view({ imageId: image('2') });
-          controller.change((c) => {
-            c.microservices = [next];
-          });
+          controller.change({ microservices: [next] });
           await until(moment, () => home.log.includes(`"step":"${moment}"`));
           await home.end('SIGKILL');
           expect((await home.containers()).filter(({ state }) => state === 'running').length).toBeLessThanOrEqual(1);
           await home.start();
           await reported(next.revision);
-          await until('one container with its name', async () => {
-            const all = await home.containers();
-            return all.length === 1 && all[0]?.name === `skerry-${uuid}`;
-          });
-          expect(await until('the greeting', async () => (await greeting()) === 'version 2' && 'ok')).toBe('ok');
+          await onlyContainer();
+          await untilGreeting('version 2');
           expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
         });
     });
 
     more('a process that ends by itself is started again later, and the crash is told', async () => {
-      await provisioned(
-        view({
-          env: [
-            { key: 'EXIT_AFTER', value: '300ms' },
-            { key: 'EXIT_CODE', value: '3' },
-          ],
-        }),
-      );
+      const env = [
+        { key: 'EXIT_AFTER', value: '300ms' },
+        { key: 'EXIT_CODE', value: '3' },
+      ];
+      await provisioned(view({ env }));
       const status = await until('the crash', () => {
         const seen = controller.microservice(uuid);
         return seen?.lastError !== undefined && seen;
@@ -360,11 +331,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a microservice that is no longer wanted is stopped, removed and reported as STOPPED', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      controller.change((c) => {
-        c.microservices = [];
-      });
+      await running();
+      controller.change({ microservices: [] });
       await until('STOPPED', () =>
         controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === uuid && m.status === 'STOPPED')),
       );
@@ -373,8 +341,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a local stop outlasts a restart of the agent and ends with a local start', async () => {
-      await provisioned(view());
-      await reported(view().revision);
+      await running();
       expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
       await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
       await home.end();
@@ -385,12 +352,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     more('a rebuild pulls again and makes a new container, also from the same image', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      const [old] = await home.containers();
-      controller.change((c) => {
-        c.microservices = [{ ...view(), rebuildCount: 1 }];
-      });
+      const [old] = await running();
+      controller.change({ microservices: [{ ...view(), rebuildCount: 1 }] });
       await until('the echo', () => controller.microservice(uuid)?.rebuildCount === 1);
       const now = await until('one container', async () => {
         const all = await home.containers();
@@ -400,11 +363,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     more('deprovisioning removes the containers and keeps the volumes', async () => {
-      const volumeMappings = [
-        { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
-      ] as const;
-      await provisioned(view({ volumeMappings: [...volumeMappings] }));
-      await reported(view({ volumeMappings: [...volumeMappings] }).revision);
+      const volume = { hostDestination: 'data', containerDestination: '/data', type: 'volume' } as const;
+      await running(view({ volumeMappings: [{ ...volume, accessMode: 'rw', scope: 'private' }] }));
       await fetch(`http://127.0.0.1:${external}/file?path=/data/note`, { method: 'PUT', body: 'kept' });
       expect(await home.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
       expect(controller.deleted).toBe(true);
@@ -436,9 +396,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       const startOf = (id: string) => controller.microservice(id)?.startTime ?? 0;
       expect(startOf(later) - startOf(uuid)).toBeGreaterThan(2000);
       home.log = '';
-      controller.change((c) => {
-        c.microservices = [];
-      });
+      controller.change({ microservices: [] });
       await until('the end', async () => (await home.containers()).length === 0, 60_000);
       const removed = [...home.log.matchAll(/"microservice":"([^"]+)","step":"remove"/g)].map(([, id]) => id);
       expect([...new Set(removed)]).toEqual([later, uuid]);
@@ -457,9 +415,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a container that a person pauses is resumed at once, and one that a person removes is created again', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      const [before] = await home.containers();
+      const [before] = await running();
       home.log = '';
       await callEngine(url, 'POST', `/v1.41/containers/${before?.id}/pause`);
       await until('it to go on', () => home.log.includes('"step":"resume"'), 20_000);

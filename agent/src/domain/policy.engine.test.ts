@@ -1,7 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
@@ -9,6 +8,7 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { folderOfSuite } from '../../../testing/temporary-folder.ts';
 import { listens } from '../_listens.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -19,7 +19,7 @@ import { readText } from '../machine/disk.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
 const engineUrl = inject('engineUrl');
-const folder = mkdtempSync(join(tmpdir(), 'skerry-policy-'));
+const folder = folderOfSuite();
 const at = (path: string) => join(folder, path);
 const file = at('config.yaml');
 
@@ -68,7 +68,6 @@ afterAll(async () => {
   await gone;
   await cleanUp(engine);
   await controller.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const bind = (hostDestination: string) => ({
@@ -113,9 +112,7 @@ test('a microservice that the policy refuses never starts and has the reason, an
     view('above', { volumeMappings: [bind(folder)] }),
   ];
   const fine = view('fine', { volumeMappings: [bind(at('srv/data'))] });
-  controller.change((c) => {
-    c.microservices = [...refused, fine];
-  });
+  controller.change({ microservices: [...refused, fine] });
   await reported(fine.uuid, 'RUNNING');
   for (const { uuid, name } of refused) {
     const { errorMessage } = await reported(uuid, 'FAILED', 'PolicyRefused');
@@ -132,9 +129,7 @@ test('another policy takes effect at SIGHUP, and a refused container is stopped 
   });
   const commands = ['-address', `127.0.0.1:${await freePort()}`];
   const onHost = view('on-host', { hostNetworkMode: true, commands });
-  controller.change((c) => {
-    c.microservices = [web, onHost];
-  });
+  controller.change({ microservices: [web, onHost] });
   await reported(onHost.uuid, 'FAILED', 'PolicyRefused');
   const { containerId } = await reported(web.uuid, 'RUNNING');
 
@@ -178,9 +173,7 @@ test('a second agent on the same data directory does not start, and its error na
 test('an agent with an invalid policy starts, allows only what its valid rules allow, and reports a warning', async () => {
   const plain = view('plain');
   const privileged = view('privileged', { isPrivileged: true });
-  controller.change((c) => {
-    c.microservices = [plain];
-  });
+  controller.change({ microservices: [plain] });
   await reported(plain.uuid, 'RUNNING');
   const host = image.slice(0, image.indexOf('/'));
   writeFileSync(at('policy.yaml'), `registries: ["${host}"]\nbindPrefixes: nothing\n`);
@@ -188,9 +181,7 @@ test('an agent with an invalid policy starts, allows only what its valid rules a
   child.kill('SIGKILL');
   await gone;
   startAgent();
-  controller.change((c) => {
-    c.microservices = [plain, privileged];
-  });
+  controller.change({ microservices: [plain, privileged] });
   await until('the warning', () => /policy: .*bindPrefixes/.test(controller.said.warningMessage ?? ''), 60_000);
   expect((await reported(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
   await reported(plain.uuid, 'RUNNING');
@@ -201,9 +192,7 @@ test('an agent with an invalid policy starts, allows only what its valid rules a
 test('the path of a bind is checked again when its container is started again', async () => {
   mkdirSync(at('srv/mine'));
   const web = view('turncoat', { volumeMappings: [bind(at('srv/mine'))] });
-  controller.change((c) => {
-    c.microservices = [web];
-  });
+  controller.change({ microservices: [web] });
   await reported(web.uuid, 'RUNNING');
   await cli('ms', 'stop', 'turncoat');
   rmSync(at('srv/mine'), { recursive: true });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
@@ -12,6 +11,7 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { folderOfSuite } from '../../../testing/temporary-folder.ts';
 import { notHonoured } from '../domain/container-spec.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { systemClock } from '../machine/clock.ts';
@@ -50,7 +50,7 @@ for (const { kind, url } of inject('engines'))
     const engine = new DockerEngine({ url, instance });
     const clock = systemClock();
     const health = new HealthChecks({ engine, clock, log: silentLog, changed: () => {} });
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-fields-'));
+    const folder = folderOfSuite();
     const outcome = { kind: kind as string, version: '', fields: {} as Record<string, string> };
     let facts: EngineFacts;
 
@@ -66,7 +66,6 @@ for (const { kind, url } of inject('engines'))
       health.stop();
       await cleanUp(engine);
       await engine.removeImage(image);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Creates and starts a container, which is removed at the end of its block. */

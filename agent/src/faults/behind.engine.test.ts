@@ -63,9 +63,7 @@ const view = (change: Partial<View> = {}): View =>
   webView({ uuid, external, imageId: image('1'), revision: 'r-1' }, change);
 
 async function want(...views: View[]): Promise<void> {
-  controller.change((c) => {
-    c.microservices = views;
-  });
+  controller.change({ microservices: views });
   for (const { uuid: id, revision } of views)
     await until(
       'the report of RUNNING',
@@ -238,9 +236,7 @@ describe('another container has', () => {
     try {
       await until('the other to listen', async () => (await fetch(`http://127.0.0.1:${port}/`)).ok);
       const next = view({ revision: 'r-2', portMappings: [{ internal: 8080, external: port, protocol: 'tcp' }] });
-      controller.change((c) => {
-        c.microservices = [next];
-      });
+      controller.change({ microservices: [next] });
       const status = await until('the reason', () => {
         const seen = controller.microservice(uuid);
         return seen?.reason === 'PortTaken' && seen;
@@ -274,8 +270,8 @@ describe('another container has', () => {
     const pretender = await OtherContainer.start(engineUrl, { name: `pretender-${uuid}`, image: claiming });
     try {
       const other = randomUUID();
-      controller.change((c) => {
-        c.microservices = [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })];
+      controller.change({
+        microservices: [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })],
       });
       const status = await until('the refusal', () => {
         const seen = controller.microservice(other);
@@ -298,9 +294,7 @@ describe('another container has', () => {
 });
 
 test('the watchdog reports foreign containers and does not touch them', async () => {
-  controller.change((c) => {
-    c.config = { watchdogEnabled: true };
-  });
+  controller.change({ config: { watchdogEnabled: true } });
   await want(view());
   const { Name } = await engine<{ Name: string }>('GET', `/containers/${other.id}/json`);
   await until(

@@ -44,9 +44,7 @@ afterEach(async () => {
 });
 
 async function want(wanted: View): Promise<void> {
-  controller.change((c) => {
-    c.microservices = [wanted];
-  });
+  controller.change({ microservices: [wanted] });
   await until(
     'the report of it',
     () => {

@@ -114,9 +114,7 @@ afterEach(async () => {
 });
 
 function want(...views: View[]): void {
-  controller.change((c) => {
-    c.microservices = views;
-  });
+  controller.change({ microservices: views });
 }
 
 async function running(): Promise<Container> {
@@ -230,9 +228,7 @@ test('on a full disk a volume mount keeps its content for the container that run
   const password = () => readFileSync(`/proc/${pid}/root/etc/creds/password`, 'utf8');
   expect(password()).toBe('old');
   disk.fill();
-  controller.change((c) => {
-    c.volumeMounts = [{ ...mount('new'.repeat(10_000)), uuid: creds.uuid }];
-  });
+  controller.change({ volumeMounts: [{ ...mount('new'.repeat(10_000)), uuid: creds.uuid }] });
   await warning(/^database: what the controller said last cannot be kept/);
   expect(password()).toBe('old');
   disk.free();

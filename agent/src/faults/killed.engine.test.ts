@@ -66,9 +66,7 @@ class Fixture {
   }
 
   want(views: View[]): void {
-    this.controller.change((c) => {
-      c.microservices = views;
-    });
+    this.controller.change({ microservices: views });
   }
 
   /** Makes the process end at the n-th moment from now; 0: never. Returns false when it has already ended. */

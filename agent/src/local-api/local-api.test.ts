@@ -319,9 +319,8 @@ describe('the command line', () => {
     engine.faults.before = (operation) => {
       if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image example/app:2');
     };
-    controller.change((one) => {
-      one.microservices = [{ ...(one.microservices[0] as View), imageId: 'example/app:2', revision: 'r2' }];
-    });
+    const [view] = controller.microservices as View[];
+    controller.change({ microservices: [{ ...(view as View), imageId: 'example/app:2', revision: 'r2' }] });
     await until('the failure', () => controller.microservice(uuid)?.reason !== undefined);
     expect((await cli('ms', 'ls')).out).toMatch(/RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted 2\)/);
     const said = 'exit code 2: no such flag \\u001b[2J';

@@ -115,9 +115,7 @@ describe('the control channel', () => {
   test('notifies only the microservice whose config changed', async () => {
     const mine = await new Channel(workloadToken()).open();
     const others = await new Channel(workloadToken(other)).open();
-    local.controller.change((one) => {
-      one.microservices = [configured(uuid, { rate: 6 }), configured(other, { rate: 7 })];
-    });
+    local.controller.change({ microservices: [configured(uuid, { rate: 6 }), configured(other, { rate: 7 })] });
     await until('the message', () => mine.received.length > 0);
     expect(mine.received).toEqual(['0c']);
     expect((await get(CONFIG, workloadToken())).body).toMatchObject({ data: { config: { rate: 6 } } });
@@ -129,9 +127,7 @@ describe('the control channel', () => {
 
   test('notifies every microservice when the limits of the agent change', async () => {
     const channels = await Promise.all([uuid, other].map((id) => new Channel(workloadToken(id)).open()));
-    local.controller.change((one) => {
-      one.config = { memoryLimit: 512 };
-    });
+    local.controller.change({ config: { memoryLimit: 512 } });
     await until('both messages', () => channels.every(({ received }) => received.length > 0));
     expect(channels.map(({ received }) => received)).toEqual([['0f'], ['0f']]);
   });

@@ -249,10 +249,9 @@ describe('the route of exec sessions', () => {
 
   test('is closed to microservices, whatever their role, and to TCP', async () => {
     const everything = { apiGroups: ['*'], resources: ['*'], verbs: ['*'] };
-    local.controller.change((c) => {
-      const [view] = c.microservices as { uuid: string }[];
-      c.microservices = [{ ...view, uuid, revision: 'r2', serviceAccount: { name: 'web', rules: [everything] } }];
-    });
+    const [view] = local.controller.microservices;
+    const serviceAccount = { name: 'web', rules: [everything] };
+    local.controller.change({ microservices: [{ ...view, uuid, revision: 'r2', serviceAccount }] });
     const token = () => local.files.read(`serviceaccounts/${uuid}`)?.get('token');
     const bearer = Buffer.from(await until('the token', token)).toString();
     await until('the rules', async () => (await local.ask('GET', '/v1/ms', undefined, bearer)).status === 200);

@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
@@ -8,6 +6,7 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { folderOfSuite } from '../../../testing/temporary-folder.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
@@ -22,7 +21,7 @@ import { memoryDatabase } from '../state/database.ts';
 
 for (const { kind } of inject('engines'))
   describe(kind, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
+    const folder = folderOfSuite();
     let stop = new AbortController();
     const uuid = randomUUID();
     const lines: string[] = [];
@@ -63,7 +62,6 @@ for (const { kind } of inject('engines'))
       await controller.close();
       await engine.stop();
       removeEngineData(join(folder, 'engine'));
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Starts an agent with the database and identity of the last one. */
@@ -138,10 +136,10 @@ for (const { kind } of inject('engines'))
     test.runIf(kind === 'docker')(
       'nothing is started in an engine that is stopping, also while it waits for a container that stops slowly',
       async () => {
-        const slow = { ...controller.microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [] };
-        controller.change((c) => {
-          c.microservices.push({ ...slow, commands: ['-stop-delay', '5s'] });
-        });
+        const { microservices } = controller;
+        const commands = ['-stop-delay', '5s'];
+        const slow = { ...microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [], commands };
+        controller.change({ microservices: [...microservices, slow] });
         await until('both', () => controller.microservice(slow.uuid)?.status === 'RUNNING');
         lines.length = 0;
         await engine.stop();
@@ -149,9 +147,7 @@ for (const { kind } of inject('engines'))
         expect(lines.filter((line) => line.includes('Starting the container'))).toEqual([]);
         await engine.start();
         await up();
-        controller.change((c) => {
-          c.microservices.pop();
-        });
+        controller.change({ microservices });
         await until('one', () => agent.supervisor.containers.length === 1);
         // The end of the other one is a record until the controller has received it.
         await until('one record', () => agent.microservices()?.length === 1);

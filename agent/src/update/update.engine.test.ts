@@ -94,10 +94,10 @@ async function startMachine(releasesUrl: string): Promise<Machine> {
     },
     async request(wish) {
       const expected = ++count;
-      controller.change((c) => {
-        c.version = { versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl, ...wish };
-        c.flags = { version: `aa0${expected}` };
-        c.actions = { version: expected };
+      controller.change({
+        version: { versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl, ...wish },
+        flags: { version: `aa0${expected}` },
+        actions: { version: expected },
       });
       await until(
         `the version action ${expected} to be carried out`,
@@ -121,10 +121,7 @@ test('an agent updates itself, a bad release falls back, a rollback goes back, a
   const { controller } = machine;
   const uuid = randomUUID();
   const view = webView({ uuid, imageId: image, revision: 'r1', external: await freePort() });
-  controller.change((c) => {
-    c.registries = [{ id: 1, url: inject('registryUrl'), insecure: true }];
-    c.microservices = [view];
-  });
+  controller.change({ registries: [{ id: 1, url: inject('registryUrl'), insecure: true }], microservices: [view] });
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
   const before = await machine.container();
   expect(controller.said).toMatchObject({ version: AGENT_VERSION, isReadyToUpgrade: true, isReadyToRollback: false });

@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -14,6 +13,7 @@ import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
+import { folderOfSuite } from '../../../testing/temporary-folder.ts';
 import { systemClock } from '../machine/clock.ts';
 import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
@@ -544,18 +544,15 @@ const STRIDE = process.env.SKERRY_NIGHTLY ? 1 : 5;
 const PATIENCE_MS = process.env.SKERRY_NIGHTLY ? 900_000 : 240_000;
 
 describe('a process that is killed before a change of the disk', () => {
-  let bundle: string;
-  let keyFile: string;
+  const folder = folderOfSuite();
+  const bundle = join(folder, 'update.mjs');
+  const keyFile = join(folder, 'release.pem');
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-update-'));
-    bundle = join(folder, 'update.mjs');
-    keyFile = join(folder, 'release.pem');
     writeFileSync(keyFile, key.publicKey);
     // Some packages are CommonJS and call require for Node's own modules.
     const js = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
     const options = { bundle: true, platform: 'node', format: 'esm', target: 'node24', banner: { js } } as const;
     await build({ entryPoints: [join(import.meta.dirname, '_update-process.ts')], outfile: bundle, ...options });
-    return () => rmSync(folder, { recursive: true });
   });
 
   /** A process that carries out the action, until the new release would start or has confirmed; see _update-process.ts. */

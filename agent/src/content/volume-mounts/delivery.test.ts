@@ -9,6 +9,7 @@ import { MemoryEngine } from '../../engines/memory/_engine.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { memoryIdentity } from '../../state/_identity.ts';
 import { memoryDatabase } from '../../state/database.ts';
+import { MOUNT, mount, mounted } from './_mount.ts';
 import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens from the controller's response to the containers, with an engine in memory. */
@@ -60,7 +61,6 @@ async function end(): Promise<void> {
 }
 
 const WEB = '11111111-1111-4111-8111-111111111111';
-const MOUNT = '22222222-2222-4222-8222-222222222222';
 const view = (hostDestination?: string, change: Partial<View> = {}): View => ({
   uuid: WEB,
   name: 'web',
@@ -68,24 +68,12 @@ const view = (hostDestination?: string, change: Partial<View> = {}): View => ({
   imageId: 'example/app:1',
   registryId: 1,
   revision: 'r1',
-  volumeMappings: hostDestination
-    ? [{ hostDestination, containerDestination: '/etc/x', accessMode: 'ro', type: 'volumeMount', scope: 'private' }]
-    : [],
+  volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [],
   ...change,
-});
-const mount = (data: Record<string, string>) => ({
-  uuid: MOUNT,
-  name: 'creds',
-  version: 1,
-  type: 'secret',
-  data: Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')])),
 });
 
 function want(views: View[], mounts: unknown[] = controller.volumeMounts): void {
-  controller.change((c) => {
-    c.microservices = views;
-    c.volumeMounts = mounts;
-  });
+  controller.change({ microservices: views, volumeMounts: mounts });
 }
 
 const status = () => controller.microservice(WEB);

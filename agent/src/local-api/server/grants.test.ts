@@ -77,9 +77,7 @@ describe('the token of a microservice', () => {
   }
 
   const grant = async (rules: Rule[], path: string, status: number) => {
-    local.controller.change((c) => {
-      c.microservices = views(rules);
-    });
+    local.controller.change({ microservices: views(rules) });
     await until(`${status}`, async () => (await ask('GET', path)).status === status);
   };
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../../hack/image.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import type { VolumeMapping } from '../../../../src/api/container/index.ts';
+import { folderOfSuite } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent } from '../../_agent.ts';
 import { policySchema } from '../../domain/policy.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
@@ -19,7 +19,7 @@ import { localMachine } from '../../machine/machine.ts';
 
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-binds-'));
+    const folder = folderOfSuite();
     const at = (path: string) => join(folder, path);
     const stop = new AbortController();
     /** done between the check and the start */
@@ -59,7 +59,6 @@ for (const { kind, url } of inject('engines'))
       await run;
       await cleanUp(engine);
       await controller.close();
-      rmSync(folder, { recursive: true, force: true });
     });
 
     const view = (name: string, source: string, accessMode: VolumeMapping['accessMode'] = 'rw'): View => ({
@@ -84,13 +83,9 @@ for (const { kind, url } of inject('engines'))
       const writer = view('writer', at('srv/data'));
       const reader = view('reader', at('srv/data/sub'), 'ro');
       const same = view('same', at('srv/data'));
-      controller.change((c) => {
-        c.microservices = [writer];
-      });
+      controller.change({ microservices: [writer] });
       await reported(writer.uuid, 'RUNNING');
-      controller.change((c) => {
-        c.microservices = [writer, reader, same];
-      });
+      controller.change({ microservices: [writer, reader, same] });
       await reported(same.uuid, 'RUNNING');
       const { reason, errorMessage } = await reported(reader.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
@@ -107,9 +102,7 @@ for (const { kind, url } of inject('engines'))
         symlinkSync(at('secret'), at('srv/mine'));
       };
       const victim = view('victim', at('srv/mine'));
-      controller.change((c) => {
-        c.microservices = [victim];
-      });
+      controller.change({ microservices: [victim] });
       const { reason, errorMessage } = await reported(victim.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
         reason: 'PolicyRefused',

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../../hack/image.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
+import { folderOfSuite } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, findContainer, makeSpec, until } from '../../engines/_contract.ts';
 import type { Seen } from '../../engines/_contract-row.ts';
@@ -19,7 +19,7 @@ for (const { kind, url } of inject('engines'))
   describe(kind, () => {
     const instance = randomUUID().replaceAll('-', '');
     const engine = new DockerEngine({ url, instance });
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-mounts-'));
+    const folder = folderOfSuite();
     let facts: EngineFacts;
     let image: string;
 
@@ -32,7 +32,6 @@ for (const { kind, url } of inject('engines'))
 
     afterAll(async () => {
       await cleanUp(engine);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Whether a container that runs as a user can write to the shared volume. */
