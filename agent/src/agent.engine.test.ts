@@ -1,7 +1,5 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../hack/engine-api.ts';
@@ -9,11 +7,10 @@ import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { listens } from './_listens.ts';
-import { webView } from './_web.ts';
+import { Home } from './_home.ts';
+import { untilRuns, webView } from './_web.ts';
 import type { Container } from './engine-port/container.ts';
-import { cleanUp, until } from './engines/_contract.ts';
-import { DockerEngine } from './engines/docker/engine.ts';
+import { until } from './engines/_contract.ts';
 import { FakeController, type View } from './link/_fake-controller.ts';
 import { readText } from './machine/disk.ts';
 
@@ -23,88 +20,7 @@ import { readText } from './machine/disk.ts';
  */
 
 const registry = new URL(inject('registryUrl')).host;
-const MAIN = join(import.meta.dirname, 'main.ts');
 const image = (tag: string) => `${registry}/agent/sample:${tag}`;
-
-interface Finished {
-  code: number;
-  out: string;
-  err: string;
-}
-
-/** One agent in its own folder. */
-class Home {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-agent-'));
-  readonly config = join(this.folder, 'config.yaml');
-  process: ChildProcess | undefined;
-  log = '';
-  #engine: DockerEngine | undefined;
-
-  constructor() {
-    const settings = {
-      containerEngine: on.kind,
-      containerEngineUrl: on.url,
-      diskDirectory: join(this.folder, 'data'),
-      runDirectory: join(this.folder, 'run'),
-      localApiPort: 0,
-      logLevel: 'DEBUG',
-    };
-    writeFileSync(this.config, JSON.stringify(settings));
-  }
-
-  async start(): Promise<void> {
-    const child = spawn(process.execPath, [MAIN, 'start', '--config', this.config], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
-      this.log += piece;
-    });
-    this.process = child;
-    await until(
-      'the agent to answer',
-      async () => (await listens(join(this.folder, 'run', 'api.sock'))) && (await this.cli('status')).code === 0,
-    );
-  }
-
-  /** Sends a signal to the process and waits until it has ended. */
-  async end(posixSignal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    const child = this.process;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-    child.kill(posixSignal);
-    await gone;
-  }
-
-  cli(...args: string[]): Promise<Finished> {
-    return new Promise((resolve) => {
-      execFile(process.execPath, [MAIN, ...args, '--config', this.config], { timeout: 60_000 }, (error, out, err) =>
-        resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
-      );
-    });
-  }
-
-  /** An adapter of the engine with the instance id of this agent. */
-  async engine(): Promise<DockerEngine> {
-    if (!this.#engine) {
-      const { instance } = JSON.parse(readText(join(this.folder, 'data', 'identity.json')) ?? '') as {
-        instance: string;
-      };
-      this.#engine = new DockerEngine({ url: on.url, instance });
-      await this.#engine.connect();
-    }
-    return this.#engine;
-  }
-
-  async containers(): Promise<Container[]> {
-    return (await this.engine()).containers();
-  }
-
-  async remove(): Promise<void> {
-    await this.end('SIGKILL');
-    await cleanUp(await this.engine());
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
 
 /** The engine of the current tests. */
 let on: { kind: 'docker' | 'podman'; url: string };
@@ -135,7 +51,7 @@ beforeEach(async () => {
   uuid = randomUUID();
   external = await freePort();
   controller = await new FakeController().listen();
-  home = new Home();
+  home = new Home({ engineUrl: on.url, settings: { containerEngine: on.kind } });
   return async () => {
     await home.remove();
     await controller.close();
@@ -143,22 +59,15 @@ beforeEach(async () => {
 });
 
 async function provisioned(...views: View[]): Promise<void> {
-  await home.start();
+  await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
   controller.change({ microservices: views });
 }
 
-/** Waits until the controller has received the report that a revision runs. */
-const reported = (revision: string | undefined, state = 'RUNNING') =>
-  until(`${state} of ${revision}`, () => {
-    const status = controller.microservice(uuid);
-    return status?.status === state && status.revision === revision && status;
-  });
-
 /** Provisions the agent with a microservice that runs then. Returns its container. */
 async function running(wanted = view()): Promise<Container[]> {
   await provisioned(wanted);
-  await reported(wanted.revision);
+  await untilRuns(controller, wanted);
   return home.containers();
 }
 
@@ -183,7 +92,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     test('a new agent starts the container of its first microservice and reports it RUNNING', async () => {
       await provisioned(view());
-      const status = await reported(view().revision);
+      const status = await untilRuns(controller, view());
       expect(await until('the greeting', greeting)).toBe('version 1');
       const [container, ...others] = await home.containers();
       expect(others).toEqual([]);
@@ -213,7 +122,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
         const next = view({ imageId: image('2') });
         home.log = '';
         controller.change({ microservices: [next] });
-        await reported(next.revision);
+        await untilRuns(controller, next);
         await untilGreeting('version 2');
         expect((await onlyContainer()).id).not.toBe(old?.id);
         const steps = home.log
@@ -235,7 +144,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
         expect(await home.containers()).toMatchObject([{ id: old?.id, startedAt: old?.startedAt, state: 'running' }]);
         expect(await greeting()).toBe('version 1');
         controller.change({ microservices: [view({ imageId: image('3') })] });
-        await reported(view({ imageId: image('3') }).revision);
+        await untilRuns(controller, view({ imageId: image('3') }));
         await untilGreeting('version 3');
       });
 
@@ -261,19 +170,19 @@ for (const [place, { kind, url }] of inject('engines').entries())
         const before = await running();
         await home.end();
         controller.said = {};
-        await home.start();
-        await reported(view().revision);
+        await home.up();
+        await untilRuns(controller, view());
         expect(await home.containers()).toEqual(before);
       });
 
       more('and starts again without its database: labels and controller know enough', async () => {
         const before = await running();
         await home.end('SIGKILL');
-        for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
-        writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
+        for (const part of ['-wal', '-shm']) rmSync(join(home.disk, `agent.db${part}`), { force: true });
+        writeFileSync(join(home.disk, 'agent.db'), 'this is not a database, and long enough to be looked at');
         controller.said = {};
-        await home.start();
-        await reported(view().revision);
+        await home.up();
+        await untilRuns(controller, view());
         expect(await home.containers()).toEqual(before);
         expect(home.log).toContain('The database was damaged');
       });
@@ -287,7 +196,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
           await engine.stop(id, 0);
           await engine.remove(id);
         }
-        await home.start();
+        await home.up();
         expect(await until('the greeting', greeting)).toBe('version 1');
         expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
           controllerConnection: 'NOT_CONNECTED',
@@ -304,8 +213,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
           await until(moment, () => home.log.includes(`"step":"${moment}"`));
           await home.end('SIGKILL');
           expect((await home.containers()).filter(({ state }) => state === 'running').length).toBeLessThanOrEqual(1);
-          await home.start();
-          await reported(next.revision);
+          await home.up();
+          await untilRuns(controller, next);
           await onlyContainer();
           await untilGreeting('version 2');
           expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
@@ -345,10 +254,10 @@ for (const [place, { kind, url }] of inject('engines').entries())
       expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
       await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
       await home.end();
-      await home.start();
+      await home.up();
       expect((await home.containers()).map(({ state }) => state)).toEqual(['exited']);
       expect((await home.cli('ms', 'start', 'web')).out).toContain('RUNNING');
-      await reported(view().revision);
+      await untilRuns(controller, view());
     });
 
     more('a rebuild pulls again and makes a new container, also from the same image', async () => {
@@ -369,7 +278,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       expect(await home.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
       expect(controller.deleted).toBe(true);
       expect(await home.containers()).toEqual([]);
-      expect(readText(join(home.folder, 'data', 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
+      expect(readText(join(home.disk, 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
       expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
         controllerConnection: 'NOT_PROVISIONED',
       });

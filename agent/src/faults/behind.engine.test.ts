@@ -8,12 +8,12 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { pushVersions, webView } from '../_web.ts';
+import { EngineObserver, Home, OtherContainer } from '../_home.ts';
+import { pushVersions, untilRuns, webView } from '../_web.ts';
 import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../domain/step.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /** Other programs use the same engine: they change the agent's containers, and run some with the agent's labels. */
 
@@ -64,15 +64,7 @@ const view = (change: Partial<View> = {}): View =>
 
 async function want(...views: View[]): Promise<void> {
   controller.change({ microservices: views });
-  for (const { uuid: id, revision } of views)
-    await until(
-      'the report of RUNNING',
-      () => {
-        const status = controller.microservice(id);
-        return status?.status === 'RUNNING' && status.revision === revision;
-      },
-      60_000,
-    );
+  for (const each of views) await untilRuns(controller, each);
 }
 
 /** Waits until the microservice has exactly one container, which runs under its name and responds. */

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { pushVersions, webView } from '../_web.ts';
+import { Home } from '../_home.ts';
+import { pushVersions, untilRuns, webView } from '../_web.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { Home } from './_home.ts';
 import { generator } from './_random.ts';
 
 /** The agent as a process, a real engine, and a disk that is full, read-only, or returns other bytes than were written. */
@@ -118,15 +118,7 @@ function want(...views: View[]): void {
 }
 
 async function running(): Promise<Container> {
-  const [wanted] = controller.microservices;
-  await until(
-    'the report of RUNNING',
-    () => {
-      const told = controller.microservice(uuid);
-      return told?.status === 'RUNNING' && told.revision === (wanted as View).revision;
-    },
-    60_000,
-  );
+  await untilRuns(controller, controller.microservices[0] as View);
   return until('one container under its name', only);
 }
 

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { pullInsecure } from '../../../../hack/engine-api.ts';
 import { freePort } from '../../../../hack/ports.ts';
 import type {} from '../../../../hack/testing/provided.ts';
+import { Home } from '../../_home.ts';
 import { pushVersions, webView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
-import { Home } from '../../faults/_home.ts';
 import { FakeController } from '../../link/_fake-controller.ts';
 import { TestHub } from './_hub.ts';
 import { makeArtifact } from './_machine.ts';
