@@ -1,5 +1,4 @@
 import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
@@ -8,6 +7,7 @@ import { sampleImage } from '../../../hack/sample.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
 import { EngineError } from '../engine-port/error.ts';
 import type { ExecProcess, StartedProgram } from '../engine-port/exec.ts';
@@ -52,15 +52,7 @@ async function guard(username: string, password: string) {
     inner.on('error', () => outgoing.destroy());
     incoming.pipe(inner);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    host: `127.0.0.1:${port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  return `127.0.0.1:${await listenForTest(server)}`;
 }
 
 for (const { kind, url } of inject('engines'))
@@ -156,9 +148,9 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('a pull without the right credentials is ImageUnauthorized', async () => {
-        await using guarded = await guard('shore', 'secret');
-        const reference = `${guarded.host}/contract/sample:1`;
-        const right = { username: 'shore', password: 'secret', host: guarded.host };
+        const host = await guard('shore', 'secret');
+        const reference = `${host}/contract/sample:1`;
+        const right = { username: 'shore', password: 'secret', host };
         for (const credentials of [undefined, { ...right, password: 'wrong' }])
           await expect(engine.pull({ reference, platform: '', credentials })).rejects.toMatchObject({
             code: 'ImageUnauthorized',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { bundle } from '../../../hack/build.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { readText } from '../machine/disk.ts';
 import { Program } from './program.ts';
@@ -60,11 +61,7 @@ export class FileServer {
   }
 
   async listen(): Promise<this> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      this.#server.closeAllConnections();
-      this.#server.close();
-    });
+    await listenForTest(this.#server);
     return this;
   }
 

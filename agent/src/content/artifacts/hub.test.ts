@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { listenForTest } from '../../../../testing/local-server.ts';
 import type { Policy } from '../../domain/policy.ts';
 import { until } from '../../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
@@ -366,15 +367,16 @@ describe('a hub that redirects to another host', () => {
         return outgoing.end(JSON.stringify({ sha: 'a'.repeat(40), siblings: [{ rfilename: 'a.txt' }] }));
       return outgoing.writeHead(302, { location: `${urlOf(secret)}/keys`, ...headers }).end();
     });
-    const machine = new TestMachine().start();
-    onTestFinished(async () => {
-      await machine[Symbol.asyncDispose]();
-      for (const server of [hub, secret]) server.close();
-    });
-    for (const server of [hub, secret]) await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    for (const server of [hub, secret]) await listenForTest(server);
     const host = urlOf(hub).replace('http://', '');
-    machine.policy = { ...policy, ...(policy.registries && { registries: [host] }) };
-    machine.registry({ url: urlOf(hub), type: 'hub' });
+    return machineOf(urlOf(hub), { ...policy, ...(policy.registries && { registries: [host] }) });
+  }
+  /** A machine that wants its file. */
+  function machineOf(url: string, policy: Partial<Policy> = {}) {
+    const machine = new TestMachine().start();
+    onTestFinished(() => machine[Symbol.asyncDispose]());
+    machine.policy = policy;
+    machine.registry({ url, type: 'hub' });
     machine.want('models', makeArtifact());
     return machine;
   }
@@ -396,15 +398,7 @@ describe('a hub that redirects to another host', () => {
       if (to(url) === url) return outgoing.end('content');
       return outgoing.writeHead(302, { location: to(url) }).end();
     });
-    const machine = new TestMachine().start();
-    onTestFinished(async () => {
-      await machine[Symbol.asyncDispose]();
-      hub.close();
-    });
-    await new Promise<void>((done) => hub.listen(0, '127.0.0.1', done));
-    machine.registry({ url: urlOf(hub), type: 'hub' });
-    machine.want('models', makeArtifact());
-    return machine;
+    return machineOf(`http://127.0.0.1:${await listenForTest(hub)}`);
   }
 
   test('by the name of its own host gives no file when it names no checksum of it', async () => {
