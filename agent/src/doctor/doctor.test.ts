@@ -177,38 +177,28 @@ const CASES: Record<string, Case> = {
   'a rootless engine': [
     'engine/rootless',
     /docker 24\.0/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0', SecurityOptions: ['name=rootless'] }),
+    () => engineAnswering({ SecurityOptions: ['name=rootless'] }),
   ],
   'a container of an agent that no longer exists': [
     'orphans/left',
     /skerry-lost \(shop\)/,
-    async () => ({
-      ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN])),
-      node: DOWN,
-    }),
+    async () => ({ ...(await engineAnswering({}, [ORPHAN])), node: DOWN }),
   ],
   'a container while the identity of this agent is unknown': [
     'orphans',
     /which containers are its own is not known/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN]),
+    () => engineAnswering({}, [ORPHAN]),
   ],
   'an engine without containers of other agents': [
     'orphans',
     /none/,
-    async () => ({
-      ...(await engineAnswering({ ApiVersion: '1.43' }, [])),
-      node: DOWN,
-    }),
+    async () => ({ ...(await engineAnswering()), node: DOWN }),
   ],
-  'an engine that works': [
-    'engine',
-    /docker 24\.0 \(API 1\.43\)/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }),
-  ],
+  'an engine that works': ['engine', /docker 24\.0 \(API 1\.43\)/, () => engineAnswering()],
   'CDI devices and an engine without CDI': [
     'cdi/unsupported',
     /^docker 24\.0 gives containers none of v\/gpu=0$/,
-    async () => ({ ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' })), ...describing('v/gpu') }),
+    async () => ({ ...(await engineAnswering()), ...describing('v/gpu') }),
   ],
   'CDI devices and an engine that gives them to containers': [
     'cdi',
@@ -225,7 +215,7 @@ const CASES: Record<string, Case> = {
   'an agent that reports a warning': [
     'daemon/troubled',
     /database: disk full/,
-    () => daemonAnswering({ warnings: ['database: disk full'], controllerConnection: 'OK' }),
+    () => daemonAnswering({ ...WELL, warnings: ['database: disk full'] }),
   ],
   'an agent whose last update failed': [
     'daemon/update',
@@ -263,7 +253,7 @@ const CASES: Record<string, Case> = {
       const server = createTcpServer();
       const port = await listening(server);
       server.close();
-      const fixture = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
+      const fixture = await daemonAnswering(WELL);
       return { ...fixture, settings: { ...fixture.settings, localApiPort: port } };
     },
   ],
@@ -361,8 +351,7 @@ const CASES: Record<string, Case> = {
     'authorisation/refused',
     /401 .*AGENT_NODE_NOT_FOUND/,
     async () => {
-      const controller = await new FakeController().listen();
-      over.use(controller);
+      const controller = over.use(await new FakeController().listen());
       return { node: { controllerUrl: controller.url } };
     },
   ],
@@ -371,7 +360,7 @@ const CASES: Record<string, Case> = {
     'authorisation/refused',
     /UNAUTHORIZED: gone/,
     async () => ({
-      ...(await daemonAnswering({ warnings: [], controllerConnection: 'UNAUTHORIZED', connectionError: 'gone' })),
+      ...(await daemonAnswering({ ...WELL, controllerConnection: 'UNAUTHORIZED', connectionError: 'gone' })),
       node: DOWN,
     }),
   ],
@@ -416,13 +405,12 @@ async function tlsNode(certificate: string): Promise<Fixture> {
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };
 const ORPHAN = { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS };
 
-async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<Fixture> {
-  await listening(
-    http.createServer(({ url = '' }, response) =>
-      response.end(JSON.stringify(url.includes('/containers/json') ? containers : { Components: [], ...facts })),
-    ),
-    join(folder, 'engine.sock'),
+async function engineAnswering(change: Record<string, unknown> = {}, containers: object[] = []): Promise<Fixture> {
+  const facts = { ApiVersion: '1.43', Version: '24.0', Components: [], ...change };
+  const server = http.createServer(({ url = '' }, response) =>
+    response.end(JSON.stringify(url.includes('/containers/json') ? containers : facts)),
   );
+  await listening(server, join(folder, 'engine.sock'));
   return {};
 }
 
@@ -430,13 +418,11 @@ async function engineAnswering(facts: Record<string, unknown>, containers: objec
 async function daemonAnswering(status: unknown, lists: Record<string, object[]> = {}): Promise<Fixture> {
   mkdirSync(join(folder, 'run'));
   const text = typeof status === 'string' ? status : JSON.stringify(status);
-  await listening(
-    http.createServer(({ url = '' }, response) => {
-      const items = lists[url.replace('/v1/', '')];
-      response.end(items ? JSON.stringify({ items }) : text);
-    }),
-    join(folder, 'run/api.sock'),
-  );
+  const server = http.createServer(({ url = '' }, response) => {
+    const items = lists[url.replace('/v1/', '')];
+    response.end(items ? JSON.stringify({ items }) : text);
+  });
+  await listening(server, join(folder, 'run/api.sock'));
   return { settings: { runDirectory: 'run' } };
 }
 
@@ -456,34 +442,23 @@ for (const [name, [id, detail, arrange]] of Object.entries(CASES)) {
 }
 
 describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', () => {
-  const mounted = async (options: string, type = 'tmpfs') => {
-    const { stdout } = await sh('mount', '-t', type, '-o', options, 'none', join(folder, 'data'));
-    over.defer(async () => void (await sh('umount', join(folder, 'data'))));
-    return stdout;
-  };
-
-  test('finds a full disk', async () => {
-    await mounted('size=1m');
-    writeFileSync(join(folder, 'data/volume'), Buffer.alloc(1024 * 1024 - 4096));
-    expect((await examined()).get('disk')).toMatchObject({
+  const disks: Record<string, { options: string; file?: number; problem: string; detail: RegExp }> = {
+    'a full disk': {
+      options: 'size=1m',
+      file: 1024 * 1024 - 4096,
       problem: 'full',
-      detail: expect.stringMatching(/0 MiB of 1 MiB free/),
+      detail: /0 MiB of 1 MiB free/,
+    },
+    'a file system without free inodes': { options: 'size=200m,nr_inodes=2', file: 0, problem: 'inodes', detail: /./ },
+    'a read-only file system': { options: 'size=200m,ro', problem: 'readonly', detail: /EROFS/ },
+  };
+  for (const [name, { options, file, problem, detail }] of Object.entries(disks))
+    test(`finds ${name}`, async () => {
+      await sh('mount', '-t', 'tmpfs', '-o', options, 'none', join(folder, 'data'));
+      over.defer(async () => void (await sh('umount', join(folder, 'data'))));
+      if (file !== undefined) writeFileSync(join(folder, 'data/volume'), Buffer.alloc(file));
+      expect((await examined()).get('disk')).toMatchObject({ problem, detail: expect.stringMatching(detail) });
     });
-  });
-
-  test('finds a file system without free inodes', async () => {
-    await mounted('size=200m,nr_inodes=2');
-    writeFileSync(join(folder, 'data/one'), '');
-    expect((await examined()).get('disk')).toMatchObject({ problem: 'inodes' });
-  });
-
-  test('finds a read-only file system', async () => {
-    await mounted('size=200m,ro');
-    expect((await examined()).get('disk')).toMatchObject({
-      problem: 'readonly',
-      detail: expect.stringMatching(/EROFS/),
-    });
-  });
 
   test('finds a kernel without cgroups and one without the memory controller', async () => {
     install({});
@@ -507,7 +482,7 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
   const asNobody = () => command('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups');
 
   test('finds that the user may not use the socket of the engine', async () => {
-    await engineAnswering({ ApiVersion: '1.43' });
+    await engineAnswering();
     install({});
     chmodSync(join(folder, 'engine.sock'), 0o600);
     chmodSync(folder, 0o755);
@@ -536,8 +511,7 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
 });
 
 test('doctor finds no problem with an agent and a controller that work', async () => {
-  const controller = await new FakeController().listen();
-  over.use(controller);
+  const controller = over.use(await new FakeController().listen());
   const identity = saveNode({ controllerUrl: controller.url });
   controller.publicKey = publicPart(identity.nodeKey);
   identityFile(join(folder, 'data/identity.json'), Date.now, () => {}).save({
