@@ -22,6 +22,12 @@ export function webView(its: View & { external: number }, change: Partial<View> 
   };
 }
 
+/** A microservice without anything special, of an image that an engine in memory has. */
+export const plainView = (change: Partial<View> & Pick<View, 'uuid'>): View => ({
+  ...{ name: 'web', application: 'shop', imageId: 'example/app:1', registryId: 1, revision: 'r1' },
+  ...change,
+});
+
 /** Waits until the controller has the report that a microservice runs in its revision. */
 export const untilRuns = (controller: FakeController, { uuid, revision }: View): Promise<MicroserviceStatus> =>
   until(

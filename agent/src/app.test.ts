@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createTestAgent } from './_agent.ts';
+import { plainView } from './_web.ts';
 import type { Agent } from './app.ts';
 import { relayPrefix } from './content/registries/pull.ts';
 import type { AgentDependencies } from './dependencies.ts';
@@ -69,15 +70,7 @@ async function restart(more: Partial<AgentDependencies> = {}): Promise<Agent> {
 }
 
 const uuid = randomUUID();
-const view = (change: Partial<View> = {}): View => ({
-  uuid,
-  name: 'web',
-  application: 'shop',
-  imageId: 'example/app:1',
-  registryId: 1,
-  revision: 'r1',
-  ...change,
-});
+const view = (change: Partial<View> = {}): View => plainView({ uuid, ...change });
 
 /** Provisions an agent whose node has these microservices. */
 async function provision(agent: Agent, ...views: View[]): Promise<Agent> {

@@ -15,7 +15,7 @@ import type { EngineFacts } from '../engine-port/facts.ts';
 import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { UsageReader } from '../machine/usage.ts';
-import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
 
 /** The contract of the engine interface, tested on real engines. Every adapter has to pass. */
@@ -61,9 +61,7 @@ for (const { kind, url } of inject('engines'))
     let facts: EngineFacts;
     beforeAll(async () => {
       engine = new DockerEngine({ url, instance: INSTANCE });
-      facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: v1, platform: '' });
+      facts = await prepare(engine, v1);
       await engine.pull({ reference: shell, platform: '' });
     });
 

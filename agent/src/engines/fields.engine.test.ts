@@ -18,7 +18,7 @@ import { systemClock } from '../machine/clock.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { HealthChecks } from '../supervise/health-checks.ts';
 import { makeView } from '../supervise/plan/_util.ts';
-import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
+import { cleanUp, findContainer, makeSpec, prepare, until } from './_contract.ts';
 import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.ts';
 import { FIELDS, makeSources } from './_fields.ts';
 import { DockerEngine } from './docker/engine.ts';
@@ -55,11 +55,9 @@ for (const { kind, url } of inject('engines'))
     let facts: EngineFacts;
 
     beforeAll(async () => {
-      facts = await engine.connect();
+      facts = await prepare(engine, image);
       outcome.version = facts.version;
       results.push(outcome);
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
     });
 
     afterAll(async () => {

@@ -11,6 +11,7 @@ import { pushVersions, untilRuns, webView } from '../_web.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
+import { FilledDisk } from './_filled-disk.ts';
 import { generator } from './_random.ts';
 
 /** The agent as a process, a real engine, and a disk that is full, read-only, or returns other bytes than were written. */
@@ -23,12 +24,15 @@ const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/samp
 const MiB = 1024 * 1024;
 
 /** A small file system with the agent's data. */
-class Disk {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
-  readonly mount = join(this.folder, 'mount');
-  readonly data = join(this.mount, 'data');
+class Disk extends FilledDisk {
+  readonly folder: string;
+  readonly data: string;
 
   constructor(megabytes: number) {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
+    super(join(folder, 'mount'));
+    this.folder = folder;
+    this.data = join(this.mount, 'data');
     mkdirSync(this.mount);
     const file = join(this.folder, 'image');
     writeFileSync(file, '');
@@ -49,10 +53,6 @@ class Disk {
     this.attach();
   }
 
-  make(mode: 'ro' | 'rw'): void {
-    execFileSync('mount', ['-o', `remount,${mode}`, this.mount]);
-  }
-
   /** Makes the file system read-only at once, also for open files, as the kernel does when it finds errors in it. */
   fail(): void {
     execFileSync('mount', ['-o', 'remount,abort', this.mount]);
@@ -60,21 +60,6 @@ class Disk {
     try {
       writeFileSync(join(this.mount, 'probe'), 'x');
     } catch {}
-  }
-
-  /** Leaves no room at all. */
-  fill(): void {
-    for (const size of [MiB, 4096, 1])
-      for (let n = 0; ; n++)
-        try {
-          writeFileSync(join(this.mount, `fill-${size}-${n}`), Buffer.alloc(size));
-        } catch {
-          break;
-        }
-  }
-
-  free(): void {
-    for (const name of readdirSync(this.mount)) if (name.startsWith('fill-')) rmSync(join(this.mount, name));
   }
 
   remove(): void {

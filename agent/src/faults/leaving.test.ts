@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createTestAgent } from '../_agent.ts';
+import { plainView } from '../_web.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
@@ -69,9 +70,7 @@ class Disk {
 
 beforeEach(async () => {
   controller = await new FakeController().listen();
-  controller.microservices = [
-    { uuid, name: 'web', application: 'shop', imageId: 'example/app:1', registryId: 1, revision: 'r1' },
-  ];
+  controller.microservices = [plainView({ uuid })];
   engine = new MemoryEngine({ anyImage: true });
   disk = new Disk();
 });

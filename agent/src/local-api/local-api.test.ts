@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { plainView } from '../_web.ts';
 import type { Agent } from '../app.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
@@ -38,8 +39,7 @@ async function running(): Promise<void> {
     { key: 'PLAIN', value: 'seen' },
     { key: 'PASSWORD', value: 'hidden', secret: true },
   ];
-  const image = { imageId: 'example/app:1', registryId: 1 };
-  controller.microservices = [{ uuid, name: 'web', application: 'shop', ...image, revision: 'r1', env }];
+  controller.microservices = [plainView({ uuid, env })];
   await provision();
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
 }

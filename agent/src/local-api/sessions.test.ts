@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { plainView } from '../_web.ts';
 import { testStreams } from '../cli/_streams.ts';
 import { policySchema } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
@@ -21,12 +22,7 @@ const uuid = randomUUID();
 
 beforeEach(async () => {
   local = await LocalAgent.start();
-  const { controller } = local;
-  controller.microservices = [
-    { uuid, name: 'web', application: 'shop', imageId: 'example/app:1', registryId: 1, revision: 'r1' },
-  ];
-  await local.agent.provision(controller.joinString);
-  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await local.provision(plainView({ uuid }));
   return () => local[Symbol.asyncDispose]();
 });
 

@@ -13,9 +13,9 @@ import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { listenForTest } from '../../../testing/local-server.ts';
-import { folderOfSuite } from '../../../testing/temporary-folder.ts';
+import { folderOfSuite, folderOfTest } from '../../../testing/temporary-folder.ts';
 import { systemClock } from '../machine/clock.ts';
-import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
+import { FileServer, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
 import { decideStart, endLateTrial } from './trial.ts';
 import { Updater, type UpdaterDependencies } from './updater.ts';
@@ -27,7 +27,7 @@ let program: Program;
 let server: FileServer;
 beforeEach(async () => {
   program = makeProgram({ '1.0.0': 'old' });
-  server = await new FileServer(makeFolder()).listen();
+  server = await new FileServer(folderOfTest()).listen();
 });
 
 /** Puts a release on the server. */
@@ -36,7 +36,7 @@ function publish(
   change: Partial<ReleaseOptions> & { content?: string; nodeContent?: string | Buffer } = {},
 ) {
   const { content = `agent ${version}`, nodeContent = NODE_SCRIPT, ...options } = change;
-  const folder = makeFolder();
+  const folder = folderOfTest();
   writeFileSync(join(folder, 'agent'), content);
   writeFileSync(join(folder, 'node'), nodeContent);
   const files = { agent: join(folder, 'agent'), node: { amd64: join(folder, 'node') } };
@@ -98,7 +98,7 @@ test('an upgrade fetches the latest release, verifies it and switches to it on t
 
 test('what a Node needs beside it comes with a release, and only what has changed is fetched', async () => {
   const libraries = (content: string) => {
-    const folder = makeFolder();
+    const folder = folderOfTest();
     writeFileSync(join(folder, 'ld.so'), 'the loader');
     writeFileSync(join(folder, 'libnode.so.1'), content);
     return { libraries: { amd64: folder } };
@@ -119,7 +119,7 @@ test('what a Node needs beside it comes with a release, and only what has change
 });
 
 test('no file of a release can be named so that it comes to lie elsewhere', async () => {
-  const folder = makeFolder();
+  const folder = folderOfTest();
   writeFileSync(join(folder, '-x'), 'content');
   publish('1.1.0', { libraries: { amd64: folder } });
   const { updater, over } = begun();
@@ -300,7 +300,7 @@ test('what belongs to the controller goes to its address alone, also where it re
 
 test('releases come from a controller whose certificate is of an own authority, with that authority alone', async () => {
   publish('1.1.0');
-  const { cert, key: tlsKey, ca } = makeCertificate(makeFolder(), ['127.0.0.1']);
+  const { cert, key: tlsKey, ca } = makeCertificate(folderOfTest(), ['127.0.0.1']);
   const secure = createServer({ cert: readFileSync(cert), key: readFileSync(tlsKey) }, (request, response) => {
     void fetch(`${server.url}${request.url}`).then(async (reply) => {
       response.writeHead(reply.status, { 'content-length': reply.headers.get('content-length') ?? '0' });
@@ -594,7 +594,7 @@ describe('a process that is killed before a change of the disk', () => {
       const onTrial = makeProgram({ '1.0.0': 'old', '0.9.0': 'older' });
       expect((await run(onTrial, 'restart')).code).toBe(0);
       for (let dieAt = 1; ; dieAt += STRIDE) {
-        const home = new Program(makeFolder());
+        const home = new Program(folderOfTest());
         cpSync(onTrial.directory, home.directory, { recursive: true, verbatimSymlinks: true });
         const { signal } = await run(home, 'confirm', dieAt);
         expect(started(home)).toBe('1.1.0');

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForTest } from '../../../../testing/local-server.ts';
+import { folderOfTest } from '../../../../testing/temporary-folder.ts';
 import type { Policy } from '../../domain/policy.ts';
 import { until } from '../../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
@@ -330,13 +330,11 @@ describe('room on the disk that ends during a pull', () => {
 
   /** A file system of one mebibyte; undefined where none can be mounted. */
   function smallDisk(): string | undefined {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-full-'));
+    const folder = folderOfTest();
     const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'skerry', folder]).status === 0;
-    onTestFinished(() => {
-      if (isMounted) spawnSync('umount', ['-l', folder]);
-      rmSync(folder, { recursive: true, force: true });
-    });
-    return isMounted ? folder : undefined;
+    if (!isMounted) return undefined;
+    onTestFinished(() => void spawnSync('umount', ['-l', folder]));
+    return folder;
   }
 
   test('on a full file system is a failure of this pull, which goes on when there is room again', async ({ skip }) => {

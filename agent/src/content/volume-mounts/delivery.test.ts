@@ -1,8 +1,9 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { folderOfTest } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent } from '../../_agent.ts';
+import { plainView } from '../../_web.ts';
 import type { Agent } from '../../app.ts';
 import { until } from '../../engines/_contract.ts';
 import { MemoryEngine } from '../../engines/memory/_engine.ts';
@@ -24,7 +25,7 @@ let run: Promise<void>;
 let agent: Agent;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-delivery-'));
+  folder = folderOfTest();
   controller = await new FakeController().listen();
   engine = new MemoryEngine({ anyImage: true });
   database = memoryDatabase();
@@ -36,7 +37,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await end();
   await controller.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 let remove: (path: string) => void;
@@ -61,16 +61,8 @@ async function end(): Promise<void> {
 }
 
 const WEB = '11111111-1111-4111-8111-111111111111';
-const view = (hostDestination?: string, change: Partial<View> = {}): View => ({
-  uuid: WEB,
-  name: 'web',
-  application: 'shop',
-  imageId: 'example/app:1',
-  registryId: 1,
-  revision: 'r1',
-  volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [],
-  ...change,
-});
+const view = (hostDestination?: string, change: Partial<View> = {}): View =>
+  plainView({ uuid: WEB, volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [], ...change });
 
 function want(views: View[], mounts: unknown[] = controller.volumeMounts): void {
   controller.change({ microservices: views, volumeMounts: mounts });

@@ -7,7 +7,7 @@ import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import { folderOfSuite } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
-import { cleanUp, findContainer, makeSpec, until } from '../../engines/_contract.ts';
+import { cleanUp, findContainer, makeSpec, prepare, until } from '../../engines/_contract.ts';
 import type { Seen } from '../../engines/_contract-row.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
 import { ownLimits } from '../../machine/machine.ts';
@@ -25,9 +25,7 @@ for (const { kind, url } of inject('engines'))
 
     beforeAll(async () => {
       ({ reference: image } = await pushImage(inject('registryUrl'), 'mounts/sample', '1', await sampleImage()));
-      facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
+      facts = await prepare(engine, image);
     });
 
     afterAll(async () => {
