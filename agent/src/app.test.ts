@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createTestAgent } from './_agent.ts';
+import { createTestAgent, runAgent } from './_agent.ts';
 import { plainView } from './_web.ts';
 import type { Agent } from './app.ts';
 import { relayPrefix } from './content/registries/pull.ts';
@@ -20,8 +20,7 @@ import { memoryDatabase } from './state/database.ts';
 
 let controller: FakeController;
 let engine: MemoryEngine;
-let stop: AbortController;
-let runs: Promise<void>[];
+let end: () => Promise<void>;
 let requests: HttpRequest[];
 const database = { value: memoryDatabase() };
 const identity = { value: memoryIdentity() };
@@ -29,16 +28,14 @@ const identity = { value: memoryIdentity() };
 beforeEach(async () => {
   controller = await new FakeController().listen();
   engine = new MemoryEngine({ anyImage: true });
-  stop = new AbortController();
-  runs = [];
+  end = async () => {};
   requests = [];
   database.value = memoryDatabase();
   identity.value = memoryIdentity();
 });
 
 afterEach(async () => {
-  stop.abort();
-  await Promise.all(runs);
+  await end();
   await controller.close();
 });
 
@@ -57,15 +54,12 @@ function start(policy = {}, more: Partial<AgentDependencies> = {}): Agent {
     },
     ...more,
   });
-  runs.push(agent.run(stop.signal));
+  end = runAgent(agent);
   return agent;
 }
 
 async function restart(more: Partial<AgentDependencies> = {}): Promise<Agent> {
-  stop.abort();
-  await Promise.all(runs);
-  stop = new AbortController();
-  runs = [];
+  await end();
   return start({}, more);
 }
 

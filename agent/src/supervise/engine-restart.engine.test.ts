@@ -7,7 +7,7 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { folderOfSuite } from '../../../testing/temporary-folder.ts';
-import { createTestAgent } from '../_agent.ts';
+import { createTestAgent, runAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -22,13 +22,12 @@ import { memoryDatabase } from '../state/database.ts';
 for (const { kind } of inject('engines'))
   describe(kind, () => {
     const folder = folderOfSuite();
-    let stop = new AbortController();
+    let endAgent: () => Promise<void>;
     const uuid = randomUUID();
     const lines: string[] = [];
     let engine: PrivateEngine;
     let controller: FakeController;
     let agent: Agent;
-    let run: Promise<void>;
     let external: number;
     const database = memoryDatabase();
     const identity = memoryIdentity();
@@ -57,8 +56,7 @@ for (const { kind } of inject('engines'))
     afterAll(async () => {
       await agent.deprovision();
       await agent.supervisor.until(() => agent.supervisor.containers.length === 0, 30_000);
-      stop.abort();
-      await run;
+      await endAgent();
       await controller.close();
       await engine.stop();
       removeEngineData(join(folder, 'engine'));
@@ -66,7 +64,6 @@ for (const { kind } of inject('engines'))
 
     /** Starts an agent with the database and identity of the last one. */
     function boot(): void {
-      stop = new AbortController();
       agent = createTestAgent({
         folder,
         log: createLog(
@@ -78,7 +75,7 @@ for (const { kind } of inject('engines'))
         identity,
         machine: localMachine(folder),
       });
-      run = agent.run(stop.signal);
+      endAgent = runAgent(agent);
     }
 
     /** Waits until the report has the state UNKNOWN with the container that ran before. */
@@ -160,8 +157,7 @@ for (const { kind } of inject('engines'))
         const before = agent.supervisor.containers[0];
         await engine.kill();
         await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
-        stop.abort();
-        await run;
+        await endAgent();
         controller.said = {};
         boot();
         await unknown(before?.id);

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { folderOfTest } from '../../../../testing/temporary-folder.ts';
-import { createTestAgent } from '../../_agent.ts';
+import { createTestAgent, runAgent } from '../../_agent.ts';
 import { plainView } from '../../_web.ts';
 import type { Agent } from '../../app.ts';
 import { until } from '../../engines/_contract.ts';
@@ -20,8 +20,7 @@ let controller: FakeController;
 let engine: MemoryEngine;
 let database: ReturnType<typeof memoryDatabase>;
 let identity: ReturnType<typeof memoryIdentity>;
-let stop: AbortController;
-let run: Promise<void>;
+let end: () => Promise<void>;
 let agent: Agent;
 
 beforeEach(async () => {
@@ -44,7 +43,6 @@ let remove: (path: string) => void;
 function start(): void {
   const files = filesOnDisk(join(folder, 'volumes'));
   remove = files.remove;
-  stop = new AbortController();
   agent = createTestAgent({
     folder,
     engine: () => engine,
@@ -52,12 +50,7 @@ function start(): void {
     identity,
     mountedFiles: { ...files, remove: (path) => remove(path) },
   });
-  run = agent.run(stop.signal);
-}
-
-async function end(): Promise<void> {
-  stop.abort();
-  await run;
+  end = runAgent(agent);
 }
 
 const WEB = '11111111-1111-4111-8111-111111111111';

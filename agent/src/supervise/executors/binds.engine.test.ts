@@ -7,7 +7,7 @@ import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import type { VolumeMapping } from '../../../../src/api/container/index.ts';
 import { folderOfSuite } from '../../../../testing/temporary-folder.ts';
-import { createTestAgent } from '../../_agent.ts';
+import { createTestAgent, runAgent } from '../../_agent.ts';
 import { policySchema } from '../../domain/policy.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
@@ -21,12 +21,11 @@ for (const { kind, url } of inject('engines'))
   describe(kind, () => {
     const folder = folderOfSuite();
     const at = (path: string) => join(folder, path);
-    const stop = new AbortController();
+    let end: () => Promise<void>;
     /** done between the check and the start */
     let between = () => {};
     let engine: DockerEngine;
     let controller: FakeController;
-    let run: Promise<void>;
     let image: string;
 
     class Exchanging extends DockerEngine {
@@ -50,13 +49,12 @@ for (const { kind, url } of inject('engines'))
         policy: policySchema.parse({ bindPrefixes: [at('srv')] }),
         places: { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces },
       });
-      run = agent.run(stop.signal);
+      end = runAgent(agent);
       await agent.provision(controller.joinString);
     });
 
     afterAll(async () => {
-      stop.abort();
-      await run;
+      await end();
       await cleanUp(engine);
       await controller.close();
     });
