@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
-import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from '../agent/src/update/_program.ts';
+import { FileServer, makeBundles, makeReleaseFiles } from '../agent/src/update/_program.ts';
 import { createPlugin } from '../cli/src/_plugin.ts';
 import { installProgram, makeReleaseKey, writeRelease } from '../hack/agent-release.ts';
 import { freePort } from '../hack/ports.ts';
@@ -26,13 +26,13 @@ afterAll(async () => {
 });
 
 test('a node reboots, prunes, upgrades, falls back and rolls back, each once, and its container runs on', async () => {
-  const server = await new FileServer(makeFolder()).listen();
+  const server = await new FileServer(temporaryFolder()).listen();
   const publish = (version: string, text = built.agent) => {
     const { agent, node } = makeReleaseFiles(text, version);
     const nodes = { amd64: node, arm64: node };
     writeRelease({ agent, node: nodes, version, minimumVersion: '0.1.0', key: key.privateKey, out: server.folder });
   };
-  const to = join(makeFolder(), 'program');
+  const to = join(temporaryFolder(), 'program');
   installProgram({
     ...makeReleaseFiles(built.agent, AGENT_VERSION),
     launcher: built.launcher,

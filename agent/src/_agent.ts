@@ -28,6 +28,16 @@ export function createTestAgent({ folder, settings = '', ...deps }: TestAgentOpt
   return createAgent(config, testDependencies(deps));
 }
 
+/** Runs an agent; the result ends it. */
+export function runAgent(agent: Agent): () => Promise<void> {
+  const stop = new AbortController();
+  const done = agent.run(stop.signal);
+  return async () => {
+    stop.abort();
+    await done;
+  };
+}
+
 /** Dependencies of an agent; what `chosen` lacks is in memory, refuses nothing, and does nothing. */
 export function testDependencies(
   chosen: Pick<AgentDependencies, 'engine'> & Partial<AgentDependencies>,

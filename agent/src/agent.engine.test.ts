@@ -1,7 +1,5 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../hack/engine-api.ts';
@@ -9,11 +7,10 @@ import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
 import type {} from '../../hack/testing/provided.ts';
-import { listens } from './_listens.ts';
-import { webView } from './_web.ts';
+import { Home } from './_home.ts';
+import { untilRuns, webView } from './_web.ts';
 import type { Container } from './engine-port/container.ts';
-import { cleanUp, until } from './engines/_contract.ts';
-import { DockerEngine } from './engines/docker/engine.ts';
+import { until } from './engines/_contract.ts';
 import { FakeController, type View } from './link/_fake-controller.ts';
 import { readText } from './machine/disk.ts';
 
@@ -23,88 +20,7 @@ import { readText } from './machine/disk.ts';
  */
 
 const registry = new URL(inject('registryUrl')).host;
-const MAIN = join(import.meta.dirname, 'main.ts');
 const image = (tag: string) => `${registry}/agent/sample:${tag}`;
-
-interface Finished {
-  code: number;
-  out: string;
-  err: string;
-}
-
-/** One agent in its own folder. */
-class Home {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-agent-'));
-  readonly config = join(this.folder, 'config.yaml');
-  process: ChildProcess | undefined;
-  log = '';
-  #engine: DockerEngine | undefined;
-
-  constructor() {
-    const settings = {
-      containerEngine: on.kind,
-      containerEngineUrl: on.url,
-      diskDirectory: join(this.folder, 'data'),
-      runDirectory: join(this.folder, 'run'),
-      localApiPort: 0,
-      logLevel: 'DEBUG',
-    };
-    writeFileSync(this.config, JSON.stringify(settings));
-  }
-
-  async start(): Promise<void> {
-    const child = spawn(process.execPath, [MAIN, 'start', '--config', this.config], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
-      this.log += piece;
-    });
-    this.process = child;
-    await until(
-      'the agent to answer',
-      async () => (await listens(join(this.folder, 'run', 'api.sock'))) && (await this.cli('status')).code === 0,
-    );
-  }
-
-  /** Sends a signal to the process and waits until it has ended. */
-  async end(posixSignal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    const child = this.process;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-    child.kill(posixSignal);
-    await gone;
-  }
-
-  cli(...args: string[]): Promise<Finished> {
-    return new Promise((resolve) => {
-      execFile(process.execPath, [MAIN, ...args, '--config', this.config], { timeout: 60_000 }, (error, out, err) =>
-        resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
-      );
-    });
-  }
-
-  /** An adapter of the engine with the instance id of this agent. */
-  async engine(): Promise<DockerEngine> {
-    if (!this.#engine) {
-      const { instance } = JSON.parse(readText(join(this.folder, 'data', 'identity.json')) ?? '') as {
-        instance: string;
-      };
-      this.#engine = new DockerEngine({ url: on.url, instance });
-      await this.#engine.connect();
-    }
-    return this.#engine;
-  }
-
-  async containers(): Promise<Container[]> {
-    return (await this.engine()).containers();
-  }
-
-  async remove(): Promise<void> {
-    await this.end('SIGKILL');
-    await cleanUp(await this.engine());
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
 
 /** The engine of the current tests. */
 let on: { kind: 'docker' | 'podman'; url: string };
@@ -125,20 +41,17 @@ const view = (change: Partial<View> = {}): View =>
   );
 
 beforeAll(async () => {
-  for (const tag of ['1', '2', '3'])
-    await pushImage(
-      inject('registryUrl'),
-      'agent/sample',
-      tag,
-      await sampleImage({ env: { GREETING: `version ${tag}` } }),
-    );
+  for (const tag of ['1', '2', '3']) {
+    const sample = await sampleImage({ env: { GREETING: `version ${tag}` } });
+    await pushImage(inject('registryUrl'), 'agent/sample', tag, sample);
+  }
 });
 
 beforeEach(async () => {
   uuid = randomUUID();
   external = await freePort();
   controller = await new FakeController().listen();
-  home = new Home();
+  home = new Home({ engineUrl: on.url, settings: { containerEngine: on.kind } });
   return async () => {
     await home.remove();
     await controller.close();
@@ -146,21 +59,27 @@ beforeEach(async () => {
 });
 
 async function provisioned(...views: View[]): Promise<void> {
-  await home.start();
+  await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
-  controller.change((c) => {
-    c.microservices = views;
-  });
+  controller.change({ microservices: views });
 }
 
-/** Waits until the controller has received the report that a revision runs. */
-const reported = (revision: string | undefined, state = 'RUNNING') =>
-  until(`${state} of ${revision}`, () => {
-    const status = controller.microservice(uuid);
-    return status?.status === state && status.revision === revision && status;
+/** Provisions the agent with a microservice that runs then. Returns its container. */
+async function running(wanted = view()): Promise<Container[]> {
+  await provisioned(wanted);
+  await untilRuns(controller, wanted);
+  return home.containers();
+}
+
+/** The only container, with the name of its microservice. */
+const onlyContainer = () =>
+  until('one container with its name', async () => {
+    const [container, ...others] = await home.containers();
+    return others.length === 0 && container?.name === `skerry-${uuid}` && container;
   });
 
 const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`)).text()).trim();
+const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, async () => (await greeting()) === wanted);
 
 for (const [place, { kind, url }] of inject('engines').entries())
   describe(kind, () => {
@@ -173,7 +92,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     test('a new agent starts the container of its first microservice and reports it RUNNING', async () => {
       await provisioned(view());
-      const status = await reported(view().revision);
+      const status = await untilRuns(controller, view());
       expect(await until('the greeting', greeting)).toBe('version 1');
       const [container, ...others] = await home.containers();
       expect(others).toEqual([]);
@@ -199,22 +118,13 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     describe('a new image', () => {
       test('is pulled, and its container is created, before the old container stops', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const [old] = await home.containers();
+        const [old] = await running();
         const next = view({ imageId: image('2') });
         home.log = '';
-        controller.change((c) => {
-          c.microservices = [next];
-        });
-        await reported(next.revision);
-        await until('the greeting of the new one', async () => (await greeting()) === 'version 2');
-        const [container, ...others] = await until('one container', async () => {
-          const all = await home.containers();
-          return all.length === 1 && all[0]?.name === `skerry-${uuid}` && all;
-        });
-        expect(others).toEqual([]);
-        expect(container?.id).not.toBe(old?.id);
+        controller.change({ microservices: [next] });
+        await untilRuns(controller, next);
+        await untilGreeting('version 2');
+        expect((await onlyContainer()).id).not.toBe(old?.id);
         const steps = home.log
           .split('\n')
           .filter((line) => line.includes('"step"') && line.includes('"INFO"'))
@@ -223,12 +133,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
       });
 
       more('that cannot be pulled leaves the old container running, and the reason is reported', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const [old] = await home.containers();
-        controller.change((c) => {
-          c.microservices = [view({ imageId: image('missing') })];
-        });
+        const [old] = await running();
+        controller.change({ microservices: [view({ imageId: image('missing') })] });
         const status = await until('the reason', () => {
           const seen = controller.microservice(uuid);
           return seen?.reason === 'ImageNotFound' && seen;
@@ -237,32 +143,20 @@ for (const [place, { kind, url }] of inject('engines').entries())
         expect(status.errorMessage).toContain('missing');
         expect(await home.containers()).toMatchObject([{ id: old?.id, startedAt: old?.startedAt, state: 'running' }]);
         expect(await greeting()).toBe('version 1');
-        controller.change((c) => {
-          c.microservices = [view({ imageId: image('3') })];
-        });
-        await reported(view({ imageId: image('3') }).revision);
-        expect(await until('the greeting', async () => (await greeting()) === 'version 3' && 'version 3')).toBe(
-          'version 3',
-        );
+        controller.change({ microservices: [view({ imageId: image('3') })] });
+        await untilRuns(controller, view({ imageId: image('3') }));
+        await untilGreeting('version 3');
       });
 
       more(
         'whose container cannot be started makes the old container start again, and the reason is reported',
         async () => {
-          await provisioned(view());
-          await reported(view().revision);
-          const [old] = await home.containers();
-          controller.change((c) => {
-            c.microservices = [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })];
-          });
+          const [old] = await running();
+          controller.change({ microservices: [view({ imageId: image('2'), entrypoint: ['/no/such/program'] })] });
           const status = await until('the reason', async () => {
             const seen = controller.microservice(uuid);
-            return (
-              seen?.reason === 'StartFailed' &&
-              seen.status === 'RUNNING' &&
-              (await home.containers()).length === 1 &&
-              seen
-            );
+            const isBack = seen?.reason === 'StartFailed' && seen.status === 'RUNNING';
+            return isBack && (await home.containers()).length === 1 && seen;
           });
           expect(status.revision).toBe(view().revision);
           expect(await home.containers()).toMatchObject([{ id: old?.id, state: 'running' }]);
@@ -273,33 +167,28 @@ for (const [place, { kind, url }] of inject('engines').entries())
 
     describe('an agent that is ended', () => {
       test('adopts the running containers when it starts again and changes nothing', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const before = await home.containers();
+        const before = await running();
         await home.end();
         controller.said = {};
-        await home.start();
-        await reported(view().revision);
+        await home.up();
+        await untilRuns(controller, view());
         expect(await home.containers()).toEqual(before);
       });
 
       more('and starts again without its database: labels and controller know enough', async () => {
-        await provisioned(view());
-        await reported(view().revision);
-        const before = await home.containers();
+        const before = await running();
         await home.end('SIGKILL');
-        for (const part of ['-wal', '-shm']) rmSync(join(home.folder, 'data', `agent.db${part}`), { force: true });
-        writeFileSync(join(home.folder, 'data', 'agent.db'), 'this is not a database, and long enough to be looked at');
+        for (const part of ['-wal', '-shm']) rmSync(join(home.disk, `agent.db${part}`), { force: true });
+        writeFileSync(join(home.disk, 'agent.db'), 'this is not a database, and long enough to be looked at');
         controller.said = {};
-        await home.start();
-        await reported(view().revision);
+        await home.up();
+        await untilRuns(controller, view());
         expect(await home.containers()).toEqual(before);
         expect(home.log).toContain('The database was damaged');
       });
 
       more('and starts with no controller: it keeps up what it was told last', async () => {
-        await provisioned(view());
-        await reported(view().revision);
+        await running();
         await home.end('SIGKILL');
         await controller.close();
         const engine = await home.engine();
@@ -307,7 +196,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
           await engine.stop(id, 0);
           await engine.remove(id);
         }
-        await home.start();
+        await home.up();
         expect(await until('the greeting', greeting)).toBe('version 1');
         expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
           controllerConnection: 'NOT_CONNECTED',
@@ -317,36 +206,27 @@ for (const [place, { kind, url }] of inject('engines').entries())
       // With docker these are moments of agent/src/faults/killed.engine.test.ts as well.
       for (const moment of ['create', 'stop', 'start', 'remove'])
         nightly(`by kill -9 before "${moment}" of a replacement, and goes on from there`, async () => {
-          await provisioned(view());
-          await reported(view().revision);
+          await running();
           home.log = '';
           const next = view({ imageId: image('2') });
-          controller.change((c) => {
-            c.microservices = [next];
-          });
+          controller.change({ microservices: [next] });
           await until(moment, () => home.log.includes(`"step":"${moment}"`));
           await home.end('SIGKILL');
           expect((await home.containers()).filter(({ state }) => state === 'running').length).toBeLessThanOrEqual(1);
-          await home.start();
-          await reported(next.revision);
-          await until('one container with its name', async () => {
-            const all = await home.containers();
-            return all.length === 1 && all[0]?.name === `skerry-${uuid}`;
-          });
-          expect(await until('the greeting', async () => (await greeting()) === 'version 2' && 'ok')).toBe('ok');
+          await home.up();
+          await untilRuns(controller, next);
+          await onlyContainer();
+          await untilGreeting('version 2');
           expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
         });
     });
 
     more('a process that ends by itself is started again later, and the crash is told', async () => {
-      await provisioned(
-        view({
-          env: [
-            { key: 'EXIT_AFTER', value: '300ms' },
-            { key: 'EXIT_CODE', value: '3' },
-          ],
-        }),
-      );
+      const env = [
+        { key: 'EXIT_AFTER', value: '300ms' },
+        { key: 'EXIT_CODE', value: '3' },
+      ];
+      await provisioned(view({ env }));
       const status = await until('the crash', () => {
         const seen = controller.microservice(uuid);
         return seen?.lastError !== undefined && seen;
@@ -360,11 +240,8 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a microservice that is no longer wanted is stopped, removed and reported as STOPPED', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      controller.change((c) => {
-        c.microservices = [];
-      });
+      await running();
+      controller.change({ microservices: [] });
       await until('STOPPED', () =>
         controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === uuid && m.status === 'STOPPED')),
       );
@@ -373,24 +250,19 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a local stop outlasts a restart of the agent and ends with a local start', async () => {
-      await provisioned(view());
-      await reported(view().revision);
+      await running();
       expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
       await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
       await home.end();
-      await home.start();
+      await home.up();
       expect((await home.containers()).map(({ state }) => state)).toEqual(['exited']);
       expect((await home.cli('ms', 'start', 'web')).out).toContain('RUNNING');
-      await reported(view().revision);
+      await untilRuns(controller, view());
     });
 
     more('a rebuild pulls again and makes a new container, also from the same image', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      const [old] = await home.containers();
-      controller.change((c) => {
-        c.microservices = [{ ...view(), rebuildCount: 1 }];
-      });
+      const [old] = await running();
+      controller.change({ microservices: [{ ...view(), rebuildCount: 1 }] });
       await until('the echo', () => controller.microservice(uuid)?.rebuildCount === 1);
       const now = await until('one container', async () => {
         const all = await home.containers();
@@ -400,16 +272,13 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     more('deprovisioning removes the containers and keeps the volumes', async () => {
-      const volumeMappings = [
-        { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume', scope: 'private' },
-      ] as const;
-      await provisioned(view({ volumeMappings: [...volumeMappings] }));
-      await reported(view({ volumeMappings: [...volumeMappings] }).revision);
+      const volume = { hostDestination: 'data', containerDestination: '/data', type: 'volume' } as const;
+      await running(view({ volumeMappings: [{ ...volume, accessMode: 'rw', scope: 'private' }] }));
       await fetch(`http://127.0.0.1:${external}/file?path=/data/note`, { method: 'PUT', body: 'kept' });
       expect(await home.cli('deprovision', '--yes')).toMatchObject({ code: 0, out: 'Deprovisioned\n' });
       expect(controller.deleted).toBe(true);
       expect(await home.containers()).toEqual([]);
-      expect(readText(join(home.folder, 'data', 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
+      expect(readText(join(home.disk, 'volumes', 'data', uuid, 'data', 'note'))).toBe('kept');
       expect(JSON.parse((await home.cli('status', '-o', 'json')).out)).toMatchObject({
         controllerConnection: 'NOT_PROVISIONED',
       });
@@ -436,9 +305,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
       const startOf = (id: string) => controller.microservice(id)?.startTime ?? 0;
       expect(startOf(later) - startOf(uuid)).toBeGreaterThan(2000);
       home.log = '';
-      controller.change((c) => {
-        c.microservices = [];
-      });
+      controller.change({ microservices: [] });
       await until('the end', async () => (await home.containers()).length === 0, 60_000);
       const removed = [...home.log.matchAll(/"microservice":"([^"]+)","step":"remove"/g)].map(([, id]) => id);
       expect([...new Set(removed)]).toEqual([later, uuid]);
@@ -457,9 +324,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('a container that a person pauses is resumed at once, and one that a person removes is created again', async () => {
-      await provisioned(view());
-      await reported(view().revision);
-      const [before] = await home.containers();
+      const [before] = await running();
       home.log = '';
       await callEngine(url, 'POST', `/v1.41/containers/${before?.id}/pause`);
       await until('it to go on', () => home.log.includes('"step":"resume"'), 20_000);

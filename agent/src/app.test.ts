@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createTestAgent } from './_agent.ts';
+import { createTestAgent, runAgent } from './_agent.ts';
+import { plainView } from './_web.ts';
 import type { Agent } from './app.ts';
 import { relayPrefix } from './content/registries/pull.ts';
 import type { AgentDependencies } from './dependencies.ts';
@@ -19,8 +20,7 @@ import { memoryDatabase } from './state/database.ts';
 
 let controller: FakeController;
 let engine: MemoryEngine;
-let stop: AbortController;
-let runs: Promise<void>[];
+let end: () => Promise<void>;
 let requests: HttpRequest[];
 const database = { value: memoryDatabase() };
 const identity = { value: memoryIdentity() };
@@ -28,16 +28,14 @@ const identity = { value: memoryIdentity() };
 beforeEach(async () => {
   controller = await new FakeController().listen();
   engine = new MemoryEngine({ anyImage: true });
-  stop = new AbortController();
-  runs = [];
+  end = async () => {};
   requests = [];
   database.value = memoryDatabase();
   identity.value = memoryIdentity();
 });
 
 afterEach(async () => {
-  stop.abort();
-  await Promise.all(runs);
+  await end();
   await controller.close();
 });
 
@@ -56,36 +54,55 @@ function start(policy = {}, more: Partial<AgentDependencies> = {}): Agent {
     },
     ...more,
   });
-  runs.push(agent.run(stop.signal));
+  end = runAgent(agent);
   return agent;
 }
 
 async function restart(more: Partial<AgentDependencies> = {}): Promise<Agent> {
-  stop.abort();
-  await Promise.all(runs);
-  stop = new AbortController();
-  runs = [];
+  await end();
   return start({}, more);
 }
 
 const uuid = randomUUID();
-const view = (change: Partial<View> = {}): View => ({
-  uuid,
-  name: 'web',
-  application: 'shop',
-  imageId: 'example/app:1',
-  registryId: 1,
-  revision: 'r1',
-  ...change,
-});
+const view = (change: Partial<View> = {}): View => plainView({ uuid, ...change });
 
-async function running(views: View[] = [view()]): Promise<Agent> {
-  const agent = start();
+/** Provisions an agent whose node has these microservices. */
+async function provision(agent: Agent, ...views: View[]): Promise<Agent> {
   controller.microservices = views;
   await agent.provision(controller.joinString);
-  for (const { uuid: id } of views) await until('RUNNING', () => controller.microservice(id)?.status === 'RUNNING');
   return agent;
 }
+
+async function running(views: View[] = [view()]): Promise<Agent> {
+  const agent = await provision(start(), ...views);
+  for (const one of views) await untilRunning(one.uuid);
+  return agent;
+}
+
+/** What the last reports say of the microservice. */
+const status = () => controller.microservice(uuid);
+const untilRunning = (id: string = uuid) => until('RUNNING', () => controller.microservice(id)?.status === 'RUNNING');
+
+/** Ends the only container. */
+async function crash(): Promise<void> {
+  const [container] = await engine.containers();
+  engine.exit(container?.id ?? '', 1);
+}
+
+/** Takes the node away at the controller, which the agent hears, and makes it ready for another provisioning. */
+async function forget(agent: Agent, change: Parameters<FakeController['change']>[0] = {}): Promise<void> {
+  controller.publicKey = undefined;
+  controller.change({ ...change, fault: at('/agent/changes', failure(401, 'AGENT_NODE_NOT_FOUND')) });
+  await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
+  controller.fault = undefined;
+  controller.key = 'key-another-0123';
+}
+
+type Fault = NonNullable<FakeController['fault']>;
+const at =
+  (faulty: string, answer: ReturnType<Fault>): Fault =>
+  (_method, path) =>
+    path === faulty ? answer : undefined;
 
 test('runtime classes are reported as far as the engine has their runtimes, and no longer when they are gone', async () => {
   const agent = await running();
@@ -107,14 +124,12 @@ describe('CDI devices', () => {
     const facts = await engine.connect();
     engine.connect = async () => ({ ...facts, cdi: true, cdiDirectories: ['/srv/cdi'] });
     const asked = (directories: readonly string[] = []) => (directories.includes('/srv/cdi') ? devices() : []);
-    const agent = start({}, { cdiDevices: asked });
-    controller.microservices = [view({ cdiDevices: ['v/gpu=1'] })];
-    await agent.provision(controller.joinString);
+    await provision(start({}, { cdiDevices: asked }), view({ cdiDevices: ['v/gpu=1'] }));
   }
 
   test('of the machine are reported', async () => {
     await withDevices(() => ['v/gpu=0', 'v/gpu=1']);
-    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await untilRunning();
     await until('the devices', () => controller.said.availableCdiDevices?.length === 2);
     expect(controller.said).toMatchObject({
       availableCdiDevices: ['v/gpu=0', 'v/gpu=1'],
@@ -124,12 +139,10 @@ describe('CDI devices', () => {
 
   test('that are not there keep a microservice from starting, which says so, until it asks for one that is there', async () => {
     await withDevices(() => ['v/gpu=0']);
-    await until('a reason', () =>
-      /names v\/gpu=1; it has v\/gpu=0/.test(controller.microservice(uuid)?.errorMessage ?? ''),
-    );
-    expect(controller.microservice(uuid)?.status).toBe('FAILED');
+    await until('a reason', () => /names v\/gpu=1; it has v\/gpu=0/.test(status()?.errorMessage ?? ''));
+    expect(status()?.status).toBe('FAILED');
     controller.microservices = [view({ cdiDevices: ['v/gpu=0'], revision: 'r2' })];
-    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await untilRunning();
   });
 });
 
@@ -252,12 +265,9 @@ describe('every request', () => {
 
   test("is signed with the controller's time", async () => {
     const hour = 3600_000;
-    controller.fault = (_method, path) =>
-      path === '/status'
-        ? { status: 200, body: { status: 'online', timestamp: Date.now() - hour, uptimeSec: 1 } }
-        : undefined;
-    const agent = start();
-    await agent.provision(controller.joinString);
+    const body = { status: 'online', timestamp: Date.now() - hour, uptimeSec: 1 };
+    controller.fault = at('/status', { status: 200, body });
+    await provision(start());
     await until('a signed request', () => requests.some(({ headers }) => headers?.authorization));
     const token = requests.find(({ headers }) => headers?.authorization)?.headers?.authorization?.split('.')[1] ?? '';
     const { iat } = JSON.parse(Buffer.from(token, 'base64url').toString()) as { iat: number };
@@ -274,7 +284,7 @@ describe('a saved response', () => {
     controller.requests.length = 0;
     controller.said = {};
     await restart();
-    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await untilRunning();
     expect(controller.requests.map(({ path }) => path)).not.toContain('/agent/microservices');
     expect(controller.requests.find(({ have }) => have)?.have).toContain('microserviceList');
   });
@@ -288,9 +298,7 @@ describe('a saved response', () => {
     await until('a poll', () => polls().length > 0);
     expect(polls()[0]?.notOlderThan).toBe('a:1.2');
     controller.notOlderThan = 'a:1.3';
-    controller.change((one) => {
-      one.microservices = [view({ revision: 'r2' })];
-    });
+    controller.change({ microservices: [view({ revision: 'r2' })] });
     await until('a poll with the newer bound', () => polls().at(-1)?.notOlderThan === 'a:1.3');
 
     await agent.deprovision();
@@ -309,9 +317,7 @@ describe('a saved response', () => {
         throw new Error('database or disk is full');
       },
     };
-    const agent = start();
-    controller.microservices = [view()];
-    await agent.provision(controller.joinString);
+    const agent = await provision(start(), view());
     await until('two polls', () => controller.requests.filter(({ path }) => path === '/agent/changes').length > 1);
     expect(controller.requests.every(({ have }) => !have?.includes('microserviceList'))).toBe(true);
     expect(agent.connection.state).toBe('OK');
@@ -344,10 +350,7 @@ describe('a problem with the controller', () => {
     test(`${name} gives the connection ${connection}, and every container keeps running`, async () => {
       const agent = await running();
       const before = await engine.containers();
-      controller.change((c) => {
-        c.fault = fault;
-        c.microservices = [];
-      });
+      controller.change({ fault, microservices: [] });
       await until(connection, () => agent.connection.state === connection);
       expect(await engine.containers()).toEqual(before);
       expect(agent.identity.node?.uuid).toBe(controller.nodeUuid);
@@ -369,10 +372,9 @@ describe('a problem with the controller', () => {
 
   test('a response that is larger than the limit is not read', async () => {
     const agent = await running();
-    controller.change((c) => {
-      c.microservices = [view({ revision: 'r2' })];
-      c.fault = (_method, path) =>
-        path === '/agent/microservices' ? { status: 200, body: 'x'.repeat(33 * 1024 * 1024) } : undefined;
+    controller.change({
+      microservices: [view({ revision: 'r2' })],
+      fault: at('/agent/microservices', { status: 200, body: 'x'.repeat(33 * 1024 * 1024) }),
     });
     await until('the problem', () => agent.connection.state === 'NOT_CONNECTED');
     expect(agent.connection.error).toContain('larger than');
@@ -381,38 +383,34 @@ describe('a problem with the controller', () => {
 
   test('an edit whose list another program answers with 404, such as a proxy without its routes, is read afterwards', async () => {
     const agent = await running();
-    controller.change((c) => {
-      c.microservices = [view({ revision: 'r2' })];
-      c.fault = (_method, path) =>
-        path === '/agent/microservices' ? { status: 404, body: '404 page not found' } : undefined;
+    controller.change({
+      microservices: [view({ revision: 'r2' })],
+      fault: at('/agent/microservices', { status: 404, body: '404 page not found' }),
     });
     await until('the problem', () => agent.connection.state === 'NOT_FOUND');
     expect(engine.running().size).toBe(1);
     controller.fault = undefined;
-    await until('the new revision', () => controller.microservice(uuid)?.revision === 'r2');
+    await until('the new revision', () => status()?.revision === 'r2');
   });
 
   test('429 of a proxy is no other program, and its Retry-After counts', async () => {
     const agent = await running();
-    controller.change((c) => {
-      c.fault = () => ({ status: 429, body: 'slow down', headers: { 'retry-after': '300' } });
-    });
+    controller.change({ fault: () => ({ status: 429, body: 'slow down', headers: { 'retry-after': '300' } }) });
     await until('the problem', () => agent.connection.state === 'NOT_CONNECTED');
     expect(agent.connection.error).not.toContain('another program');
   });
 
   test('a list that cannot be parsed removes nothing and does not replace the last one', async () => {
     const agent = await running();
-    controller.change((c) => {
-      c.microservices = [view({ revision: 'r2' })];
-      c.fault = (_method, path) =>
-        path === '/agent/microservices' ? { status: 200, body: { microservices: 'none' } } : undefined;
+    controller.change({
+      microservices: [view({ revision: 'r2' })],
+      fault: at('/agent/microservices', { status: 200, body: { microservices: 'none' } }),
     });
     await until('the problem', () => agent.connection.state === 'INTERNAL_ERROR');
     expect(engine.running().size).toBe(1);
     expect((await restart()).view(uuid)).toMatchObject({ revision: 'r1' });
     controller.fault = undefined;
-    await until('the new revision', () => controller.microservice(uuid)?.revision === 'r2');
+    await until('the new revision', () => status()?.revision === 'r2');
   });
 });
 
@@ -423,10 +421,10 @@ describe('reports', () => {
     const [container] = await engine.containers();
     controller.reports.length = 0;
     engine.exit(container?.id ?? '', 1);
-    await until('the crash', () => controller.microservice(uuid)?.lastError !== undefined);
+    await until('the crash', () => status()?.lastError !== undefined);
     const sent = controller.reports.find(({ microserviceStatus }) => microserviceStatus);
     expect(Object.keys(sent ?? {})).not.toContain('systemOs');
-    expect(controller.microservice(uuid)).toMatchObject({
+    expect(status()).toMatchObject({
       status: 'RESTARTING',
       reason: 'Crashed',
       lastError: 'exitCode=1 oomKilled=false',
@@ -438,8 +436,7 @@ describe('reports', () => {
     await until('quiet', () => controller.said.systemCpus === 2);
     controller.reports.length = 0;
     controller.forgetful = true;
-    const [container] = await engine.containers();
-    engine.exit(container?.id ?? '', 1);
+    await crash();
     await until('a complete report', () =>
       controller.reports.some((report) => report.systemCpus === 2 && report.version),
     );
@@ -451,9 +448,7 @@ describe('reports', () => {
     await running([view(), other]);
     for (const { microserviceStatus } of controller.reports)
       if (microserviceStatus && microserviceStatus.length > 0) expect(microserviceStatus.length).toBe(2);
-    controller.change((c) => {
-      c.microservices = [view()];
-    });
+    controller.change({ microservices: [view()] });
     await until('STOPPED', () =>
       controller.reports.some((r) => r.microserviceStatus?.some((m) => m.id === other.uuid && m.status === 'STOPPED')),
     );
@@ -462,13 +457,13 @@ describe('reports', () => {
 
   test('contain the settings of the controller in use, and refuse those that only the machine sets', async () => {
     await running();
-    controller.change((c) => {
-      c.config = {
+    controller.change({
+      config: {
         statusFrequency: 7,
         containerEngineUrl: 'unix:///elsewhere',
         watchdogEnabled: true,
         logLevel: 'info',
-      };
+      },
     });
     await until('the report', () => controller.said.config?.statusFrequency === 7);
     expect(controller.said.config).toMatchObject({ containerEngineUrl: 'memory:', watchdogEnabled: false });
@@ -483,10 +478,7 @@ describe('reports', () => {
     engine.images.set('old/image:1', 'sha256:old');
     agent.database.saveImage('sha256:old', 'old/image:1');
     engine.images.set('users/own:1', 'sha256:users');
-    controller.change((c) => {
-      c.flags = { prune: 'aa01' };
-      c.actions = { prune: 4 };
-    });
+    controller.change({ flags: { prune: 'aa01' }, actions: { prune: 4 } });
     await until('the echo', () => controller.said.actions?.prune === 4);
     await until('the image to go', () => !engine.images.has('old/image:1'));
     expect(engine.images.has('users/own:1')).toBe(true);
@@ -494,9 +486,7 @@ describe('reports', () => {
     // The controller knows it as done; another image would be removed by another pruning.
     engine.images.set('old/image:2', 'sha256:older');
     agent.database.saveImage('sha256:older', 'old/image:2');
-    controller.change((c) => {
-      c.flags = {};
-    });
+    controller.change({ flags: {} });
     await until(
       'a poll that no longer has it',
       () => !controller.requests.findLast(({ have }) => have)?.have?.includes('prune:'),
@@ -510,20 +500,9 @@ describe('reports', () => {
     { node: 'the same node', end: 'kept' },
   ])('actions of an agent that was refused and is provisioned as $node are $end', async ({ end }) => {
     const agent = await running();
-    controller.change((c) => {
-      c.flags = { prune: 'aa01' };
-      c.actions = { prune: 4 };
-    });
+    controller.change({ flags: { prune: 'aa01' }, actions: { prune: 4 } });
     await until('the echo', () => controller.said.actions?.prune === 4);
-    controller.publicKey = undefined;
-    controller.change((c) => {
-      c.flags = {};
-      c.actions = {};
-      c.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
-    });
-    await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
-    controller.fault = undefined;
-    controller.key = 'key-another-0123';
+    await forget(agent, { flags: {}, actions: {} });
     if (end === 'forgotten') controller.nodeUuid = randomUUID();
     controller.said = {};
     await agent.provision(controller.joinString);
@@ -535,14 +514,10 @@ describe('reports', () => {
     let restarts = 0;
     const restartable = { restart: () => void restarts++ };
     const before = start({}, restartable);
-    controller.microservices = [view()];
-    await before.provision(controller.joinString);
-    await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await provision(before, view());
+    await untilRunning();
     const [container] = await engine.containers();
-    controller.change((c) => {
-      c.flags = { reboot: 'bb01' };
-      c.actions = { reboot: 1 };
-    });
+    controller.change({ flags: { reboot: 'bb01' }, actions: { reboot: 1 } });
     await until('the restart', () => restarts === 1);
     expect((await before.report(false)).actions).toBeUndefined();
     await restart(restartable);
@@ -558,8 +533,7 @@ test('when the database cannot be written, supervision continues from memory and
   full.saveRecords = () => {
     throw new Error('database or disk is full');
   };
-  const [container] = await engine.containers();
-  engine.exit(container?.id ?? '', 1);
+  await crash();
   await until('the warning', () => controller.said.warningMessage?.includes('database or disk is full'));
   expect(controller.said.daemonStatus).toBe('WARNING');
   agent.supervisor.local.start(uuid);
@@ -570,11 +544,11 @@ describe('entries that may not run', () => {
   test('a hold leaves the container running, and the report has its reason', async () => {
     await running();
     const before = await engine.containers();
-    controller.change((c) => {
-      c.microservices = [{ uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }];
+    controller.change({
+      microservices: [{ uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }],
     });
-    await until('the reason', () => controller.microservice(uuid)?.reason === 'RegistryNotFound');
-    expect(controller.microservice(uuid)).toMatchObject({
+    await until('the reason', () => status()?.reason === 'RegistryNotFound');
+    expect(status()).toMatchObject({
       status: 'RUNNING',
       revision: 'r1',
       errorMessage: 'registry 7 is gone',
@@ -585,11 +559,10 @@ describe('entries that may not run', () => {
   test('an entry that the policy refuses fails with the reason, and the others run', async () => {
     const agent = start({ privileged: false });
     const other = randomUUID();
-    controller.microservices = [view({ isPrivileged: true }), view({ uuid: other, name: 'db' })];
-    await agent.provision(controller.joinString);
+    await provision(agent, view({ isPrivileged: true }), view({ uuid: other, name: 'db' }));
     await until('the other', () => controller.microservice(other)?.status === 'RUNNING');
-    expect(controller.microservice(uuid)).toMatchObject({ status: 'FAILED', reason: 'PolicyRefused' });
-    expect(controller.microservice(uuid)?.errorMessage).toContain('privileged');
+    expect(status()).toMatchObject({ status: 'FAILED', reason: 'PolicyRefused' });
+    expect(status()?.errorMessage).toContain('privileged');
     expect(engine.running().size).toBe(1);
   });
 
@@ -597,8 +570,7 @@ describe('entries that may not run', () => {
     const agent = start({ privileged: false });
     const held = { uuid: randomUUID(), hold: true, reason: 'PortTaken', message: 'port 80 is taken' } as const;
     const unreadable = { ...view({ uuid: randomUUID(), name: 'odd' }), imageId: 7 } as unknown as View;
-    controller.microservices = [view({ isPrivileged: true }), { ...held, application: 'shop', name: 'db' }, unreadable];
-    await agent.provision(controller.joinString);
+    await provision(agent, view({ isPrivileged: true }), { ...held, application: 'shop', name: 'db' }, unreadable);
     await until('all', () => agent.microservices()?.length === 3);
     const named = agent.microservices()?.map(({ application, name, reason }) => [application, name, reason]);
     expect(named?.toSorted()).toEqual([
@@ -611,14 +583,14 @@ describe('entries that may not run', () => {
   test('a policy that is tightened is reported of the microservice that runs, which runs on', async () => {
     const agent = await running([view({ isPrivileged: true })]);
     agent.setPolicy(policySchema.parse({ privileged: false }));
-    await until('the reason', () => controller.microservice(uuid)?.reason === 'PolicyRefused');
-    expect(controller.microservice(uuid)).toMatchObject({
+    await until('the reason', () => status()?.reason === 'PolicyRefused');
+    expect(status()).toMatchObject({
       status: 'RUNNING',
       revision: 'r1',
       errorMessage: expect.stringContaining('privileged'),
     });
     agent.setPolicy(policySchema.parse({}));
-    await until('no reason', () => controller.microservice(uuid)?.reason === undefined);
+    await until('no reason', () => status()?.reason === undefined);
   });
 
   const TARGETS: Record<string, [string, Record<string, unknown>, 'RUNNING' | 'FAILED']> = {
@@ -640,35 +612,21 @@ describe('entries that may not run', () => {
       let moved = false;
       const follow = (path: string) => (moved && path === '/srv/data' ? target : path);
       const agent = start(policy, { protectedPaths: ['/nowhere'], places: { ...PLAIN_PLACES, follow } });
-      controller.microservices = [
-        view({
-          volumeMappings: [
-            {
-              type: 'bind',
-              hostDestination: '/srv/data',
-              containerDestination: '/data',
-              accessMode: 'rw',
-              scope: 'private',
-            },
-          ],
-        }),
-      ];
-      await agent.provision(controller.joinString);
-      await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+      const bind = { type: 'bind', hostDestination: '/srv/data', containerDestination: '/data' } as const;
+      await provision(agent, view({ volumeMappings: [{ ...bind, accessMode: 'rw', scope: 'private' }] }));
+      await untilRunning();
       moved = true;
-      const [container] = await engine.containers();
-      engine.exit(container?.id ?? '', 1);
-      await until('the end', () => controller.microservice(uuid)?.status !== 'RUNNING');
+      await crash();
+      await until('the end', () => status()?.status !== 'RUNNING');
       agent.supervisor.local.start(uuid);
-      await until(state, () => controller.microservice(uuid)?.status === state);
+      await until(state, () => status()?.status === state);
     });
 
   test('an entry that cannot be parsed does not affect the others', async () => {
     const agent = start();
     const bad = { uuid: randomUUID(), name: 7 } as unknown as View;
-    controller.microservices = [bad, view()];
-    await agent.provision(controller.joinString);
-    await until('the good one', () => controller.microservice(uuid)?.status === 'RUNNING');
+    await provision(agent, bad, view());
+    await until('the good one', () => status()?.status === 'RUNNING');
     expect(controller.microservice(bad.uuid)).toMatchObject({ reason: 'NotUnderstood' });
   });
 });
@@ -685,10 +643,7 @@ describe('a restored datastore', () => {
     await running([a, b]);
     await until('the position to be saved', () => database.value.value('epochPosition') === '1.aaaaaaaa.3');
     const before = await containerOf(b);
-    controller.change((c) => {
-      c.retainUnlisted = retainUnlisted;
-      c.microservices = [a];
-    });
+    controller.change({ retainUnlisted, microservices: [a] });
     await until('a hold', () => controller.microservice(b.uuid)?.reason === 'DatastoreRestored');
     expect(requests.at(-1)?.headers?.['skerry-epoch-position']).toBe('1.aaaaaaaa.3');
     const polls = () => controller.requests.filter(({ path }) => path === '/agent/changes').length;
@@ -697,10 +652,7 @@ describe('a restored datastore', () => {
     await until('a poll', () => polls() > earlier);
     expect(await containerOf(b)).toBe(before);
     expect(database.value.value('epochPosition')).toBe('1.aaaaaaaa.3');
-    controller.change((c) => {
-      c.retainUnlisted = undefined;
-      c.epochPosition = '2.bbbbbbbb.5';
-    });
+    controller.change({ retainUnlisted: undefined, epochPosition: '2.bbbbbbbb.5' });
     await until('the container to be gone', async () => (await containerOf(b)) === undefined);
     expect(await containerOf(a)).toBeDefined();
     expect(database.value.value('epochPosition')).toBe('2.bbbbbbbb.5');
@@ -709,9 +661,7 @@ describe('a restored datastore', () => {
   test('the agent saves the new position when there is nothing to retain', async () => {
     controller.epochPosition = '1.aaaaaaaa.3';
     await running([a]);
-    controller.change((c) => {
-      c.retainUnlisted = retainUnlisted;
-    });
+    controller.change({ retainUnlisted });
     await until('the position to be saved', () => database.value.value('epochPosition') === retainUnlisted.position);
   });
 
@@ -719,14 +669,9 @@ describe('a restored datastore', () => {
     const agent = await running([a]);
     const before = await containerOf(a);
     const { publicKey } = controller;
-    controller.publicKey = undefined;
-    controller.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
-    await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
-    controller.fault = undefined;
-    controller.key = 'key-another-0123';
+    await forget(agent);
     controller.retainUnlisted = retainUnlisted;
-    controller.microservices = [];
-    await agent.provision(controller.joinString);
+    await provision(agent);
     expect(controller.publicKey).not.toEqual(publicKey);
     await until('a hold', () => controller.microservice(a.uuid)?.reason === 'DatastoreRestored');
     expect(await containerOf(a)).toBe(before);
@@ -741,7 +686,7 @@ test('a node whose controller moves to another address continues there with its 
   agent.moveController(`${controller.url}/api/v3`);
   expect(agent.identity.node).toMatchObject({ uuid: controller.nodeUuid, controllerUrl: controller.url });
   controller.said = {};
-  await until('a report at the new address', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await until('a report at the new address', () => status()?.status === 'RUNNING');
   await restart();
   await until('another', () => controller.reports.length > 1);
   expect((await engine.containers()).map(({ id, startedAt }) => [id, startedAt])).toEqual(before);
@@ -750,13 +695,7 @@ test('a node whose controller moves to another address continues there with its 
 test('a deletion of the node whose response was lost does not end a later membership', async () => {
   const agent = await running();
   database.value.saveValue('ending', 'deleteNode');
-  controller.publicKey = undefined;
-  controller.change((c) => {
-    c.fault = (_, path) => (path === '/agent/changes' ? failure(401, 'AGENT_NODE_NOT_FOUND') : undefined);
-  });
-  await until('the refusal', () => agent.connection.state === 'UNAUTHORIZED');
-  controller.fault = undefined;
-  controller.key = 'key-another-0123';
+  await forget(agent);
   await agent.provision(controller.joinString);
   const again = await restart();
   await until('to be connected', () => again.connection.state === 'OK');
@@ -773,7 +712,7 @@ test('an image name of the relay that another pull restored is removed when the 
   controller.registries = [{ id: 7, url: 'http://registry.example', isPublic: true, insecure: true }];
   controller.microservices = [view({ registryId: 7 })];
   await agent.provision(controller.joinString);
-  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await untilRunning();
   await until('the name to be gone', () => !engine.images.has(stray));
   expect([...engine.images.keys()]).toEqual(['registry.example/example/app:1']);
 });
@@ -781,7 +720,6 @@ test('an image name of the relay that another pull restored is removed when the 
 test('another registry, and another URL of a registry, lead to a new container; until it runs, the old revision is reported', async () => {
   controller.registries = [7, 8].map((id) => ({ id, url: `http://${id}.example`, isPublic: true }));
   await running([view({ registryId: 7 })]);
-  const status = () => controller.microservice(uuid);
   const first = status()?.containerId;
   engine.faults.before = (operation) => {
     if (operation === 'pull') throw new EngineError('ImagePullFailed', '8.example is down');
@@ -815,9 +753,7 @@ describe('exec and log sessions', () => {
   test('are asked for once where the controller has none, though it says that they changed', async () => {
     await running();
     for (const digest of ['ab', 'cd']) {
-      controller.change((c) => {
-        c.flags = { execSessions: digest };
-      });
+      controller.change({ flags: { execSessions: digest } });
       await until('the digest', () => controller.requests.some(({ have }) => have?.includes(`execSessions:${digest}`)));
     }
     await until('the lists', () => asked('/agent/logs/sessions') === 1);
@@ -827,24 +763,18 @@ describe('exec and log sessions', () => {
   test('whose list does not come delay no change of the desired state', async () => {
     await running();
     controller.fault = (_method, path) => (path.endsWith('/sessions') ? 'hang' : undefined);
-    controller.change((c) => {
-      c.flags = { execSessions: 'ab' };
-    });
+    controller.change({ flags: { execSessions: 'ab' } });
     await until('the request', () => asked('/agent/exec/sessions') > 0);
     const another = randomUUID();
-    controller.change((c) => {
-      c.microservices = [view(), view({ uuid: another, name: 'db' })];
-    });
-    await until('RUNNING', () => controller.microservice(another)?.status === 'RUNNING');
+    controller.change({ microservices: [view(), view({ uuid: another, name: 'db' })] });
+    await untilRunning(another);
   });
 });
 
 describe('the end of the membership', () => {
   test('deleteNode is confirmed to the controller and removes the containers and the node from the identity', async () => {
     const agent = await running();
-    controller.change((c) => {
-      c.flags = { deleteNode: 'ff' };
-    });
+    controller.change({ flags: { deleteNode: 'ff' } });
     await until('no containers', async () => (await engine.containers()).length === 0);
     expect(controller.deleted).toBe(true);
     await until('the end of the membership', () => agent.identity.node === undefined);

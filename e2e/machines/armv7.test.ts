@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
-import { FileServer, makeBundles, makeFolder } from '../../agent/src/update/_program.ts';
+import { FileServer, makeBundles } from '../../agent/src/update/_program.ts';
 import { installProgram, makeReleaseKey, writeRelease } from '../../hack/agent-release.ts';
 import { installPackages } from '../../hack/apt.ts';
 import { armv7Node, LOADER } from '../../hack/package/armv7.ts';
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 /** The bundle of the agent under a version. */
 function agentOf(version: string): string {
-  const path = join(makeFolder(), 'agent');
+  const path = join(temporaryFolder(), 'agent');
   writeFileSync(path, built.agent.replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
   return path;
 }
@@ -55,11 +55,11 @@ function agentOf(version: string): string {
 nightly(
   'an agent for armv7 joins, runs an application, starts again and updates itself with the libraries of its Node',
   async () => {
-    const server = await new FileServer(makeFolder()).listen();
+    const server = await new FileServer(temporaryFolder()).listen();
     const node = { arm: armv7.node };
     const release = { agent: agentOf(NEXT), node, libraries: { arm: armv7.libraries }, version: NEXT };
     writeRelease({ ...release, minimumVersion: '0.1.0', key: key.privateKey, out: server.folder });
-    const to = join(makeFolder(), 'program');
+    const to = join(temporaryFolder(), 'program');
     const { launcher } = built;
     installProgram({
       ...{ agent: agentOf(AGENT_VERSION), launcher, version: AGENT_VERSION, to },

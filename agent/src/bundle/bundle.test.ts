@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { testDependencies } from '../_agent.ts';
 import { createAgent } from '../app.ts';
 import { runInProcess } from '../cli/_run.ts';
@@ -28,8 +28,7 @@ const CANARY = 'canary-7f3a';
 const MOUNTED = Buffer.from(`${CANARY}-mounted`).toString('base64');
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-bundle-'));
-  return () => rmSync(folder, { recursive: true, force: true });
+  folder = temporaryFolder();
 });
 
 const cli = (...args: string[]) => runInProcess([...args, '--config', join(folder, 'config.yaml')]);

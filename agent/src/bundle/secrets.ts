@@ -1,4 +1,5 @@
 import type { SavedResponse } from '../domain/desired.ts';
+import { jsonOr } from '../domain/json.ts';
 import type { Identity } from '../state/identity.ts';
 
 const MASK = '***';
@@ -78,16 +79,8 @@ function walk(value: unknown, note: (secret: unknown) => void): void {
     if (typeof key === 'string' && (secret === true || TELLING.test(key))) note(content);
     for (const [name, member] of Object.entries(value)) {
       if (TELLING.test(name)) note(member);
-      if (name === 'config' && typeof member === 'string') walk(parsed(member), note);
+      if (name === 'config' && typeof member === 'string') walk(jsonOr(member, undefined), note);
       else walk(member, note);
     }
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

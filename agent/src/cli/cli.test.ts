@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { runInProcess } from './_run.ts';
 import { requiredMoment } from './commands/logs.ts';
@@ -11,9 +11,8 @@ import { COMMANDS } from './commands.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-cli-'));
+  folder = temporaryFolder();
   writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\n');
-  return () => rmSync(folder, { recursive: true, force: true });
 });
 
 const cli = (...args: string[]) => runInProcess(['--config', join(folder, 'config.yaml'), ...args]);

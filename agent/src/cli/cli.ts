@@ -7,21 +7,12 @@ import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../loca
 import { readText } from '../machine/disk.ts';
 import { errorText } from '../machine/log.ts';
 import { isService } from '../machine/service-manager.ts';
-import { type Command, type CommandContext, FORMATS, type Format, type StandardStreams } from './commands/command.ts';
+import { type Command, type CommandContext, type CommandProcess, FORMATS, type Format } from './commands/command.ts';
 import { COMMANDS } from './commands.ts';
 
-export interface CliDependencies {
-  out(text: string): void;
-  err(text: string): void;
-  streams: StandardStreams;
-  /** asks a yes-or-no question at the terminal; absent without a terminal */
-  ask?(question: string): Promise<boolean>;
-  env: NodeJS.ProcessEnv;
-  signal: AbortSignal;
+export interface CliDependencies extends CommandProcess {
   /** whether a unit of systemd starts the agent with this file of settings; absent: as the machine shows */
   isService?(configFile: string): boolean;
-  /** Runs the agent until the signal fires. */
-  runAgent(configFile: string, signal: AbortSignal): Promise<void>;
 }
 
 export const GLOBAL_FLAGS: Flags = {
@@ -91,20 +82,9 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   const service = (deps.isService ?? isService)(configFile);
   let code = 0;
   const run = command.run({
+    ...deps,
     client: new LocalClient({ socket, tokenFile, configFile, isService: service, signal: deps.signal }),
-    configFile,
-    isService: service,
-    words,
-    flags,
-    format: formatOf(flags),
-    out: deps.out,
-    raw: deps.raw,
-    err: deps.err,
-    streams: deps.streams,
-    ask: deps.ask,
-    env: deps.env,
-    signal: deps.signal,
-    runAgent: deps.runAgent,
+    ...{ configFile, isService: service, words, flags, format: formatOf(flags) },
     exitWith: (given) => {
       code = given;
     },

@@ -6,6 +6,9 @@ interface Problem {
   todo: string;
 }
 
+export const failed = (todo: string): Problem => ({ severity: 'failed', todo });
+export const warning = (todo: string): Problem => ({ severity: 'warning', todo });
+
 /** The finding of a check: no problem, one of its problems, or that it could not run. */
 export type Found<P extends string> = { ok: string } | { problem: P; what: string } | { skipped: string };
 

@@ -1,4 +1,4 @@
-import { type Check, check } from './check.ts';
+import { type Check, check, warning } from './check.ts';
 import type { DoctorContext } from './context.ts';
 import type { ContentItem, DaemonView } from './daemon.ts';
 
@@ -8,10 +8,9 @@ export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
     name: 'artifacts',
     about: 'models and knowledge of this node',
     problems: {
-      failed: {
-        severity: 'warning',
-        todo: 'The message says what is wrong: the name, revision or files of the artifact, its registry, or room on the disk. It is tried again by itself; what runs keeps the content that it has.',
-      },
+      failed: warning(
+        'The message says what is wrong: the name, revision or files of the artifact, its registry, or room on the disk. It is tried again by itself; what runs keeps the content that it has.',
+      ),
     },
     run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.artifacts, 'failed'),
   }),
@@ -19,10 +18,9 @@ export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
     name: 'volume-mounts',
     about: 'Secrets and ConfigMaps that microservices mount',
     problems: {
-      missing: {
-        severity: 'warning',
-        todo: 'Create the Secret or ConfigMap that the volume mount names, correct its keys, or make room on the disk, as the message says. What is here of it stays.',
-      },
+      missing: warning(
+        'Create the Secret or ConfigMap that the volume mount names, correct its keys, or make room on the disk, as the message says. What is here of it stays.',
+      ),
     },
     run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.volumeMounts, 'missing'),
   }),

@@ -1,9 +1,10 @@
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { CDI_DIRECTORIES } from '../domain/cdi.ts';
 import { type Config, ConfigError, parseConfig } from '../domain/config.ts';
+import { jsonOr } from '../domain/json.ts';
+import { connectFailure } from '../machine/connects.ts';
 import { readText } from '../machine/disk.ts';
-import { exchange, TransportError } from '../machine/http.ts';
+import { exchange, plainHost, TransportError } from '../machine/http.ts';
 import { errorText } from '../machine/log.ts';
 import { type ShownCertificate, showCertificate } from '../machine/tls.ts';
 import { type Identity, readIdentity } from '../state/identity.ts';
@@ -94,38 +95,22 @@ async function ask(context: DoctorContext, reach: number): Promise<ControllerSta
 
   /** Distinguishes a firewall, a process that hangs, and a process that waits for its API server. */
   async function howFar(): Promise<Reached> {
-    const [isOpen, lives] = await Promise.all([
-      opens(origin, reach / 2),
+    const { protocol, port } = origin;
+    const address = { host: plainHost(origin), port: Number(port || (protocol === 'https:' ? 443 : 80)) };
+    const [failure, lives] = await Promise.all([
+      connectFailure(address, reach / 2),
       get('/api/v3/live', reach / 2).then(
         ({ status, body }) => status === 200 && timeIn(body) !== undefined,
         () => false,
       ),
     ]);
-    return lives ? 'process' : isOpen ? 'connection' : 'nothing';
+    return lives ? 'process' : failure === undefined ? 'connection' : 'nothing';
   }
-}
-
-/** Whether a program accepts connections there. */
-function opens({ hostname, port, protocol }: URL, deadline: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const host = hostname.replace(/^\[|\]$/g, '');
-    const socket = connect({ host, port: Number(port || (protocol === 'https:' ? 443 : 80)) });
-    const end = (open: boolean) => {
-      socket.destroy();
-      resolve(open);
-    };
-    socket.setTimeout(deadline, () => end(false));
-    socket.once('error', () => end(false)).once('connect', () => end(true));
-  });
 }
 
 function timeIn(body: string): number | undefined {
-  try {
-    const { timestamp } = JSON.parse(body) as { timestamp?: unknown };
-    return typeof timestamp === 'number' ? timestamp : undefined;
-  } catch {
-    return undefined;
-  }
+  const { timestamp } = (jsonOr(body, undefined) ?? {}) as { timestamp?: unknown };
+  return typeof timestamp === 'number' ? timestamp : undefined;
 }
 
 function urlOf(text: string | undefined): URL | undefined {

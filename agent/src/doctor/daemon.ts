@@ -8,7 +8,7 @@ export type DaemonView =
   | { state: 'forbidden' | 'broken'; message: string };
 
 /** What the doctor reads of `GET /v1/system/status`. */
-interface DaemonStatus {
+export interface DaemonStatus {
   controllerConnection: string;
   connectionError?: string;
   warnings: string[];

@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http, { type RequestListener } from 'node:http';
 import https from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { SavedName } from '../../../src/wire/sections.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { identityFile, newIdentity, newKey, publicPart } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
@@ -29,10 +29,9 @@ let folder: string;
 let over: AsyncDisposableStack;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-doctor-'));
+  folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
   over = new AsyncDisposableStack();
-  over.defer(() => rmSync(folder, { recursive: true, force: true }));
   return () => over.disposeAsync();
 });
 
@@ -50,22 +49,14 @@ const configFile = () => join(folder, 'config.yaml');
 const database = () => join(folder, 'data/agent.db');
 
 function install({ settings = {}, node }: Fixture): void {
-  const config = {
-    containerEngineUrl: `unix://${folder}/engine.sock`,
-    localApiPort: 0,
-    diskDirectory: 'data',
-    ...settings,
-  };
-  writeFileSync(configFile(), stringify(config));
+  const usual = { containerEngineUrl: `unix://${folder}/engine.sock`, localApiPort: 0, diskDirectory: 'data' };
+  writeFileSync(configFile(), stringify({ ...usual, ...settings }));
   if (node) saveNode(node);
 }
 
 function saveNode(node: { controllerUrl: string; ca?: string }) {
-  const identity = {
-    ...newIdentity(),
-    nodeKey: newKey(),
-    node: { uuid: 'u', namespace: 'skerry', name: 'n1', ...node },
-  };
+  const known = { uuid: 'u', namespace: 'skerry', name: 'n1' };
+  const identity = { ...newIdentity(), nodeKey: newKey(), node: { ...known, ...node } };
   identityFile(join(folder, 'data/identity.json'), Date.now, () => {}).save(identity);
   return identity;
 }
@@ -123,56 +114,52 @@ const NOTHING = { knowledge: [], 'volume-mounts': [] };
 const HERE = { name: 'other', state: 'Ready', lastError: '' };
 const MISSING = 'the repository team/tiny at v9 does not exist';
 
-/** How the fixture is arranged, and what one check then finds. */
-type Case = [check: string, problem: string | undefined, detail: RegExp, arrange: () => Fixture | Promise<Fixture>];
+/** A controller at whose address nothing listens. */
+const DOWN = { controllerUrl: 'http://127.0.0.1:1' };
+
+/** What a check finds, as `check/problem` or as the check alone, and how the fixture is arranged. */
+type Case = [found: string, detail: RegExp, arrange?: () => Fixture | Promise<Fixture>];
 
 const CASES: Record<string, Case> = {
-  'a configuration file that is not YAML': ['settings', 'unusable', /config\.yaml is not YAML/, () => ({})],
+  'a configuration file that is not YAML': ['settings/unusable', /config\.yaml is not YAML/],
   'a configuration file with a setting that does not exist': [
-    'settings',
-    'unknown',
+    'settings/unknown',
     /config\.yaml: logLevl: no such setting/,
     () => ({ settings: { logLevl: 'DEBUG' } }),
   ],
   'a file of release keys that has none': [
-    'release-keys',
-    'unusable',
+    'release-keys/unusable',
     /release\.pem: there is no public key/,
     () => ({ ...wrote(join(folder, 'release.pem'), 'hello'), settings: { releaseKeyFile: 'release.pem' } }),
   ],
   'a file of release keys that the settings of the package name and a fresh machine does not have': [
     'release-keys',
-    undefined,
     /^no file .*release\.pem: the agent does not update itself$/,
     () => ({ settings: { releaseKeyFile: 'release.pem' } }),
   ],
   'a policy with a misspelled rule': [
-    'policy',
-    'unusable',
+    'policy/unusable',
     /policy\.yaml.*privilege/,
     () => wrote(join(folder, 'policy.yaml'), 'privilege: false\n'),
   ],
-  'an agent that is not provisioned': ['identity', 'none', /not provisioned/, () => ({})],
+  'an agent that is not provisioned': ['identity/none', /not provisioned/],
   'an identity file that is truncated': [
-    'identity',
-    'damaged',
+    'identity/damaged',
     /identity\.json cannot be read/,
     () => wrote(join(folder, 'data/identity.json'), '{"instance": "ab'),
   ],
   'an identity file that other users can read': [
-    'identity',
-    'open',
+    'identity/open',
     /mode 644/,
     () => {
-      saveNode({ controllerUrl: 'http://127.0.0.1:1' });
+      saveNode(DOWN);
       chmodSync(join(folder, 'data/identity.json'), 0o644);
       return {};
     },
   ],
-  'a file that is not a database': ['database', 'damaged', /not a database/, () => wrote(database(), 'x'.repeat(8192))],
+  'a file that is not a database': ['database/damaged', /not a database/, () => wrote(database(), 'x'.repeat(8192))],
   'a database of a newer agent': [
-    'database',
-    'newer',
+    'database/newer',
     /version 99/,
     () => {
       using other = new DatabaseSync(database());
@@ -180,108 +167,79 @@ const CASES: Record<string, Case> = {
       return {};
     },
   ],
-  'a database that is a directory': ['database', 'unreadable', /I\/O error|unable to open/, () => made(database())],
+  'a database that is a directory': ['database/unreadable', /I\/O error|unable to open/, () => made(database())],
   'a disk with little free space': [
-    'disk',
-    'low',
+    'disk/low',
     /less than 100 %/,
     () => ({ settings: { availableDiskThreshold: 100 } }),
   ],
-  'an engine socket that does not exist': ['engine', 'absent', /engine\.sock does not answer: .*ENOENT/, () => ({})],
+  'an engine socket that does not exist': ['engine/absent', /engine\.sock does not answer: .*ENOENT/],
   'an engine that is too old': [
-    'engine',
-    'unfit',
+    'engine/unfit',
     /speaks API 1\.12, at least 1\.40/,
     () => engineAnswering({ ApiVersion: '1.12', Version: '1.0' }),
   ],
   'a rootless engine': [
-    'engine',
-    'rootless',
+    'engine/rootless',
     /docker 24\.0/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0', SecurityOptions: ['name=rootless'] }),
+    () => engineAnswering({ SecurityOptions: ['name=rootless'] }),
   ],
   'a container of an agent that no longer exists': [
-    'orphans',
-    'left',
+    'orphans/left',
     /skerry-lost \(shop\)/,
-    async () => ({
-      ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN])),
-      node: { controllerUrl: 'http://127.0.0.1:1' },
-    }),
+    async () => ({ ...(await engineAnswering({}, [ORPHAN])), node: DOWN }),
   ],
   'a container while the identity of this agent is unknown': [
     'orphans',
-    undefined,
     /which containers are its own is not known/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }, [ORPHAN]),
+    () => engineAnswering({}, [ORPHAN]),
   ],
   'an engine without containers of other agents': [
     'orphans',
-    undefined,
     /none/,
-    async () => ({
-      ...(await engineAnswering({ ApiVersion: '1.43' }, [])),
-      node: { controllerUrl: 'http://127.0.0.1:1' },
-    }),
+    async () => ({ ...(await engineAnswering()), node: DOWN }),
   ],
-  'an engine that works': [
-    'engine',
-    undefined,
-    /docker 24\.0 \(API 1\.43\)/,
-    () => engineAnswering({ ApiVersion: '1.43', Version: '24.0' }),
-  ],
+  'an engine that works': ['engine', /docker 24\.0 \(API 1\.43\)/, () => engineAnswering()],
   'CDI devices and an engine without CDI': [
-    'cdi',
-    'unsupported',
+    'cdi/unsupported',
     /^docker 24\.0 gives containers none of v\/gpu=0$/,
-    async () => ({ ...(await engineAnswering({ ApiVersion: '1.43', Version: '24.0' })), ...describing('v/gpu') }),
+    async () => ({ ...(await engineAnswering()), ...describing('v/gpu') }),
   ],
   'CDI devices and an engine that gives them to containers': [
     'cdi',
-    undefined,
     /^v\/gpu=0$/,
     async () => {
       const { cdi } = describing('v/gpu');
       return engineAnswering({ ApiVersion: '1.44', Version: '25.0', CDISpecDirs: cdi });
     },
   ],
-  'a CDI specification without a kind': ['cdi', 'unreadable', /gpu\.yaml: kind must be/, () => describing('')],
-  'a machine without CDI specifications': ['cdi', undefined, /there are none/, () => ({ cdi: ['/nowhere'] })],
-  'an agent that does not run': ['daemon', 'absent', /no agent answers at .*api\.sock/, () => ({})],
-  'an agent whose response cannot be parsed': ['daemon', 'broken', /cannot be read/, () => daemonAnswering('<html>')],
+  'a CDI specification without a kind': ['cdi/unreadable', /gpu\.yaml: kind must be/, () => describing('')],
+  'a machine without CDI specifications': ['cdi', /there are none/, () => ({ cdi: ['/nowhere'] })],
+  'an agent that does not run': ['daemon/absent', /no agent answers at .*api\.sock/],
+  'an agent whose response cannot be parsed': ['daemon/broken', /cannot be read/, () => daemonAnswering('<html>')],
   'an agent that reports a warning': [
-    'daemon',
-    'troubled',
+    'daemon/troubled',
     /database: disk full/,
-    () => daemonAnswering({ warnings: ['database: disk full'], controllerConnection: 'OK' }),
+    () => daemonAnswering({ ...WELL, warnings: ['database: disk full'] }),
   ],
   'an agent whose last update failed': [
-    'daemon',
-    'update',
+    'daemon/update',
     /0\.3\.0 failed/,
     () => daemonAnswering({ ...WELL, warnings: ['update: 0.3.0 failed, 0.2.0 runs: the disk is full'] }),
   ],
   'a model that cannot be pulled': [
-    'artifacts',
-    'failed',
+    'artifacts/failed',
     /^tiny: the repository team\/tiny at v9 does not exist$/,
     () => daemonAnswering(WELL, { models: [{ name: 'tiny', state: 'Failed', lastError: MISSING }, HERE], ...NOTHING }),
   ],
   'models and knowledge that are all here': [
     'artifacts',
-    undefined,
     /1 of 1 are here/,
     () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
   ],
-  'an agent that does not list what there is': [
-    'artifacts',
-    undefined,
-    /no running agent says/,
-    () => daemonAnswering(WELL),
-  ],
+  'an agent that does not list what there is': ['artifacts', /no running agent says/, () => daemonAnswering(WELL)],
   'a volume mount whose source does not exist': [
-    'volume-mounts',
-    'missing',
+    'volume-mounts/missing',
     /^creds: its Secret or ConfigMap does not exist$/,
     () => {
       const creds = { name: 'creds', state: 'Pending', lastError: 'its Secret or ConfigMap does not exist' };
@@ -289,205 +247,141 @@ const CASES: Record<string, Case> = {
     },
   ],
   'a port that another program listens on': [
-    'port',
-    'taken',
+    'port/taken',
     /another program/,
     async () => ({ settings: { localApiPort: await listening(createTcpServer((socket) => socket.end('hello\n'))) } }),
   ],
   'a port that the agent could not bind': [
-    'port',
-    'unserved',
+    'port/unserved',
     /nothing answers/,
     async () => {
       const server = createTcpServer();
       const port = await listening(server);
       server.close();
-      const fixture = await daemonAnswering({ warnings: [], controllerConnection: 'OK' });
+      const fixture = await daemonAnswering(WELL);
       return { ...fixture, settings: { ...fixture.settings, localApiPort: port } };
     },
   ],
   'a controller whose name does not resolve': [
-    'names',
-    'controller',
+    'names/controller',
     /controller\.invalid does not resolve/,
     () => ({ node: { controllerUrl: 'http://controller.invalid:51121' } }),
   ],
   'a registry whose name does not resolve': [
-    'names',
-    'registry',
+    'names/registry',
     /registry\.invalid does not resolve: \w+; the registry's name hub\.invalid does not resolve: \w+$/,
-    () => {
-      using opened = openSqliteDatabase(database(), 0).database;
-      const registry = (id: number, url: string) => ({ id, url, username: '', password: '' });
-      const responses = {
-        registries: {
-          registries: [
-            registry(3, 'https://registry.invalid/v2'),
-            registry(4, 'https://unused.invalid'),
-            registry(5, 'https://hub.invalid'),
-          ],
-        },
-        microservices: {
-          microservices: [
-            { uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 3 },
-            { uuid: 'v', name: 'two', application: 'a', imageId: 'i', registryId: 5 },
-          ],
-        },
-      };
-      for (const [name, body] of Object.entries(responses))
-        opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
-      return {};
-    },
+    () => sent({ 3: 'https://registry.invalid/v2', 4: 'https://unused.invalid', 5: 'https://hub.invalid' }, 3, 5),
   ],
-  'a valid certificate': ['certificate', undefined, /"good" by "Test authority"/, () => tlsNode('good.pem')],
-  'a certificate that has expired': ['certificate', 'expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
-  'a certificate that is not valid yet': ['certificate', 'future', /from 2070-01-01/, () => tlsNode('future.pem')],
+  'a valid certificate': ['certificate', /"good" by "Test authority"/, () => tlsNode('good.pem')],
+  'a certificate that has expired': ['certificate/expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
+  'a certificate that is not valid yet': ['certificate/future', /from 2070-01-01/, () => tlsNode('future.pem')],
   'a certificate for another name': [
-    'certificate',
-    'name',
+    'certificate/name',
     /for DNS:controller\.example\.com, not for 127\.0\.0\.1/,
     () => tlsNode('other.pem'),
   ],
   'a certificate of an unknown authority': [
-    'certificate',
-    'unknown',
+    'certificate/unknown',
     /issued by "Test authority"/,
     async () => ({ node: { controllerUrl: await servingTls('good.pem') } }),
   ],
-  'a client certificate on a server': ['certificate', 'other', /purpose/i, () => tlsNode('client.pem')],
+  'a client certificate on a server': ['certificate/other', /purpose/i, () => tlsNode('client.pem')],
   'a certificate that expires soon': [
-    'certificate',
-    'soon',
+    'certificate/soon',
     /in 3 days/,
     async () => ({ ...(await tlsNode('good.pem')), wall: () => Date.UTC(2076, 0, 1) - 3.5 * 86_400_000 }),
   ],
   'a certificate that is not verified (secureMode: false)': [
-    'certificate',
-    'unverified',
+    'certificate/unverified',
     /not verified/,
     async () => ({ ...(await tlsNode('good.pem')), settings: { secureMode: false } }),
   ],
   'a server without TLS at an https URL': [
-    'certificate',
-    'none',
+    'certificate/none',
     /https:/,
     async () => ({ node: { controllerUrl: (await serving(statusOf())).replace('http:', 'https:') } }),
   ],
-  'a controller that is down': [
-    'controller',
-    'silent',
-    /ECONNREFUSED/,
-    () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
-  ],
+  'a controller that is down': ['controller/silent', /ECONNREFUSED/, () => ({ node: DOWN })],
   'a controller whose API server is frozen': [
-    'controller',
-    'store',
+    'controller/store',
     /to \/status; the process itself answers/,
     async () => ({
-      node: {
-        controllerUrl: await serving((request, response) => {
-          if (request.url?.endsWith('/live')) statusOf()(request, response);
-        }),
-      },
+      ...(await answeredBy((request, response) => request.url?.endsWith('/live') && statusOf()(request, response))),
       reach: 200,
     }),
   ],
   'a controller that reports that its API server does not answer': [
-    'controller',
-    'store',
+    'controller/store',
     /its API server does not answer/,
-    async () => ({
-      node: {
-        controllerUrl: await serving((_request, response) =>
-          response.writeHead(503).end('{"code":"CONTROLLER_DB_UNAVAILABLE"}'),
-        ),
-      },
-    }),
+    () => answeredBy((_request, response) => response.writeHead(503).end('{"code":"CONTROLLER_DB_UNAVAILABLE"}')),
   ],
   'a controller that accepts connections and never answers': [
-    'controller',
-    'hangs',
+    'controller/hangs',
     /although a connection opens/,
     async () => ({ node: { controllerUrl: await serving(() => {}) }, reach: 200 }),
   ],
   'a remote controller without TLS': [
-    'certificate',
-    'plain',
+    'certificate/plain',
     /http:\/\/controller\.invalid:51121 is another machine/,
     () => ({ node: { controllerUrl: 'http://controller.invalid:51121' } }),
   ],
-  'a controller without TLS on the same machine': [
-    'certificate',
-    undefined,
-    /is this machine/,
-    () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
-  ],
+  'a controller without TLS on the same machine': ['certificate', /is this machine/, () => ({ node: DOWN })],
   'a microservice whose image is only in the cache of the machine': [
     'names',
-    undefined,
     /no names are known/,
-    () => {
-      using opened = openSqliteDatabase(database(), 0).database;
-      const responses = {
-        registries: { registries: [{ id: 2, url: 'from_cache' }] },
-        microservices: { microservices: [{ uuid: 'u', name: 'web', application: 'a', imageId: 'i', registryId: 2 }] },
-      };
-      for (const [name, body] of Object.entries(responses))
-        opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
-      return {};
-    },
+    () => sent({ 2: 'from_cache' }, 2),
   ],
   'a controller that is not ready': [
-    'controller',
-    'busy',
+    'controller/busy',
     /answers 503/,
-    async () => ({ node: { controllerUrl: await serving((_request, response) => response.writeHead(503).end('{}')) } }),
+    () => answeredBy((_request, response) => response.writeHead(503).end('{}')),
   ],
   'another HTTP server at the address of the controller': [
-    'controller',
-    'other',
+    'controller/other',
     /answers 200, and not as/,
-    async () => ({ node: { controllerUrl: await serving((_request, response) => response.end('<h1>hello</h1>')) } }),
+    () => answeredBy((_request, response) => response.end('<h1>hello</h1>')),
   ],
   'a clock that is five minutes behind': [
-    'clock',
-    'off',
+    'clock/off',
     /(29\d|30\d)(\.\d)? s behind/,
-    async () => ({ node: { controllerUrl: await serving(statusOf(300_000)) } }),
+    () => answeredBy(statusOf(300_000)),
   ],
   'a clock that is three days ahead': [
-    'clock',
-    'wrong',
+    'clock/wrong',
     /ahead of the controller/,
-    async () => ({ node: { controllerUrl: await serving(statusOf(-3 * 86_400_000)) } }),
+    () => answeredBy(statusOf(-3 * 86_400_000)),
   ],
-  'a clock that was reset to 1970': ['clock', 'wrong', /it says 1970/, () => ({ wall: () => 1_000_000 })],
+  'a clock that was reset to 1970': ['clock/wrong', /it says 1970/, () => ({ wall: () => 1_000_000 })],
   'a node that the controller does not know': [
-    'authorisation',
-    'refused',
+    'authorisation/refused',
     /401 .*AGENT_NODE_NOT_FOUND/,
     async () => {
-      const controller = await new FakeController().listen();
-      over.use(controller);
+      const controller = over.use(await new FakeController().listen());
       return { node: { controllerUrl: controller.url } };
     },
   ],
-  'an authorisation while the controller is down': [
-    'authorisation',
-    'unknown',
-    /does not answer/,
-    () => ({ node: { controllerUrl: 'http://127.0.0.1:1' } }),
-  ],
+  'an authorisation while the controller is down': ['authorisation/unknown', /does not answer/, () => ({ node: DOWN })],
   'a running agent whose connection is UNAUTHORIZED': [
-    'authorisation',
-    'refused',
+    'authorisation/refused',
     /UNAUTHORIZED: gone/,
     async () => ({
-      ...(await daemonAnswering({ warnings: [], controllerConnection: 'UNAUTHORIZED', connectionError: 'gone' })),
-      node: { controllerUrl: 'http://127.0.0.1:1' },
+      ...(await daemonAnswering({ ...WELL, controllerConnection: 'UNAUTHORIZED', connectionError: 'gone' })),
+      node: DOWN,
     }),
   ],
 };
+
+/** A database with registries, by id, and a microservice for each of these that it uses. */
+function sent(urls: Record<number, string>, ...used: readonly number[]): Fixture {
+  using opened = openSqliteDatabase(database(), 0).database;
+  const registries = Object.entries(urls).map(([id, url]) => ({ id: Number(id), url, username: '', password: '' }));
+  const microservices = used.map((registryId) => ({
+    ...{ uuid: `u${registryId}`, name: 'web', application: 'a', imageId: 'i', registryId },
+  }));
+  for (const [name, body] of Object.entries({ registries: { registries }, microservices: { microservices } }))
+    opened.saveResponses(new Map([[name as SavedName, { digests: {}, body: JSON.stringify(body) }]]));
+  return {};
+}
 
 function wrote(file: string, text: string): Fixture {
   writeFileSync(file, text);
@@ -506,6 +400,11 @@ function describing(kind: string): { cdi: string[] } {
   return { cdi: [join(folder, 'cdi')] };
 }
 
+/** A node of a controller that answers so. */
+const answeredBy = async (listener: RequestListener): Promise<Fixture> => ({
+  node: { controllerUrl: await serving(listener) },
+});
+
 async function tlsNode(certificate: string): Promise<Fixture> {
   return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
 }
@@ -513,13 +412,12 @@ async function tlsNode(certificate: string): Promise<Fixture> {
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };
 const ORPHAN = { Id: 'c1', Names: ['/skerry-lost'], ImageID: 'i1', State: 'running', Labels: ORPHAN_LABELS };
 
-async function engineAnswering(facts: Record<string, unknown>, containers: object[] = []): Promise<Fixture> {
-  await listening(
-    http.createServer(({ url = '' }, response) =>
-      response.end(JSON.stringify(url.includes('/containers/json') ? containers : { Components: [], ...facts })),
-    ),
-    join(folder, 'engine.sock'),
+async function engineAnswering(change: Record<string, unknown> = {}, containers: object[] = []): Promise<Fixture> {
+  const facts = { ApiVersion: '1.43', Version: '24.0', Components: [], ...change };
+  const server = http.createServer(({ url = '' }, response) =>
+    response.end(JSON.stringify(url.includes('/containers/json') ? containers : facts)),
   );
+  await listening(server, join(folder, 'engine.sock'));
   return {};
 }
 
@@ -527,19 +425,18 @@ async function engineAnswering(facts: Record<string, unknown>, containers: objec
 async function daemonAnswering(status: unknown, lists: Record<string, object[]> = {}): Promise<Fixture> {
   mkdirSync(join(folder, 'run'));
   const text = typeof status === 'string' ? status : JSON.stringify(status);
-  await listening(
-    http.createServer(({ url = '' }, response) => {
-      const items = lists[url.replace('/v1/', '')];
-      response.end(items ? JSON.stringify({ items }) : text);
-    }),
-    join(folder, 'run/api.sock'),
-  );
+  const server = http.createServer(({ url = '' }, response) => {
+    const items = lists[url.replace('/v1/', '')];
+    response.end(items ? JSON.stringify({ items }) : text);
+  });
+  await listening(server, join(folder, 'run/api.sock'));
   return { settings: { runDirectory: 'run' } };
 }
 
-for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
+for (const [name, [id, detail, arrange]] of Object.entries(CASES)) {
+  const [check = '', problem] = id.split('/');
   test(`the check "${check}" finds ${problem ? `the problem "${problem}"` : 'no problem'}: ${name}`, async () => {
-    const fixture = await arrange();
+    const fixture = (await arrange?.()) ?? {};
     install(fixture);
     if (problem === 'unusable' && check === 'settings') writeFileSync(configFile(), 'diskDirectory: [\n');
     const context = createDoctorContext(configFile(), fixture.wall, fixture.reach, fixture.cdi ?? []);
@@ -549,36 +446,26 @@ for (const [name, [check, problem, detail, arrange]] of Object.entries(CASES))
     expect(found?.detail).toMatch(detail);
     if (problem) expect(found?.todo).toMatch(/\w{3}/);
   });
+}
 
 describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', () => {
-  const mounted = async (options: string, type = 'tmpfs') => {
-    const { stdout } = await sh('mount', '-t', type, '-o', options, 'none', join(folder, 'data'));
-    over.defer(async () => void (await sh('umount', join(folder, 'data'))));
-    return stdout;
-  };
-
-  test('finds a full disk', async () => {
-    await mounted('size=1m');
-    writeFileSync(join(folder, 'data/volume'), Buffer.alloc(1024 * 1024 - 4096));
-    expect((await examined()).get('disk')).toMatchObject({
+  const disks: Record<string, { options: string; file?: number; problem: string; detail: RegExp }> = {
+    'a full disk': {
+      options: 'size=1m',
+      file: 1024 * 1024 - 4096,
       problem: 'full',
-      detail: expect.stringMatching(/0 MiB of 1 MiB free/),
+      detail: /0 MiB of 1 MiB free/,
+    },
+    'a file system without free inodes': { options: 'size=200m,nr_inodes=2', file: 0, problem: 'inodes', detail: /./ },
+    'a read-only file system': { options: 'size=200m,ro', problem: 'readonly', detail: /EROFS/ },
+  };
+  for (const [name, { options, file, problem, detail }] of Object.entries(disks))
+    test(`finds ${name}`, async () => {
+      await sh('mount', '-t', 'tmpfs', '-o', options, 'none', join(folder, 'data'));
+      over.defer(async () => void (await sh('umount', join(folder, 'data'))));
+      if (file !== undefined) writeFileSync(join(folder, 'data/volume'), Buffer.alloc(file));
+      expect((await examined()).get('disk')).toMatchObject({ problem, detail: expect.stringMatching(detail) });
     });
-  });
-
-  test('finds a file system without free inodes', async () => {
-    await mounted('size=200m,nr_inodes=2');
-    writeFileSync(join(folder, 'data/one'), '');
-    expect((await examined()).get('disk')).toMatchObject({ problem: 'inodes' });
-  });
-
-  test('finds a read-only file system', async () => {
-    await mounted('size=200m,ro');
-    expect((await examined()).get('disk')).toMatchObject({
-      problem: 'readonly',
-      detail: expect.stringMatching(/EROFS/),
-    });
-  });
 
   test('finds a kernel without cgroups and one without the memory controller', async () => {
     install({});
@@ -602,7 +489,7 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
   const asNobody = () => command('setpriv', '--reuid=65534', '--regid=65534', '--clear-groups');
 
   test('finds that the user may not use the socket of the engine', async () => {
-    await engineAnswering({ ApiVersion: '1.43' });
+    await engineAnswering();
     install({});
     chmodSync(join(folder, 'engine.sock'), 0o600);
     chmodSync(folder, 0o755);
@@ -615,7 +502,7 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
       chmodSync(join(folder, 'run/api.sock'), 0o600);
     },
     'the data of the agent': () => {
-      install({ node: { controllerUrl: 'http://127.0.0.1:1' } });
+      install({ node: DOWN });
       chmodSync(join(folder, 'data'), 0o700);
     },
   };
@@ -631,8 +518,7 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
 });
 
 test('doctor finds no problem with an agent and a controller that work', async () => {
-  const controller = await new FakeController().listen();
-  over.use(controller);
+  const controller = over.use(await new FakeController().listen());
   const identity = saveNode({ controllerUrl: controller.url });
   controller.publicKey = publicPart(identity.nodeKey);
   identityFile(join(folder, 'data/identity.json'), Date.now, () => {}).save({

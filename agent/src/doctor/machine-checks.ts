@@ -20,7 +20,7 @@ import { exchange } from '../machine/http.ts';
 import { createLog, errorText } from '../machine/log.ts';
 import { processLimits } from '../machine/machine.ts';
 import { isAlive } from '../machine/presence.ts';
-import { check } from './check.ts';
+import { check, failed, warning } from './check.ts';
 import type { DoctorContext } from './context.ts';
 
 const MIB = 1024 * 1024;
@@ -33,7 +33,7 @@ export const MACHINE_CHECKS = [
     name: 'user',
     about: 'whether the doctor may read what the agent has; without that it checks nothing else',
     problems: {
-      forbidden: { severity: 'failed', todo: 'Run this as the user that the agent runs as, usually root.' },
+      forbidden: failed('Run this as the user that the agent runs as, usually root.'),
     },
     run: async ({ identity, daemon }: DoctorContext) => {
       if (identity().damaged === 'EACCES')
@@ -48,11 +48,10 @@ export const MACHINE_CHECKS = [
     name: 'settings',
     about: 'the file of settings',
     problems: {
-      unusable: { severity: 'failed', todo: 'Correct the file; the agent does not start with it.' },
-      unknown: {
-        severity: 'warning',
-        todo: 'Correct the name, or remove the line: the agent ignores it, so that one file can serve several versions.',
-      },
+      unusable: failed('Correct the file; the agent does not start with it.'),
+      unknown: warning(
+        'Correct the name, or remove the line: the agent ignores it, so that one file can serve several versions.',
+      ),
     },
     run({ config, configFile, settingsError }: DoctorContext) {
       if (settingsError !== undefined) return { problem: 'unusable', what: settingsError };
@@ -65,10 +64,9 @@ export const MACHINE_CHECKS = [
     name: 'policy',
     about: "the machine's own policy",
     problems: {
-      unusable: {
-        severity: 'failed',
-        todo: 'Correct the file, or remove it to allow everything, then: systemctl reload skerry-agent, or SIGHUP to the agent. A running agent keeps the former rules; one that starts with it refuses whatever the file does not plainly allow.',
-      },
+      unusable: failed(
+        'Correct the file, or remove it to allow everything, then: systemctl reload skerry-agent, or SIGHUP to the agent. A running agent keeps the former rules; one that starts with it refuses whatever the file does not plainly allow.',
+      ),
     },
     run: ({ config: { policyFile } }: DoctorContext) => {
       try {
@@ -84,10 +82,9 @@ export const MACHINE_CHECKS = [
     name: 'release-keys',
     about: 'whose releases of the agent this machine installs',
     problems: {
-      unusable: {
-        severity: 'warning',
-        todo: 'Put Ed25519 public keys (PEM) into the file that releaseKeyFile names, or remove the setting. Until then the agent is not ready to upgrade; it takes a new file when it starts.',
-      },
+      unusable: warning(
+        'Put Ed25519 public keys (PEM) into the file that releaseKeyFile names, or remove the setting. Until then the agent is not ready to upgrade; it takes a new file when it starts.',
+      ),
     },
     run: ({ config: { releaseKeyFile } }: DoctorContext) => {
       if (!releaseKeyFile) return { ok: 'none: the agent does not update itself' };
@@ -105,15 +102,11 @@ export const MACHINE_CHECKS = [
     name: 'identity',
     about: 'who this node is',
     problems: {
-      none: {
-        severity: 'warning',
-        todo: 'Get a join string from the controller and run: skerry-agent provision <join string>',
-      },
-      damaged: {
-        severity: 'failed',
-        todo: 'Restore the file from a backup, or provision the agent again: at its next start it is set aside, and containers run on.',
-      },
-      open: { severity: 'warning', todo: 'Anybody who can read the file can be this node: chmod 600 it.' },
+      none: warning('Get a join string from the controller and run: skerry-agent provision <join string>'),
+      damaged: failed(
+        'Restore the file from a backup, or provision the agent again: at its next start it is set aside, and containers run on.',
+      ),
+      open: warning('Anybody who can read the file can be this node: chmod 600 it.'),
     },
     run: ({ config: { diskDirectory }, identity }: DoctorContext) => {
       const file = join(diskDirectory, 'identity.json');
@@ -130,18 +123,11 @@ export const MACHINE_CHECKS = [
     name: 'database',
     about: 'what the agent remembers',
     problems: {
-      damaged: {
-        severity: 'warning',
-        todo: 'Restart the agent: it sets the file aside and begins anew from the controller and the containers. Check the disk.',
-      },
-      newer: {
-        severity: 'warning',
-        todo: 'A newer agent wrote it. Install that version again, or let this one begin anew.',
-      },
-      unreadable: {
-        severity: 'failed',
-        todo: 'Run this as the user that the agent runs as, usually root; else check the disk.',
-      },
+      damaged: warning(
+        'Restart the agent: it sets the file aside and begins anew from the controller and the containers. Check the disk.',
+      ),
+      newer: warning('A newer agent wrote it. Install that version again, or let this one begin anew.'),
+      unreadable: failed('Run this as the user that the agent runs as, usually root; else check the disk.'),
     },
     run: ({ database }: DoctorContext) => {
       const { state, detail } = database();
@@ -152,19 +138,14 @@ export const MACHINE_CHECKS = [
     name: 'disk',
     about: 'space in diskDirectory, and whether it can be written',
     problems: {
-      readonly: {
-        severity: 'failed',
-        todo: 'Make it writable for the agent: its owner, its mode, or a file system that was mounted read-only after an error (dmesg).',
-      },
-      full: {
-        severity: 'failed',
-        todo: 'Make room: skerry-agent prune removes images that nothing uses; then look for large volumes and logs (du -x).',
-      },
-      inodes: { severity: 'failed', todo: 'The file system has no room for more files: remove some (df -i, find).' },
-      low: {
-        severity: 'warning',
-        todo: 'Make room, or lower availableDiskThreshold: below it the agent prunes its images by itself.',
-      },
+      readonly: failed(
+        'Make it writable for the agent: its owner, its mode, or a file system that was mounted read-only after an error (dmesg).',
+      ),
+      full: failed(
+        'Make room: skerry-agent prune removes images that nothing uses; then look for large volumes and logs (du -x).',
+      ),
+      inodes: failed('The file system has no room for more files: remove some (df -i, find).'),
+      low: warning('Make room, or lower availableDiskThreshold: below it the agent prunes its images by itself.'),
     },
     run: ({ config: { diskDirectory, availableDiskThreshold } }: DoctorContext) => {
       const where = exists(diskDirectory) ? diskDirectory : undefined;
@@ -186,14 +167,12 @@ export const MACHINE_CHECKS = [
     name: 'cgroup',
     about: "the kernel's accounting of containers",
     problems: {
-      absent: {
-        severity: 'warning',
-        todo: 'Mount cgroups (they are at /sys/fs/cgroup where systemd runs): without them limits do not hold and usage is not reported.',
-      },
-      incomplete: {
-        severity: 'warning',
-        todo: 'Enable the controllers, on many boards with cgroup_enable=memory cgroup_memory=1 on the kernel command line.',
-      },
+      absent: warning(
+        'Mount cgroups (they are at /sys/fs/cgroup where systemd runs): without them limits do not hold and usage is not reported.',
+      ),
+      incomplete: warning(
+        'Enable the controllers, on many boards with cgroup_enable=memory cgroup_memory=1 on the kernel command line.',
+      ),
     },
     run: async () => {
       const unified = await readKernelFile('/sys/fs/cgroup/cgroup.controllers');
@@ -210,10 +189,7 @@ export const MACHINE_CHECKS = [
     name: 'limits',
     about: 'open files and processes that containers may be given',
     problems: {
-      low: {
-        severity: 'warning',
-        todo: 'Raise the hard limits of the agent and the engine (LimitNOFILE= and LimitNPROC= of their units).',
-      },
+      low: warning('Raise the hard limits of the agent and the engine (LimitNOFILE= and LimitNPROC= of their units).'),
     },
     run: () => {
       const { hard, mayRaise } = processLimits(
@@ -232,23 +208,18 @@ export const MACHINE_CHECKS = [
     name: 'engine',
     about: 'the container engine',
     problems: {
-      absent: {
-        severity: 'failed',
-        todo: 'Start the container engine (systemctl start docker, or podman.socket), or name its socket in containerEngineUrl. Containers that run go on meanwhile.',
-      },
-      forbidden: { severity: 'failed', todo: 'Run the agent as root, or as a user that may open the engine socket.' },
-      unfit: { severity: 'failed', todo: 'Update the engine: docker 19.03 or podman 4.0 at least.' },
-      rootless: {
-        severity: 'warning',
-        todo: 'A rootless engine is not supported yet: ports below 1024, devices and limits may not work.',
-      },
+      absent: failed(
+        'Start the container engine (systemctl start docker, or podman.socket), or name its socket in containerEngineUrl. Containers that run go on meanwhile.',
+      ),
+      forbidden: failed('Run the agent as root, or as a user that may open the engine socket.'),
+      unfit: failed('Update the engine: docker 19.03 or podman 4.0 at least.'),
+      rootless: warning('A rootless engine is not supported yet: ports below 1024, devices and limits may not work.'),
     },
     run: async ({ config }: DoctorContext) => {
       const url = findEngineUrl(config);
       try {
-        const { kind, version, apiVersion, rootless } = await openEngine({ url, instance: 'doctor' }).connect(
-          AbortSignal.timeout(10_000),
-        );
+        const engine = openEngine({ url, instance: 'doctor' });
+        const { kind, version, apiVersion, rootless } = await engine.connect(AbortSignal.timeout(10_000));
         const told = `${kind} ${version} (API ${apiVersion}) at ${url}`;
         return rootless ? { problem: 'rootless', what: told } : { ok: told };
       } catch (error) {
@@ -262,14 +233,10 @@ export const MACHINE_CHECKS = [
     name: 'cdi',
     about: 'devices that CDI specifications of this machine describe',
     problems: {
-      unreadable: {
-        severity: 'warning',
-        todo: 'Correct the file, or remove it: containers cannot be given its devices.',
-      },
-      unsupported: {
-        severity: 'warning',
-        todo: 'Update the engine (docker 25, podman 5.4), or give the devices with the field devices. Until then containers run without them, and notHonoured in their status says so.',
-      },
+      unreadable: warning('Correct the file, or remove it: containers cannot be given its devices.'),
+      unsupported: warning(
+        'Update the engine (docker 25, podman 5.4), or give the devices with the field devices. Until then containers run without them, and notHonoured in their status says so.',
+      ),
     },
     run: async ({ config, cdiDirectories }: DoctorContext) => {
       const left: string[] = [];
@@ -289,10 +256,9 @@ export const MACHINE_CHECKS = [
     name: 'orphans',
     about: 'containers of agents that no longer exist',
     problems: {
-      left: {
-        severity: 'warning',
-        todo: 'They may have ports that others want. An agent that is provisioned again as their node takes them over, as long as it has none of its own; one that is only stopped needs a start. What nobody needs: skerry-agent orphans --remove',
-      },
+      left: warning(
+        'They may have ports that others want. An agent that is provisioned again as their node takes them over, as long as it has none of its own; one that is only stopped needs a start. What nobody needs: skerry-agent orphans --remove',
+      ),
     },
     run: async ({ config, identity }: DoctorContext) => {
       const instance = identity().identity?.instance;
@@ -315,16 +281,12 @@ export const MACHINE_CHECKS = [
     name: 'daemon',
     about: 'the agent itself',
     problems: {
-      absent: {
-        severity: 'failed',
-        todo: 'Start it: systemctl start skerry-agent, or without systemd skerry-agent start.',
-      },
-      broken: { severity: 'failed', todo: 'Restart the agent; containers run on. skerry-agent logs may say why.' },
-      troubled: { severity: 'warning', todo: 'See the other checks; the agent tries again by itself.' },
-      update: {
-        severity: 'warning',
-        todo: 'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
-      },
+      absent: failed('Start it: systemctl start skerry-agent, or without systemd skerry-agent start.'),
+      broken: failed('Restart the agent; containers run on. skerry-agent logs may say why.'),
+      troubled: warning('See the other checks; the agent tries again by itself.'),
+      update: warning(
+        'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
+      ),
     },
     run: async ({ config, daemon }: DoctorContext) => {
       const view = await daemon();
@@ -341,14 +303,10 @@ export const MACHINE_CHECKS = [
     name: 'port',
     about: 'the loopback port of health and metrics',
     problems: {
-      taken: {
-        severity: 'warning',
-        todo: 'Stop what has the port, or choose another one with localApiPort: health probes and metrics are not served now.',
-      },
-      unserved: {
-        severity: 'warning',
-        todo: 'Restart the agent once the port is free; skerry-agent logs says why it could not bind.',
-      },
+      taken: warning(
+        'Stop what has the port, or choose another one with localApiPort: health probes and metrics are not served now.',
+      ),
+      unserved: warning('Restart the agent once the port is free; skerry-agent logs says why it could not bind.'),
     },
     run: async ({ config: { localApiPort }, daemon }: DoctorContext) => {
       if (localApiPort === 0) return { skipped: 'switched off (localApiPort is 0)' };

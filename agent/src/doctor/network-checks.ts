@@ -5,10 +5,12 @@ import { readResponses } from '../domain/desired.ts';
 import { isLoopback } from '../domain/reference.ts';
 import { ControllerClient, ControllerError } from '../link/client.ts';
 import { systemClock } from '../machine/clock.ts';
+import { plainHost } from '../machine/http.ts';
 import { errorText } from '../machine/log.ts';
 import { signingKey } from '../state/token.ts';
-import { check, type Found } from './check.ts';
+import { check, type Found, failed, warning } from './check.ts';
 import { authorities, type DoctorContext, type Reached } from './context.ts';
+import type { DaemonStatus } from './daemon.ts';
 
 const DAY = 86_400_000;
 /** Tokens are signed in the controller's time; certificates and schedules of people are not. */
@@ -17,72 +19,60 @@ const CLOCK_WARNING = 60_000;
 const EARLIEST = Date.UTC(2026, 0, 1);
 const NOT_YET = 'the agent is not provisioned, and no controllerUrl is set';
 
+const CERTIFICATE_PROBLEMS = {
+  expired: failed('Renew the certificate of the controller. Workloads run on meanwhile.'),
+  future: failed("Set this machine's clock (see the check clock), or wait: the certificate becomes valid later."),
+  unknown: failed(
+    'Put the PEM of its authority into the file that controllerCert names, or provision with a join string that has ca=sha256:...',
+  ),
+  name: failed('Provision with a name that the certificate has, or issue one that has this name (subjectAltName).'),
+  other: failed('Check the certificate chain that the controller serves.'),
+  none: failed('The controller does not speak TLS there: check port and scheme of its URL.'),
+  soon: warning('Renew the certificate of the controller before it ends.'),
+  unverified: warning('secureMode is off: anybody between here and the controller can be it. Switch it on.'),
+  plain: warning(
+    'Anybody on the way can read what runs here with its secrets, and say what is to run. Serve TLS, and provision with a join string that has tls=1.',
+  ),
+};
+type CertificateProblem = keyof typeof CERTIFICATE_PROBLEMS;
+
 /** Checks of the network to the controller and the registries. */
 export const NETWORK_CHECKS = [
   check({
     name: 'names',
     about: 'name resolution of the controller and the registries',
     problems: {
-      controller: {
-        severity: 'failed',
-        todo: 'Check /etc/resolv.conf and the network, or the name in the join string.',
-      },
-      registry: {
-        severity: 'warning',
-        todo: 'Check the name of the registry (REST or kubectl) and /etc/resolv.conf: images of it cannot be pulled.',
-      },
+      controller: failed('Check /etc/resolv.conf and the network, or the name in the join string.'),
+      registry: warning(
+        'Check the name of the registry (REST or kubectl) and /etc/resolv.conf: images of it cannot be pulled.',
+      ),
     },
     run: async (context: DoctorContext) => {
       const url = context.controllerUrl();
       const hosts = [...new Set(registryHosts(context))].slice(0, 20);
       const failures = new Map<string, string>();
       await Promise.all(
-        [...(url ? [hostOf(url)] : []), ...hosts].map(async (host) => {
+        [...(url ? [plainHost(url)] : []), ...hosts].map(async (host) => {
           const failure = await resolveFailure(host);
           if (failure) failures.set(host, failure);
         }),
       );
-      const own = url && failures.get(hostOf(url));
+      const own = url && failures.get(plainHost(url));
       if (url && own)
-        return { problem: 'controller', what: `the controller's name ${hostOf(url)} does not resolve: ${own}` };
+        return { problem: 'controller', what: `the controller's name ${plainHost(url)} does not resolve: ${own}` };
       const unknown = hosts.filter((host) => failures.has(host));
       if (unknown.length > 0) {
         const what = unknown.map((host) => `the registry's name ${host} does not resolve: ${failures.get(host)}`);
         return { problem: 'registry', what: what.join('; ') };
       }
-      const all = [...(url ? [hostOf(url)] : []), ...hosts];
+      const all = [...(url ? [plainHost(url)] : []), ...hosts];
       return all.length > 0 ? { ok: all.join(', ') } : { skipped: 'no names are known yet' };
     },
   }),
   check({
     name: 'certificate',
     about: "the controller's certificate",
-    problems: {
-      expired: { severity: 'failed', todo: 'Renew the certificate of the controller. Workloads run on meanwhile.' },
-      future: {
-        severity: 'failed',
-        todo: "Set this machine's clock (see the check clock), or wait: the certificate becomes valid later.",
-      },
-      unknown: {
-        severity: 'failed',
-        todo: 'Put the PEM of its authority into the file that controllerCert names, or provision with a join string that has ca=sha256:...',
-      },
-      name: {
-        severity: 'failed',
-        todo: 'Provision with a name that the certificate has, or issue one that has this name (subjectAltName).',
-      },
-      other: { severity: 'failed', todo: 'Check the certificate chain that the controller serves.' },
-      none: { severity: 'failed', todo: 'The controller does not speak TLS there: check port and scheme of its URL.' },
-      soon: { severity: 'warning', todo: 'Renew the certificate of the controller before it ends.' },
-      unverified: {
-        severity: 'warning',
-        todo: 'secureMode is off: anybody between here and the controller can be it. Switch it on.',
-      },
-      plain: {
-        severity: 'warning',
-        todo: 'Anybody on the way can read what runs here with its secrets, and say what is to run. Serve TLS, and provision with a join string that has tls=1.',
-      },
-    },
+    problems: CERTIFICATE_PROBLEMS,
     run: async (context: DoctorContext) => {
       const url = context.controllerUrl();
       if (!url) return { skipped: NOT_YET };
@@ -97,20 +87,17 @@ export const NETWORK_CHECKS = [
     name: 'controller',
     about: 'whether the controller answers',
     problems: {
-      silent: {
-        severity: 'failed',
-        todo: 'Check the way there: address, port, firewall, proxy. Workloads run on meanwhile, and the agent tries again by itself.',
-      },
-      hangs: {
-        severity: 'failed',
-        todo: 'The way there is open: look at the controller itself, and at a proxy or load balancer before it. Workloads run on meanwhile.',
-      },
-      store: {
-        severity: 'failed',
-        todo: "The way there is open: the controller waits for its API server. Look there (kubectl get --raw /readyz) and at the controller's log. Workloads run on meanwhile.",
-      },
-      busy: { severity: 'warning', todo: 'The controller answers, and is not ready yet; wait, then look at its log.' },
-      other: { severity: 'failed', todo: 'Something else answers at this address: check the URL in the join string.' },
+      silent: failed(
+        'Check the way there: address, port, firewall, proxy. Workloads run on meanwhile, and the agent tries again by itself.',
+      ),
+      hangs: failed(
+        'The way there is open: look at the controller itself, and at a proxy or load balancer before it. Workloads run on meanwhile.',
+      ),
+      store: failed(
+        "The way there is open: the controller waits for its API server. Look there (kubectl get --raw /readyz) and at the controller's log. Workloads run on meanwhile.",
+      ),
+      busy: warning('The controller answers, and is not ready yet; wait, then look at its log.'),
+      other: failed('Something else answers at this address: check the URL in the join string.'),
     },
     run: async (context: DoctorContext) => {
       const url = context.controllerUrl();
@@ -129,14 +116,12 @@ export const NETWORK_CHECKS = [
     name: 'clock',
     about: "this machine's clock",
     problems: {
-      wrong: {
-        severity: 'failed',
-        todo: 'Set the clock, and keep it right: timedatectl set-ntp true, or a battery for the clock of the board.',
-      },
-      off: {
-        severity: 'warning',
-        todo: 'Synchronise the clock (timedatectl, chrony): the agent speaks in the time of the controller, but logs and certificates do not.',
-      },
+      wrong: failed(
+        'Set the clock, and keep it right: timedatectl set-ntp true, or a battery for the clock of the board.',
+      ),
+      off: warning(
+        'Synchronise the clock (timedatectl, chrony): the agent speaks in the time of the controller, but logs and certificates do not.',
+      ),
     },
     run: async (context: DoctorContext) => {
       const now = context.wall();
@@ -154,11 +139,10 @@ export const NETWORK_CHECKS = [
     name: 'authorisation',
     about: 'whether the controller knows this node',
     problems: {
-      refused: {
-        severity: 'failed',
-        todo: 'The node was deleted or provisioned elsewhere. Workloads run on. To join again: skerry-agent provision with a new join string, which keeps them; skerry-agent deprovision would remove them.',
-      },
-      unknown: { severity: 'warning', todo: 'See the checks before this one.' },
+      refused: failed(
+        'The node was deleted or provisioned elsewhere. Workloads run on. To join again: skerry-agent provision with a new join string, which keeps them; skerry-agent deprovision would remove them.',
+      ),
+      unknown: warning('See the checks before this one.'),
     },
     run: async (context: DoctorContext) => {
       if (!context.identity().identity?.node) return { skipped: 'the agent is not provisioned' };
@@ -169,12 +153,11 @@ export const NETWORK_CHECKS = [
 ];
 
 /** Taken from the running agent, so that no second client uses its identity. */
-function connectionOfDaemon(status: {
-  controllerConnection: string;
-  connectionError?: string;
-  lastContact?: string;
-}): Found<'refused' | 'unknown'> {
-  const { controllerConnection, connectionError = '', lastContact } = status;
+function connectionOfDaemon({
+  controllerConnection,
+  connectionError = '',
+  lastContact,
+}: DaemonStatus): Found<'refused' | 'unknown'> {
   if (controllerConnection === 'OK') return { ok: `last contact ${lastContact ?? 'just now'}` };
   const what = `${controllerConnection}${connectionError && `: ${connectionError}`}`;
   return { problem: controllerConnection === 'UNAUTHORIZED' ? 'refused' : 'unknown', what };
@@ -213,17 +196,6 @@ const SILENCES: Readonly<Record<Reached, (what: string) => { problem: 'silent' |
   process: (what) => ({ problem: 'store', what: `${what} to /status; the process itself answers` }),
 };
 
-type CertificateProblem =
-  | 'expired'
-  | 'future'
-  | 'unknown'
-  | 'name'
-  | 'other'
-  | 'none'
-  | 'soon'
-  | 'unverified'
-  | 'plain';
-
 const BY_CODE: readonly [RegExp, CertificateProblem][] = [
   [/CERT_HAS_EXPIRED/, 'expired'],
   [/CERT_NOT_YET_VALID/, 'future'],
@@ -249,7 +221,7 @@ async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found
     const tellings: Partial<Record<CertificateProblem, string>> = {
       expired: period,
       future: period,
-      name: `it is for ${names || subject}, not for ${hostOf(url)}`,
+      name: `it is for ${names || subject}, not for ${plainHost(url)}`,
       unknown: `it was issued by "${issuer}", which nothing here vouches for (${error.code})`,
     };
     return { problem, what: tellings[problem] ?? error.message };
@@ -263,8 +235,6 @@ async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$/g, '');
-
 /** Hosts of the registries that some microservice of this node uses. */
 function registryHosts({ database }: DoctorContext): string[] {
   const { microservices, registries = [] } = readResponses(database().responses).sent;
@@ -273,7 +243,7 @@ function registryHosts({ database }: DoctorContext): string[] {
   const wanted = [...registries].filter(([id]) => used.has(id) && id !== BUILT_IN_REGISTRIES.local.id);
   return wanted.flatMap(([, { url }]) => {
     const text = url.includes('://') ? url : `https://${url}`;
-    return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [hostOf(new URL(text))] : [];
+    return url !== '' && URL.canParse(text) && new URL(text).hostname !== '' ? [plainHost(new URL(text))] : [];
   });
 }
 

@@ -8,6 +8,7 @@ import {
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import { type Digests, RESPONSES, type SavedName } from '../../../src/wire/sections.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
+import { jsonOr } from './json.ts';
 import { isPlainName } from './names.ts';
 import { readMicroservices, type SentMicroservices } from './sent-microservices.ts';
 import type { SentVolumeMount } from './volume-mounts.ts';
@@ -115,7 +116,7 @@ export function readResponses(responses: ReadonlyMap<SavedName, SavedResponse>):
 function readResponse<Name extends SavedName>(name: Name, { body }: SavedResponse): Sent[Name] | undefined {
   const { read, absent } = HANDLERS[name];
   if (body === '') return RESPONSES[name].mayBeAbsent ? absent : undefined;
-  return read(parse(body));
+  return read(jsonOr(body, undefined));
 }
 
 /** The responses that take the place of these when the membership ends. */
@@ -162,12 +163,4 @@ function readVolumeMount(item: unknown): SentVolumeMount[] {
 function listOf(document: unknown, member: string): unknown[] | undefined {
   const list = (document as Record<string, unknown> | null | undefined)?.[member];
   return Array.isArray(list) ? list : undefined;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,74 +1,40 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { listens } from '../_listens.ts';
-import { cleanUp, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { Home } from '../_home.ts';
+import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { readText } from '../machine/disk.ts';
 
 /** The policy file of a machine, read by the agent as a process, with a real engine. */
 
-const MAIN = join(import.meta.dirname, '../main.ts');
 const engineUrl = inject('engineUrl');
-const folder = mkdtempSync(join(tmpdir(), 'skerry-policy-'));
-const at = (path: string) => join(folder, path);
-const file = at('config.yaml');
-
-const cli = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args, '--config', file]);
+const home = new Home({ engineUrl });
+const at = (path: string) => join(home.folder, path);
 
 let controller: FakeController;
-let engine: DockerEngine;
-let child: ChildProcess;
-let log = '';
 let image: string;
 
 beforeAll(async () => {
   ({ reference: image } = await pushImage(inject('registryUrl'), 'policy/sample', '1', await sampleImage()));
   controller = await new FakeController().listen();
   for (const path of ['srv/data', 'run']) mkdirSync(at(path), { recursive: true });
-  const settings = {
-    containerEngineUrl: engineUrl,
-    diskDirectory: at('data'),
-    runDirectory: at('run'),
-    localApiPort: 0,
-  };
-  writeFileSync(file, JSON.stringify(settings));
   writeFileSync(
     at('policy.yaml'),
     // The registry of the test lies on the machine itself, which without the host's network has to be named.
-    `privileged: false\nhostNetwork: false\nregistries: ["${image.split('/')[0]}"]\nbindPrefixes: [${folder}, /run, /var/run, /proc]\n`,
+    `privileged: false\nhostNetwork: false\nregistries: ["${image.split('/')[0]}"]\nbindPrefixes: [${home.folder}, /run, /var/run, /proc]\n`,
   );
-  startAgent();
-  await until('the agent to answer', async () => (await listens(at('run/api.sock'))) && (await cli('status')), 60_000);
-  await cli('provision', controller.joinString);
-  const { instance } = JSON.parse(readText(at('data/identity.json')) ?? '') as { instance: string };
-  engine = new DockerEngine({ url: engineUrl, instance });
-  await engine.connect();
+  await home.up();
+  expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
 });
 
-function startAgent(): void {
-  child = spawn(process.execPath, [MAIN, 'start', '--config', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-  child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
-    log += piece;
-  });
-}
-
 afterAll(async () => {
-  const gone = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  await gone;
-  await cleanUp(engine);
+  await home.remove();
   await controller.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const bind = (hostDestination: string) => ({
@@ -94,9 +60,9 @@ const reported = (uuid: string, state: string, reason?: string) =>
 async function becomes(policy: string | undefined): Promise<void> {
   if (policy === undefined) rmSync(at('policy.yaml'));
   else writeFileSync(at('policy.yaml'), policy);
-  const before = log.length;
-  child.kill('SIGHUP');
-  await until('the agent to read it', () => /Read the settings again|not taken/.test(log.slice(before)));
+  home.log = '';
+  home.process?.kill('SIGHUP');
+  await until('the agent to read it', () => /Read the settings again|not taken/.test(home.log));
 }
 
 test('a microservice that the policy refuses never starts and has the reason, and the others run', async () => {
@@ -110,18 +76,16 @@ test('a microservice that the policy refuses never starts and has the reason, an
     view('socket-by-dots', { volumeMappings: [bind(`${at('srv')}/../..${socket.replace('/', '/../../../../')}`)] }),
     view('socket-by-process', { volumeMappings: [bind(`/proc/1/root${socket}`)] }),
     view('identity', { volumeMappings: [bind(at('data'))] }),
-    view('above', { volumeMappings: [bind(folder)] }),
+    view('above', { volumeMappings: [bind(home.folder)] }),
   ];
   const fine = view('fine', { volumeMappings: [bind(at('srv/data'))] });
-  controller.change((c) => {
-    c.microservices = [...refused, fine];
-  });
+  controller.change({ microservices: [...refused, fine] });
   await reported(fine.uuid, 'RUNNING');
   for (const { uuid, name } of refused) {
     const { errorMessage } = await reported(uuid, 'FAILED', 'PolicyRefused');
     expect(errorMessage, name).toMatch(/may not be bound|the machine/);
   }
-  expect((await engine.containers()).map(({ uuid }) => uuid)).toEqual([fine.uuid]);
+  expect((await home.containers()).map(({ uuid }) => uuid)).toEqual([fine.uuid]);
 });
 
 test('another policy takes effect at SIGHUP, and a refused container is stopped only with stopRefused', async () => {
@@ -132,9 +96,7 @@ test('another policy takes effect at SIGHUP, and a refused container is stopped 
   });
   const commands = ['-address', `127.0.0.1:${await freePort()}`];
   const onHost = view('on-host', { hostNetworkMode: true, commands });
-  controller.change((c) => {
-    c.microservices = [web, onHost];
-  });
+  controller.change({ microservices: [web, onHost] });
   await reported(onHost.uuid, 'FAILED', 'PolicyRefused');
   const { containerId } = await reported(web.uuid, 'RUNNING');
 
@@ -146,7 +108,7 @@ test('another policy takes effect at SIGHUP, and a refused container is stopped 
 
   // A policy that cannot be read changes nothing, and does not end the agent.
   await becomes('bindPrefixes: nothing\n');
-  expect(log).toContain('policy.yaml: bindPrefixes');
+  expect(home.log).toContain('policy.yaml: bindPrefixes');
   await until('the warning', () =>
     /policy: .*bindPrefixes.*the former rules stay/.test(controller.said.warningMessage ?? ''),
   );
@@ -161,36 +123,25 @@ test('another policy takes effect at SIGHUP, and a refused container is stopped 
 });
 
 test('a second agent on the same data directory does not start, and its error names the process of the first', async () => {
-  const other = at('other.yaml');
-  const settings = {
-    containerEngineUrl: engineUrl,
-    diskDirectory: at('data'),
-    runDirectory: at('run-2'),
-    localApiPort: 0,
-  };
-  writeFileSync(other, JSON.stringify(settings));
-  const start = promisify(execFile)(process.execPath, [MAIN, 'start', '--config', other], { timeout: 30_000 });
-  await expect(start).rejects.toMatchObject({
-    stderr: expect.stringContaining(`another agent (process ${child.pid}) works with ${at('data')}`),
-  });
+  const other = new Home({ engineUrl, disk: home.disk });
+  onTestFinished(() => rmSync(other.folder, { recursive: true }));
+  other.start();
+  await other.gone();
+  expect(other.process?.exitCode).toBeGreaterThan(0);
+  const words = `another agent (process ${home.process?.pid}) works with ${home.disk}`;
+  await until('its error', () => other.log.includes(words));
 });
 
 test('an agent with an invalid policy starts, allows only what its valid rules allow, and reports a warning', async () => {
   const plain = view('plain');
   const privileged = view('privileged', { isPrivileged: true });
-  controller.change((c) => {
-    c.microservices = [plain];
-  });
+  controller.change({ microservices: [plain] });
   await reported(plain.uuid, 'RUNNING');
   const host = image.slice(0, image.indexOf('/'));
   writeFileSync(at('policy.yaml'), `registries: ["${host}"]\nbindPrefixes: nothing\n`);
-  const gone = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGKILL');
-  await gone;
-  startAgent();
-  controller.change((c) => {
-    c.microservices = [plain, privileged];
-  });
+  await home.end('SIGKILL');
+  home.start();
+  controller.change({ microservices: [plain, privileged] });
   await until('the warning', () => /policy: .*bindPrefixes/.test(controller.said.warningMessage ?? ''), 60_000);
   expect((await reported(privileged.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('privileged');
   await reported(plain.uuid, 'RUNNING');
@@ -201,15 +152,13 @@ test('an agent with an invalid policy starts, allows only what its valid rules a
 test('the path of a bind is checked again when its container is started again', async () => {
   mkdirSync(at('srv/mine'));
   const web = view('turncoat', { volumeMappings: [bind(at('srv/mine'))] });
-  controller.change((c) => {
-    c.microservices = [web];
-  });
+  controller.change({ microservices: [web] });
   await reported(web.uuid, 'RUNNING');
-  await cli('ms', 'stop', 'turncoat');
+  expect(await home.cli('ms', 'stop', 'turncoat')).toMatchObject({ code: 0 });
   rmSync(at('srv/mine'), { recursive: true });
   symlinkSync(at('run'), at('srv/mine'));
   // The command waits for RUNNING, which is never reached.
-  const starting = cli('ms', 'start', 'turncoat').catch(() => {});
+  const starting = home.cli('ms', 'start', 'turncoat');
   expect((await reported(web.uuid, 'FAILED', 'PolicyRefused')).errorMessage).toContain('srv/mine may not be bound');
   await starting;
 });

@@ -24,32 +24,19 @@ const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
   'logDirectory',
 ];
 
+/** The settings of the machine that may be in force. */
+const OWN_SETTINGS = agentConfigSchema.omit({ gpsDevice: true }).partial();
+
 /** The settings in force: those of the controller where allowed, otherwise those of the machine. */
 export function settingsInForce(sources: SettingsSources): AgentConfig {
   const { config, engine } = sources;
-  const own = agentConfigSchema.partial().parse({
-    networkInterface: config.networkInterface,
+  const own = OWN_SETTINGS.parse({
+    ...config,
     containerEngine: engine.kind ?? config.containerEngine,
     containerEngineUrl: engine.url,
-    diskLimit: config.diskLimit,
-    diskDirectory: config.diskDirectory,
-    memoryLimit: config.memoryLimit,
-    cpuLimit: config.cpuLimit,
-    logLimit: config.logLimit,
-    logDirectory: config.logDirectory,
-    logFileCount: config.logFileCount,
-    statusFrequency: config.statusFrequency,
-    changeFrequency: config.changeFrequency,
     watchdogEnabled: isRemoving(config, sources.wanted),
-    edgeGuardFrequency: config.edgeGuardFrequency,
-    gpsMode: config.gpsMode,
-    gpsScanFrequency: config.gpsScanFrequency,
-    logLevel: config.logLevel,
-    pruningFrequency: config.pruningFrequency,
-    availableDiskThreshold: config.availableDiskThreshold,
-    timeZone: config.timeZone,
     ...coordinatesOf(config.gpsCoordinates),
-  } satisfies AgentConfig);
+  });
   const wanted = withGpsMode(sources.wanted);
   const refused = new Set(refusedSettings(sources).map(({ field }) => field));
   const taken = Object.entries(wanted).filter(([key]) => !refused.has(key));

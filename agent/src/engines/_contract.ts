@@ -6,6 +6,7 @@ import { containerDigest } from '../domain/digest.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { ContainerSpec } from '../engine-port/container-spec.ts';
 import type { ContainerPort } from '../engine-port/containers.ts';
+import type { Engine } from '../engine-port/engine.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import type { NetworkPort } from '../engine-port/networks.ts';
 import { makeView } from '../supervise/plan/_util.ts';
@@ -51,6 +52,14 @@ export function makeSpec({ view: change = {}, generation = 1, name, facts, ...re
     },
     context,
   );
+}
+
+/** Connects an engine that then has its network and an image. */
+export async function prepare(engine: Engine, image: string): Promise<EngineFacts> {
+  const facts = await engine.connect();
+  await engine.ensureNetwork();
+  await engine.pull({ reference: image, platform: '' });
+  return facts;
 }
 
 /** Waits until a condition holds; the time is how long it may take at most. */

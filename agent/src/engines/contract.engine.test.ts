@@ -1,5 +1,4 @@
 import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
@@ -8,6 +7,7 @@ import { sampleImage } from '../../../hack/sample.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
 import { EngineError } from '../engine-port/error.ts';
 import type { ExecProcess, StartedProgram } from '../engine-port/exec.ts';
@@ -15,7 +15,7 @@ import type { EngineFacts } from '../engine-port/facts.ts';
 import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { UsageReader } from '../machine/usage.ts';
-import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from './_contract.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, type SpecOptions, until } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
 
 /** The contract of the engine interface, tested on real engines. Every adapter has to pass. */
@@ -28,16 +28,12 @@ const shell = `${registry}/contract/shell:1`;
 const labelled = `${registry}/contract/labelled:1`;
 
 beforeAll(async () => {
-  const push = async (repository: string, tag: string, image: Awaited<ReturnType<typeof sampleImage>>) =>
-    pushImage(inject('registryUrl'), repository, tag, image);
-  await push('contract/sample', '1', await sampleImage());
-  await push('contract/shell', '1', shellImage());
-  await push('contract/sample', '2', await sampleImage({ env: { GREETING: 'two' } }));
-  await push(
-    'contract/labelled',
-    '1',
-    await sampleImage({ labels: { [CONTAINER_LABELS.revision]: 'forged', x: 'y' } }),
-  );
+  const push = (name: string, tag: string, image: Awaited<ReturnType<typeof sampleImage>>) =>
+    pushImage(inject('registryUrl'), `contract/${name}`, tag, image);
+  await push('sample', '1', await sampleImage());
+  await push('shell', '1', shellImage());
+  await push('sample', '2', await sampleImage({ env: { GREETING: 'two' } }));
+  await push('labelled', '1', await sampleImage({ labels: { [CONTAINER_LABELS.revision]: 'forged', x: 'y' } }));
 });
 
 /** The registry behind a proxy that requires a user name and a password. */
@@ -56,15 +52,7 @@ async function guard(username: string, password: string) {
     inner.on('error', () => outgoing.destroy());
     incoming.pipe(inner);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    host: `127.0.0.1:${port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  return `127.0.0.1:${await listenForTest(server)}`;
 }
 
 for (const { kind, url } of inject('engines'))
@@ -73,9 +61,7 @@ for (const { kind, url } of inject('engines'))
     let facts: EngineFacts;
     beforeAll(async () => {
       engine = new DockerEngine({ url, instance: INSTANCE });
-      facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: v1, platform: '' });
+      facts = await prepare(engine, v1);
       await engine.pull({ reference: shell, platform: '' });
     });
 
@@ -85,12 +71,7 @@ for (const { kind, url } of inject('engines'))
 
     /** Creates a container, and removes it at the end of the test. */
     async function make(options: Omit<SpecOptions, 'facts'> = {}) {
-      const spec = makeSpec({
-        facts,
-        limits: own,
-        ...options,
-        view: { imageId: v1, ...options.view },
-      });
+      const spec = makeSpec({ facts, limits: own, ...options, view: { imageId: v1, ...options.view } });
       const { id, imageId } = await engine.create(spec);
       return {
         id,
@@ -104,11 +85,25 @@ for (const { kind, url } of inject('engines'))
       };
     }
 
-    async function logsOf(id: string): Promise<LogLine[]> {
+    async function makeStarted(options?: Parameters<typeof make>[0]) {
+      const container = await make(options);
+      await engine.start(container.id);
+      return container;
+    }
+
+    const endOf = ({ look }: Awaited<ReturnType<typeof make>>) =>
+      until('the end', async () => {
+        const seen = await look();
+        return seen.state === 'exited' && seen;
+      });
+
+    async function logsOf(id: string, options: Partial<LogOptions> = {}): Promise<LogLine[]> {
       const lines: LogLine[] = [];
-      for await (const line of engine.logs(id, { tail: 100 })) lines.push(line);
+      for await (const line of engine.logs(id, { tail: 100, ...options })) lines.push(line);
       return lines;
     }
+    const linesOf = async (id: string, options: Partial<LogOptions>) =>
+      (await logsOf(id, options)).map(({ line }) => line);
 
     describe('connecting', () => {
       test('connecting returns the facts of the engine', () => {
@@ -130,11 +125,8 @@ for (const { kind, url } of inject('engines'))
         const percentages: number[] = [];
         const reference = `${registry}/contract/sample:2`;
         expect(await engine.image(reference)).toBeUndefined();
-        const id = await engine.pull({
-          reference,
-          platform: '',
-          onProgress: (percentage) => percentages.push(percentage),
-        });
+        const onProgress = (percentage: number) => percentages.push(percentage);
+        const id = await engine.pull({ reference, platform: '', onProgress });
         expect(id).toMatch(/^sha256:[0-9a-f]{64}$/);
         expect(await engine.image(reference)).toBe(id);
         expect(percentages.at(-1)).toBe(100);
@@ -154,14 +146,13 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('a pull without the right credentials is ImageUnauthorized', async () => {
-        await using guarded = await guard('shore', 'secret');
-        const reference = `${guarded.host}/contract/sample:1`;
-        await expect(engine.pull({ reference, platform: '' })).rejects.toMatchObject({ code: 'ImageUnauthorized' });
-        const wrong = { username: 'shore', password: 'wrong', host: guarded.host };
-        await expect(engine.pull({ reference, platform: '', credentials: wrong })).rejects.toMatchObject({
-          code: 'ImageUnauthorized',
-        });
-        const right = { username: 'shore', password: 'secret', host: guarded.host };
+        const host = await guard('shore', 'secret');
+        const reference = `${host}/contract/sample:1`;
+        const right = { username: 'shore', password: 'secret', host };
+        for (const credentials of [undefined, { ...right, password: 'wrong' }])
+          await expect(engine.pull({ reference, platform: '', credentials })).rejects.toMatchObject({
+            code: 'ImageUnauthorized',
+          });
         expect(await engine.pull({ reference, platform: '', credentials: right })).toMatch(/^sha256:/);
         await engine.removeImage(reference);
       });
@@ -221,32 +212,23 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('a running container is not removed', async () => {
-        await using container = await make();
-        await engine.start(container.id);
+        await using container = await makeStarted();
         await expect(engine.remove(container.id)).rejects.toMatchObject({ code: 'Conflict' });
       });
 
       test('a container has the exit code and the time of its end', async () => {
-        await using container = await make({
-          view: {
-            env: [
-              { key: 'EXIT_AFTER', value: '10ms' },
-              { key: 'EXIT_CODE', value: '7' },
-            ],
-          },
-        });
-        await engine.start(container.id);
-        const ended = await until('the end', async () => {
-          const seen = await container.look();
-          return seen.state === 'exited' && seen;
-        });
+        const env = [
+          { key: 'EXIT_AFTER', value: '10ms' },
+          { key: 'EXIT_CODE', value: '7' },
+        ];
+        await using container = await makeStarted({ view: { env } });
+        const ended = await endOf(container);
         expect(ended.exitCode).toBe(7);
         expect(ended.finishedAt).toBeGreaterThanOrEqual(ended.startedAt);
       });
 
       test('a second run has another start time', async () => {
-        await using container = await make();
-        await engine.start(container.id);
+        await using container = await makeStarted();
         const first = (await container.look()).startedAt;
         await engine.stop(container.id, 0);
         await engine.start(container.id);
@@ -254,8 +236,7 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('a container that was paused outside the agent shows as paused and can be resumed', async () => {
-        await using container = await make();
-        await engine.start(container.id);
+        await using container = await makeStarted();
         await callEngine(url, 'POST', `/v1.41/containers/${container.id}/pause`);
         expect(await container.look()).toMatchObject({ state: 'running', paused: true });
         await engine.resume(container.id);
@@ -344,42 +325,43 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('gets its arguments, and its log lines have their times', async () => {
-        await using container = await make({ view: { commands: ['print', 'one', 'zwei äöü'] } });
-        await engine.start(container.id);
-        await until('the end', async () => (await container.look()).state === 'exited');
+        await using container = await makeStarted({ view: { commands: ['print', 'one', 'zwei äöü'] } });
+        await endOf(container);
         const lines = await logsOf(container.id);
         expect(lines.map(({ line }) => line)).toEqual(['one', 'zwei äöü']);
         expect(Date.parse(lines[0]?.ts ?? '')).toBeGreaterThan(Date.now() - 60_000);
       });
 
       test('has logs that can be followed', async () => {
-        await using container = await make({ view: { env: [{ key: 'EXIT_AFTER', value: '300ms' }] } });
-        await engine.start(container.id);
-        const lines: string[] = [];
-        for await (const { line } of engine.logs(container.id, { tail: 10, follow: true })) lines.push(line);
+        await using container = await makeStarted({ view: { env: [{ key: 'EXIT_AFTER', value: '300ms' }] } });
+        const lines = await linesOf(container.id, { tail: 10, follow: true });
         expect(lines.join('\n')).toContain('sample started');
       });
 
       test('starts with a limit above that of the machine, which is lowered', async () => {
-        await using container = await make({ view: { ulimits: { nofile: { soft: 1_048_576, hard: 1_048_576 } } } });
-        await engine.start(container.id);
+        await using container = await makeStarted({
+          view: { ulimits: { nofile: { soft: 1_048_576, hard: 1_048_576 } } },
+        });
         expect(await container.look()).toMatchObject({ state: 'running' });
       });
     });
 
     describe('a program in a container', () => {
-      async function shellContainer() {
-        const container = await make({ view: { imageId: shell } });
-        await engine.start(container.id);
-        return container;
-      }
+      const shellContainer = () => makeStarted({ view: { imageId: shell } });
       /** What a program writes until it ends. */
       async function outputOf(program: ExecProcess) {
         const seen = { stdout: '', stderr: '' };
         for await (const { stream, data } of program.output()) seen[stream] += Buffer.from(data);
         return { ...seen, code: await program.exitCode() };
       }
+      /** The first piece that it writes. */
+      async function firstOf(program: ExecProcess) {
+        for await (const { data } of program.output()) return String(Buffer.from(data)).trim();
+        return '';
+      }
       const sh = (script: string) => ({ command: ['/bin/sh', '-c', script], tty: false });
+      const printed = async ({ id }: { id: string }, script: string) =>
+        (await outputOf(await engine.exec(id, sh(script)))).stdout;
       /** Prints which of some processes run; a zombie has ended, and no process waits for it. */
       const aliveOf = (pids: string) =>
         `for p in ${pids}; do read _ _ s _ < /proc/$p/stat && test $s != Z && echo $p; done; true`;
@@ -403,7 +385,7 @@ for (const { kind, url } of inject('engines'))
       test('has a terminal with the size that it was given', async () => {
         await using container = await shellContainer();
         const program = await engine.exec(container.id, {
-          command: ['/bin/sh', '-c', 'read _; stty size; test -t 0 && echo "$TERM"'],
+          ...sh('read _; stty size; test -t 0 && echo "$TERM"'),
           tty: true,
           env: ['TERM=xterm-256color'],
         });
@@ -415,7 +397,7 @@ for (const { kind, url } of inject('engines'))
 
       test('shows what it writes to its terminal also after the end of its input', async () => {
         await using container = await shellContainer();
-        const program = await engine.exec(container.id, { command: ['/bin/sh', '-c', 'cat; echo over'], tty: true });
+        const program = await engine.exec(container.id, { ...sh('cat; echo over'), tty: true });
         program.closeStdin();
         expect(await outputOf(program)).toMatchObject({ stdout: expect.stringContaining('over'), code: 0 });
       });
@@ -425,11 +407,10 @@ for (const { kind, url } of inject('engines'))
         const endless =
           's=x; while test ${#s} -lt 8192; do s=$s$s; done; i=0; while :; do echo $s; i=$((i+1)); echo $i > /tmp/n; done';
         const program = await engine.exec(container.id, sh(endless));
-        const written = async () => Number((await outputOf(await engine.exec(container.id, sh('cat /tmp/n')))).stdout);
         let last = -1;
         await until('that it writes no more', async () => {
           const before = last;
-          last = await written();
+          last = Number(await printed(container, 'cat /tmp/n'));
           return last > 0 && last === before;
         });
         await program.end();
@@ -439,15 +420,9 @@ for (const { kind, url } of inject('engines'))
         await using container = await shellContainer();
         const script = 'trap "" HUP; (trap "" HUP; sleep 3000) & echo $$ $!; sleep 3000';
         const program = await engine.exec(container.id, sh(script));
-        let printed = '';
-        for await (const { data } of program.output()) {
-          printed = String(Buffer.from(data));
-          break;
-        }
-        const [own = '', child = ''] = printed.trim().split(' ');
+        const pids = await firstOf(program);
         await program.end();
-        const alive = sh(aliveOf(`${own} ${child}`));
-        await until('its end', async () => (await outputOf(await engine.exec(container.id, alive))).stdout === '');
+        await until('its end', async () => (await printed(container, aliveOf(pids))) === '');
         expect(await program.exitCode()).toBeGreaterThan(0);
         expect((await container.look()).state).toBe('running');
       });
@@ -457,19 +432,12 @@ for (const { kind, url } of inject('engines'))
         // With many at once an engine passes output on before it knows the process.
         const starts = Array.from({ length: 16 }, async () => {
           const program = await engine.exec(container.id, sh('echo $$; sleep 3000'));
-          let pid = '';
-          for await (const { data } of program.output()) {
-            pid = String(Buffer.from(data)).trim();
-            break;
-          }
+          const pid = await firstOf(program);
           await program.end();
           return pid;
         });
         const pids = (await Promise.all(starts)).join(' ');
-        await until('the end of all', async () => {
-          const alive = await engine.exec(container.id, sh(aliveOf(pids)));
-          return (await outputOf(alive)).stdout === '';
-        });
+        await until('the end of all', async () => (await printed(container, aliveOf(pids))) === '');
       });
 
       test('that an earlier process of the agent started is ended by what the engine calls it, and one that is over is no error', async () => {
@@ -482,7 +450,7 @@ for (const { kind, url } of inject('engines'))
         const program = await engine.exec(container.id, options);
         const [first] = made;
         if (!first) throw new Error('the program has no name');
-        for await (const _begun of program.output()) break;
+        await firstOf(program);
         for (let time = 0; time < 2; time++) await engine.endProgram(first);
         expect(await program.exitCode()).toBeGreaterThan(0);
         expect((await container.look()).state).toBe('running');
@@ -511,7 +479,7 @@ for (const { kind, url } of inject('engines'))
       await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
       for (const _run of [1, 2]) {
         await engine.start(container.id);
-        await until('the end', async () => (await container.look()).state === 'exited');
+        await endOf(container);
       }
       const all = await logsOf(container.id);
       const numbers = ['1', '2', '3', '4', '5'];
@@ -519,11 +487,7 @@ for (const { kind, url } of inject('engines'))
       expect(written('stdout')).toEqual([...numbers, ...numbers]);
       expect(written('stderr')).toEqual(['wrong', 'wrong']);
       const second = Math.min(...all.slice(-6).map(({ ts }) => Date.parse(ts)));
-      const read = async (options: Partial<LogOptions>) => {
-        const lines: string[] = [];
-        for await (const { line } of engine.logs(container.id, { tail: 100, ...options })) lines.push(line);
-        return lines;
-      };
+      const read = (options: Partial<LogOptions>) => linesOf(container.id, options);
       expect((await read({ since: second })).sort()).toEqual([...numbers, 'wrong']);
       expect((await read({ until: second - 1 })).sort()).toEqual([...numbers, 'wrong']);
       expect(await read({ until: second - 1, tail: 2, follow: true })).toHaveLength(2);
@@ -533,12 +497,10 @@ for (const { kind, url } of inject('engines'))
 
     test('a line of a log that is longer than what an engine writes at once is one line', async () => {
       const script = 's=äö; while test ${#s} -lt 20000; do s=$s$s; done; echo $s';
-      await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
-      await engine.start(container.id);
-      await until('the end', async () => (await container.look()).state === 'exited');
+      await using container = await makeStarted({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
+      await endOf(container);
       for (const tail of [100, Infinity]) {
-        const lines: string[] = [];
-        for await (const { line } of engine.logs(container.id, { tail })) lines.push(line);
+        const lines = await linesOf(container.id, { tail });
         expect([tail, lines.length, lines[0]?.length, lines[0]?.slice(0, 4)]).toEqual([tail, 1, 16_384, 'äöäö']);
       }
     });
@@ -546,10 +508,8 @@ for (const { kind, url } of inject('engines'))
     test('a log that is followed from its last lines has each line once, however quickly the container writes', async () => {
       const script = 'i=0; while test $i -lt 5000; do i=$((i+1)); echo $i; done';
       for (let time = 0; time < 2; time++) {
-        await using container = await make({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
-        await engine.start(container.id);
-        const lines: number[] = [];
-        for await (const { line } of engine.logs(container.id, { tail: 5, follow: true })) lines.push(Number(line));
+        await using container = await makeStarted({ view: { imageId: shell, commands: ['/bin/sh', '-c', script] } });
+        const lines = (await linesOf(container.id, { tail: 5, follow: true })).map(Number);
         const first = lines[0] ?? 0;
         expect(lines).toEqual(Array.from({ length: 5000 - first + 1 }, (_, at) => first + at));
       }
@@ -561,11 +521,9 @@ for (const { kind, url } of inject('engines'))
         const lines = 2_600;
         const script = `s=x; while test \${#s} -lt 1000; do s=$s$s; done; i=0; while test $i -lt ${lines}; do i=$((i+1)); echo $i $s; test $((i % 50)) = 0 && sleep 0.2; done`;
         const view = { imageId: shell, logSize: 1, commands: ['/bin/sh', '-c', script] };
-        await using container = await make({ view });
-        await engine.start(container.id);
-        const numbers: number[] = [];
-        for await (const { line } of engine.logs(container.id, { tail: Infinity, follow: true }))
-          numbers.push(Number(line.split(' ')[0]));
+        await using container = await makeStarted({ view });
+        const followed = await linesOf(container.id, { tail: Infinity, follow: true });
+        const numbers = followed.map((line) => Number(line.split(' ')[0]));
         const all = Array.from({ length: lines }, (_, at) => at + 1);
         // podman empties the file of a log that is full, and with it what was not read yet.
         expect(numbers).toEqual(kind === 'podman' ? all.filter((each) => numbers.includes(each)) : all);
@@ -577,8 +535,7 @@ for (const { kind, url } of inject('engines'))
     test('the usage of a container is read from the kernel', async () => {
       let now = 0;
       const reader = new UsageReader(() => now);
-      await using container = await make();
-      await engine.start(container.id);
+      await using container = await makeStarted();
       const look = async () => (await reader.read([await container.look()])).get(container.id);
       const first = await look();
       if (first === undefined)

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
@@ -12,13 +11,14 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { notHonoured } from '../domain/container-spec.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { systemClock } from '../machine/clock.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { HealthChecks } from '../supervise/health-checks.ts';
 import { makeView } from '../supervise/plan/_util.ts';
-import { cleanUp, findContainer, makeSpec, until } from './_contract.ts';
+import { cleanUp, findContainer, makeSpec, prepare, until } from './_contract.ts';
 import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.ts';
 import { FIELDS, makeSources } from './_fields.ts';
 import { DockerEngine } from './docker/engine.ts';
@@ -50,23 +50,20 @@ for (const { kind, url } of inject('engines'))
     const engine = new DockerEngine({ url, instance });
     const clock = systemClock();
     const health = new HealthChecks({ engine, clock, log: silentLog, changed: () => {} });
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-fields-'));
+    const folder = temporaryFolder();
     const outcome = { kind: kind as string, version: '', fields: {} as Record<string, string> };
     let facts: EngineFacts;
 
     beforeAll(async () => {
-      facts = await engine.connect();
+      facts = await prepare(engine, image);
       outcome.version = facts.version;
       results.push(outcome);
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
     });
 
     afterAll(async () => {
       health.stop();
       await cleanUp(engine);
       await engine.removeImage(image);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Creates and starts a container, which is removed at the end of its block. */

@@ -8,12 +8,12 @@ import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { pushVersions, webView } from '../_web.ts';
+import { EngineObserver, Home, OtherContainer } from '../_home.ts';
+import { pushVersions, untilRuns, webView } from '../_web.ts';
 import { CREATE_REASONS, REMOVE_REASONS, RESUME_REASONS, START_REASONS, STOP_REASONS } from '../domain/step.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /** Other programs use the same engine: they change the agent's containers, and run some with the agent's labels. */
 
@@ -63,18 +63,8 @@ const view = (change: Partial<View> = {}): View =>
   webView({ uuid, external, imageId: image('1'), revision: 'r-1' }, change);
 
 async function want(...views: View[]): Promise<void> {
-  controller.change((c) => {
-    c.microservices = views;
-  });
-  for (const { uuid: id, revision } of views)
-    await until(
-      'the report of RUNNING',
-      () => {
-        const status = controller.microservice(id);
-        return status?.status === 'RUNNING' && status.revision === revision;
-      },
-      60_000,
-    );
+  controller.change({ microservices: views });
+  for (const each of views) await untilRuns(controller, each);
 }
 
 /** Waits until the microservice has exactly one container, which runs under its name and responds. */
@@ -238,9 +228,7 @@ describe('another container has', () => {
     try {
       await until('the other to listen', async () => (await fetch(`http://127.0.0.1:${port}/`)).ok);
       const next = view({ revision: 'r-2', portMappings: [{ internal: 8080, external: port, protocol: 'tcp' }] });
-      controller.change((c) => {
-        c.microservices = [next];
-      });
+      controller.change({ microservices: [next] });
       const status = await until('the reason', () => {
         const seen = controller.microservice(uuid);
         return seen?.reason === 'PortTaken' && seen;
@@ -274,8 +262,8 @@ describe('another container has', () => {
     const pretender = await OtherContainer.start(engineUrl, { name: `pretender-${uuid}`, image: claiming });
     try {
       const other = randomUUID();
-      controller.change((c) => {
-        c.microservices = [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })];
+      controller.change({
+        microservices: [view(), view({ uuid: other, name: 'other', imageId: claiming, portMappings: [] })],
       });
       const status = await until('the refusal', () => {
         const seen = controller.microservice(other);
@@ -298,9 +286,7 @@ describe('another container has', () => {
 });
 
 test('the watchdog reports foreign containers and does not touch them', async () => {
-  controller.change((c) => {
-    c.config = { watchdogEnabled: true };
-  });
+  controller.change({ config: { watchdogEnabled: true } });
   await want(view());
   const { Name } = await engine<{ Name: string }>('GET', `/containers/${other.id}/json`);
   await until(

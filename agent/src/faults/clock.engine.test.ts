@@ -7,10 +7,10 @@ import { afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vite
 import { fakeTime } from '../../../hack/faketime.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { pushVersions, webView } from '../_web.ts';
+import { Home } from '../_home.ts';
+import { pushVersions, untilRuns, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { Home } from './_home.ts';
 
 /** The agent as a process with a wrong wall clock (libfaketime), on a real engine. Its timers are not affected. */
 
@@ -44,17 +44,8 @@ afterEach(async () => {
 });
 
 async function want(wanted: View): Promise<void> {
-  controller.change((c) => {
-    c.microservices = [wanted];
-  });
-  await until(
-    'the report of it',
-    () => {
-      const told = controller.microservice(uuid);
-      return told?.status === 'RUNNING' && told.revision === wanted.revision;
-    },
-    60_000,
-  );
+  controller.change({ microservices: [wanted] });
+  await untilRuns(controller, wanted);
 }
 
 const status = async () => JSON.parse((await home.cli('status', '-o', 'json')).out) as Record<string, string>;

@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { pushVersions, webView } from '../_web.ts';
+import { Home } from '../_home.ts';
+import { pushVersions, untilRuns, webView } from '../_web.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { Home } from './_home.ts';
+import { FilledDisk } from './_filled-disk.ts';
 import { generator } from './_random.ts';
 
 /** The agent as a process, a real engine, and a disk that is full, read-only, or returns other bytes than were written. */
@@ -23,12 +24,15 @@ const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/samp
 const MiB = 1024 * 1024;
 
 /** A small file system with the agent's data. */
-class Disk {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
-  readonly mount = join(this.folder, 'mount');
-  readonly data = join(this.mount, 'data');
+class Disk extends FilledDisk {
+  readonly folder: string;
+  readonly data: string;
 
   constructor(megabytes: number) {
+    const folder = mkdtempSync(join(tmpdir(), 'skerry-disk-'));
+    super(join(folder, 'mount'));
+    this.folder = folder;
+    this.data = join(this.mount, 'data');
     mkdirSync(this.mount);
     const file = join(this.folder, 'image');
     writeFileSync(file, '');
@@ -49,10 +53,6 @@ class Disk {
     this.attach();
   }
 
-  make(mode: 'ro' | 'rw'): void {
-    execFileSync('mount', ['-o', `remount,${mode}`, this.mount]);
-  }
-
   /** Makes the file system read-only at once, also for open files, as the kernel does when it finds errors in it. */
   fail(): void {
     execFileSync('mount', ['-o', 'remount,abort', this.mount]);
@@ -60,21 +60,6 @@ class Disk {
     try {
       writeFileSync(join(this.mount, 'probe'), 'x');
     } catch {}
-  }
-
-  /** Leaves no room at all. */
-  fill(): void {
-    for (const size of [MiB, 4096, 1])
-      for (let n = 0; ; n++)
-        try {
-          writeFileSync(join(this.mount, `fill-${size}-${n}`), Buffer.alloc(size));
-        } catch {
-          break;
-        }
-  }
-
-  free(): void {
-    for (const name of readdirSync(this.mount)) if (name.startsWith('fill-')) rmSync(join(this.mount, name));
   }
 
   remove(): void {
@@ -114,21 +99,11 @@ afterEach(async () => {
 });
 
 function want(...views: View[]): void {
-  controller.change((c) => {
-    c.microservices = views;
-  });
+  controller.change({ microservices: views });
 }
 
 async function running(): Promise<Container> {
-  const [wanted] = controller.microservices;
-  await until(
-    'the report of RUNNING',
-    () => {
-      const told = controller.microservice(uuid);
-      return told?.status === 'RUNNING' && told.revision === (wanted as View).revision;
-    },
-    60_000,
-  );
+  await untilRuns(controller, controller.microservices[0] as View);
   return until('one container under its name', only);
 }
 
@@ -230,9 +205,7 @@ test('on a full disk a volume mount keeps its content for the container that run
   const password = () => readFileSync(`/proc/${pid}/root/etc/creds/password`, 'utf8');
   expect(password()).toBe('old');
   disk.fill();
-  controller.change((c) => {
-    c.volumeMounts = [{ ...mount('new'.repeat(10_000)), uuid: creds.uuid }];
-  });
+  controller.change({ volumeMounts: [{ ...mount('new'.repeat(10_000)), uuid: creds.uuid }] });
   await warning(/^database: what the controller said last cannot be kept/);
   expect(password()).toBe('old');
   disk.free();

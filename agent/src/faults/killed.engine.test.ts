@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pullInsecure } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { EngineObserver, Home, OtherContainer } from '../_home.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
-import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /**
  * The agent's process is killed at every operation and started again. In the normal run it is killed after each operation
@@ -66,9 +66,7 @@ class Fixture {
   }
 
   want(views: View[]): void {
-    this.controller.change((c) => {
-      c.microservices = views;
-    });
+    this.controller.change({ microservices: views });
   }
 
   /** Makes the process end at the n-th moment from now; 0: never. Returns false when it has already ended. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createTestAgent } from '../_agent.ts';
+import { createTestAgent, runAgent } from '../_agent.ts';
+import { plainView } from '../_web.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
@@ -18,8 +19,7 @@ import type { IdentityStore } from '../state/identity.ts';
 let controller: FakeController;
 let engine: MemoryEngine;
 let disk: Disk;
-let stop: AbortController;
-let runs: Promise<void>;
+let end: () => Promise<void>;
 const uuid = randomUUID();
 
 /** What an agent saves, on a disk whose n-th write from now on and all later ones fail. */
@@ -69,9 +69,7 @@ class Disk {
 
 beforeEach(async () => {
   controller = await new FakeController().listen();
-  controller.microservices = [
-    { uuid, name: 'web', application: 'shop', imageId: 'example/app:1', registryId: 1, revision: 'r1' },
-  ];
+  controller.microservices = [plainView({ uuid })];
   engine = new MemoryEngine({ anyImage: true });
   disk = new Disk();
 });
@@ -82,16 +80,10 @@ afterEach(async () => {
 });
 
 function start(): Agent {
-  stop = new AbortController();
   const { database, identity } = disk;
   const agent = createTestAgent({ folder: '/nowhere', random: () => 0, engine: () => engine, database, identity });
-  runs = agent.run(stop.signal);
+  end = runAgent(agent);
   return agent;
-}
-
-async function end(): Promise<void> {
-  stop.abort();
-  await runs;
 }
 
 /** Whether the machine is a node; fails where what people ask disagrees. */

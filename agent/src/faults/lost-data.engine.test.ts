@@ -5,10 +5,10 @@ import { callEngine } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
+import { EngineObserver, Home, OtherContainer } from '../_home.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { FakeController } from '../link/_fake-controller.ts';
-import { EngineObserver, Home, OtherContainer } from './_home.ts';
 
 /** The agent loses its data, and its node is provisioned again on the same machine. No microservice runs twice. */
 

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { MOUNT, mount, mounted } from '../content/volume-mounts/_mount.ts';
 import { filesOnDisk } from '../content/volume-mounts/files.ts';
 import { VolumeMounts } from '../content/volume-mounts/volume-mounts.ts';
-import { type ResolvedMapping, type SentVolumeMount, treeBelow } from '../domain/volume-mounts.ts';
+import { type ResolvedMapping, treeBelow } from '../domain/volume-mounts.ts';
 import { until } from '../engines/_contract.ts';
 import { readTree } from '../machine/atomic-directory.ts';
 import { makeView } from '../supervise/plan/_util.ts';
@@ -16,37 +17,17 @@ import { untilCall } from './_frozen-disk.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-switch-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const UUID = '22222222-2222-4222-8222-222222222222';
-const ROOT = `secrets/${UUID}`;
+const ROOT = `secrets/${MOUNT}`;
 type Data = Record<string, string>;
-const sent = (data: Data): SentVolumeMount[] => [
-  {
-    uuid: UUID,
-    name: 'creds',
-    version: 1,
-    type: 'secret',
-    data: Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')])),
-    sourceMissing: false,
-  },
-];
-
-const mapping = (hostDestination: string): ResolvedMapping => ({
-  hostDestination,
-  containerDestination: `/${hostDestination}`,
-  accessMode: 'ro',
-  type: 'volumeMount',
-  scope: 'private',
-});
-const view = makeView({ volumeMappings: ['creds', 'creds/tls', 'creds/user'].map(mapping) });
+const view = makeView({ volumeMappings: ['creds', 'creds/tls', 'creds/user'].map((key) => mounted(key, `/${key}`)) });
 
 /** What a start of the agent does with its volume mounts. Returns the paths that the microservice binds. */
 function take(data: Data): string[] {
   const mounts = new VolumeMounts({ files: filesOnDisk(folder), log: silentLog });
-  mounts.apply(sent(data));
+  mounts.apply([mount(data)]);
   const result = mounts.resolve(view);
   const paths = 'view' in result ? result.view.volumeMappings.map((each: ResolvedMapping) => each.path ?? '') : [];
   mounts.tidy({ wanted: new Set(paths), isBound: () => false });

@@ -90,8 +90,8 @@ export class FakeController {
   }
 
   /** Changes the desired state and wakes long polls. */
-  change(act: (controller: this) => void): void {
-    act(this);
+  change(state: Partial<this>): void {
+    Object.assign(this, state);
     for (const wake of [...this.#waiting]) wake();
   }
 

@@ -14,6 +14,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import { type ChangesReply, changesReplySchema, RESPONSES } from '../../../src/wire/sections.ts';
+import { jsonOr } from '../domain/json.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import {
   closeIdle,
@@ -189,13 +190,8 @@ export class ControllerClient {
   }
 
   async provision(body: ProvisionRequest, signal?: AbortSignal): Promise<ProvisionReply> {
-    const answer = await this.#send('POST', '/agent/provision', {
-      body,
-      signal,
-      deadline: 60 * SECOND,
-      anonymous: true,
-    });
-    return parseBody(provisionReplySchema, answer);
+    const options = { body, signal, deadline: 60 * SECOND, anonymous: true };
+    return parseBody(provisionReplySchema, await this.#send('POST', '/agent/provision', options));
   }
 
   async deprovision(microserviceUuids: string[], signal?: AbortSignal): Promise<void> {
@@ -365,20 +361,13 @@ export const NO_TLS = /^(EPROTO|ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_
 function transportTrouble(error: unknown, url: string): unknown {
   if (!(error instanceof TransportError)) return error;
   const { code, message } = error;
+  const trouble = (connection: Connection, text: string) =>
+    new ControllerError(connection, text, { code, cause: error });
   if (CERTIFICATE_TROUBLE.test(code))
-    return new ControllerError('BROKEN_CERTIFICATE', `the certificate of ${url} is not trusted: ${message}`, {
-      code,
-      cause: error,
-    });
+    return trouble('BROKEN_CERTIFICATE', `the certificate of ${url} is not trusted: ${message}`);
   if (NO_TLS.test(code))
-    return new ControllerError('NOT_CONNECTED', `${url} does not speak TLS; the same address may do with http`, {
-      code,
-      cause: error,
-    });
-  return new ControllerError('NOT_CONNECTED', `the controller at ${url} does not answer: ${message}`, {
-    code,
-    cause: error,
-  });
+    return trouble('NOT_CONNECTED', `${url} does not speak TLS; the same address may do with http`);
+  return trouble('NOT_CONNECTED', `the controller at ${url} does not answer: ${message}`);
 }
 
 const BY_STATUS: Record<number, Connection> = {
@@ -389,7 +378,7 @@ const BY_STATUS: Record<number, Connection> = {
 };
 
 function refused({ status, headers, body }: HttpResponse, what: string, url: string): ControllerError {
-  const json = parseJson(body);
+  const json = jsonOr(body, {});
   const error = agentErrorSchema.partial().safeParse(json).data ?? {};
   // A controller says why it refuses, in a form of its own: many other programs answer with a `message` or an `error` as well.
   // A proxy before it limits requests in words of its own.
@@ -412,12 +401,4 @@ function refused({ status, headers, body }: HttpResponse, what: string, url: str
 function absent(error: unknown): undefined {
   if (error instanceof ControllerError && error.status === 404 && error.code !== FOREIGN) return undefined;
   throw error;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
 }

@@ -222,23 +222,12 @@ function provisioningError(error: unknown): AgentError {
   if (error instanceof AgentError) return error;
   if (!(error instanceof ControllerError)) return new AgentError('INTERNAL', errorText(error), { cause: error });
   const { status, code, message } = error;
-  if (code === FOREIGN)
-    return new AgentError('INVALID_ARGUMENT', `${message}; check the address in the join string`, {
-      cause: error,
-    });
-  if (NO_TLS.test(code))
-    return new AgentError('INVALID_ARGUMENT', `${message}, which is a join string without tls=1 and ca=`, {
-      cause: error,
-    });
+  const wrong = (text: string) => new AgentError('INVALID_ARGUMENT', text, { cause: error });
+  if (code === FOREIGN) return wrong(`${message}; check the address in the join string`);
+  if (NO_TLS.test(code)) return wrong(`${message}, which is a join string without tls=1 and ca=`);
   if (status === 0) return new AgentError('UNAVAILABLE', errorText(error), { cause: error });
-  if (status === 404)
-    return new AgentError(
-      'INVALID_ARGUMENT',
-      'the controller does not know this key: it was used, replaced, or never given',
-      { cause: error },
-    );
-  if (status === 401)
-    return new AgentError('INVALID_ARGUMENT', 'the key has expired; ask for a new one', { cause: error });
-  if (status >= 400 && status < 500) return new AgentError('INVALID_ARGUMENT', errorText(error), { cause: error });
+  if (status === 404) return wrong('the controller does not know this key: it was used, replaced, or never given');
+  if (status === 401) return wrong('the key has expired; ask for a new one');
+  if (status >= 400 && status < 500) return wrong(errorText(error));
   return new AgentError('INTERNAL', errorText(error), { cause: error });
 }

@@ -2,11 +2,12 @@ import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import http, { type RequestListener } from 'node:http';
 import https from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { openSocket, type SocketEnd } from '../../../src/session-client/socket.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
 import { systemClock } from '../machine/clock.ts';
 import { ControllerClient } from './client.ts';
 
@@ -26,9 +27,8 @@ async function start(scheme: keyof typeof SERVERS) {
   const sockets = new WebSocketServer({ noServer: true });
   server.on(scheme === 'http' ? 'connection' : 'secureConnection', (socket: Socket) => connections.push(socket));
   server.on('upgrade', (request, socket, head) => sockets.handleUpgrade(request, socket, head, () => {}));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const client = new ControllerClient({
-    controllerUrl: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    controllerUrl: `${scheme}://127.0.0.1:${await listenForTest(server)}`,
     ...{ instance: 'i', boot: 'b', clock: systemClock() },
     ...(scheme === 'https' && { ca: read('ca.pem') }),
     node: { uuid: 'node', key: generateKeyPairSync('ed25519').privateKey },
@@ -36,8 +36,6 @@ async function start(scheme: keyof typeof SERVERS) {
   onTestFinished(() => {
     client.close();
     for (const socket of sockets.clients) socket.terminate();
-    server.closeAllConnections();
-    server.close();
   });
   return { client, connections };
 }

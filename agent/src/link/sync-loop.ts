@@ -342,11 +342,7 @@ export class SyncLoop {
     const text = problem?.code ? `${errorText(error)} (${problem.code})` : errorText(error);
     if (state !== this.#connection || text !== this.#error)
       log.warn(
-        {
-          controllerUrl: client.controllerUrl,
-          connection: state,
-          error: text,
-        },
+        { controllerUrl: client.controllerUrl, connection: state, error: text },
         'The controller cannot be used',
       );
     this.#connection = state;

@@ -1,20 +1,14 @@
 import { createHash, X509Certificate } from 'node:crypto';
-import { connect, type DetailedPeerCertificate } from 'node:tls';
+import type { DetailedPeerCertificate } from 'node:tls';
+import { connectUnverified } from '../machine/tls.ts';
 
 /**
  * Fetches from a server the certificate authority with the SHA-256 of a join string, as PEM. Only this digest makes the
  * response trusted; every later connection is verified against the authority.
  */
 export function fetchAuthority(controllerUrl: string, digest: string, deadline = 15_000): Promise<string> {
-  const { hostname, port } = new URL(controllerUrl);
-  const host = hostname.replace(/^\[|\]$/g, '');
   return new Promise((resolve, reject) => {
-    const socket = connect({
-      host,
-      port: Number(port || 443),
-      servername: isName(host) ? host : undefined,
-      rejectUnauthorized: false,
-    });
+    const socket = connectUnverified(new URL(controllerUrl));
     socket.setTimeout(deadline, () => socket.destroy(new Error(`${controllerUrl} does not answer`)));
     socket.once('error', reject);
     socket.once('secureConnect', () => {
@@ -38,8 +32,4 @@ function findByDigest(leaf: DetailedPeerCertificate, digest: string): string | u
     if (createHash('sha256').update(each.raw).digest('hex') === digest) return new X509Certificate(each.raw).toString();
   }
   return undefined;
-}
-
-function isName(host: string): boolean {
-  return !/^[\d.]+$|:/.test(host);
 }

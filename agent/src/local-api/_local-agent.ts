@@ -12,8 +12,9 @@ import type { CliDependencies } from '../cli/cli.ts';
 import { filesInMemory } from '../content/volume-mounts/_files.ts';
 import type { AgentDependencies } from '../dependencies.ts';
 import { type Config, parseConfig } from '../domain/config.ts';
+import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
-import { FakeController } from '../link/_fake-controller.ts';
+import { FakeController, type View } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
@@ -126,6 +127,14 @@ export class LocalAgent implements AsyncDisposable {
       this.refusedSettings[key] ? [[key, this.refusedSettings[key]] as const] : [],
     );
     return { errorMap: Object.fromEntries(refused), restartNeeded: [] };
+  }
+
+  /** Makes it a node with these microservices, and waits until all run. */
+  async provision(...views: View[]): Promise<void> {
+    this.controller.microservices = views;
+    await this.agent.provision(this.controller.joinString);
+    const runs = ({ uuid }: View) => this.controller.microservice(uuid)?.status === 'RUNNING';
+    await until('all RUNNING', () => views.every(runs));
   }
 
   /** Port of the loopback listener. */

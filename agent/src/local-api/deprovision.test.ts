@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { sleep } from '../../../src/lib/clock.ts';
+import { plainView } from '../_web.ts';
 import { EngineError } from '../engine-port/error.ts';
-import { until } from '../engines/_contract.ts';
 import { LocalAgent } from './_local-agent.ts';
 
 /** `skerry-agent deprovision`, with which a person makes a machine leave its controller. */
@@ -17,17 +17,7 @@ beforeEach(async () => {
 });
 
 async function running(): Promise<void> {
-  const { controller } = local;
-  controller.microservices = names.map((name, index) => ({
-    uuid: uuids[index] as string,
-    name,
-    application: 'shop',
-    imageId: 'example/app:1',
-    registryId: 1,
-    revision: 'r1',
-  }));
-  await local.agent.provision(controller.joinString);
-  await until('all RUNNING', () => uuids.every((uuid) => controller.microservice(uuid)?.status === 'RUNNING'));
+  await local.provision(...names.map((name, index) => plainView({ uuid: uuids[index] as string, name })));
 }
 
 async function listed(source: string): Promise<{ name: string; state: string; source: string }[]> {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { plainView } from '../_web.ts';
 import type { Agent } from '../app.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
@@ -29,22 +30,17 @@ beforeEach(async () => {
 const ask: LocalAgent['ask'] = (...args) => local.ask(...args);
 const cli: LocalAgent['cli'] = (...args) => local.cli(...args);
 
-async function running(): Promise<void> {
-  controller.microservices = [
-    {
-      uuid,
-      name: 'web',
-      application: 'shop',
-      imageId: 'example/app:1',
-      registryId: 1,
-      revision: 'r1',
-      env: [
-        { key: 'PLAIN', value: 'seen' },
-        { key: 'PASSWORD', value: 'hidden', secret: true },
-      ],
-    },
-  ];
+async function provision(): Promise<void> {
   expect((await ask('POST', '/v1/system/provision', { provisioningKey: controller.joinString })).status).toBe(200);
+}
+
+async function running(): Promise<void> {
+  const env = [
+    { key: 'PLAIN', value: 'seen' },
+    { key: 'PASSWORD', value: 'hidden', secret: true },
+  ];
+  controller.microservices = [plainView({ uuid, env })];
+  await provision();
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
 }
 
@@ -165,10 +161,8 @@ describe('the local API', () => {
 
   test('a prune of what does not exist names the modes', async () => {
     const { status, body } = await ask('POST', '/v1/system/prune?mode=everything');
-    expect([status, body.error?.message]).toEqual([
-      400,
-      'mode "everything" is none of dangling, containers, volumes, all',
-    ]);
+    expect(status).toBe(400);
+    expect(body.error?.message).toBe('mode "everything" is none of dangling, containers, volumes, all');
   });
 
   test('has the position that the controller gives the node', async () => {
@@ -177,7 +171,7 @@ describe('the local API', () => {
     expect([status, body.status, body.lat, body.lon]).toEqual([200, 'okay', '0', '0']);
     expect(body.timestamp).toBeGreaterThanOrEqual(before);
     controller.config = { gpsMode: 'manual', latitude: 47.5, longitude: -8.7 };
-    expect((await ask('POST', '/v1/system/provision', { provisioningKey: controller.joinString })).status).toBe(200);
+    await provision();
     await until('the position', async () => (await ask('GET', '/v1/system/gps')).body.lat === '47.5');
     expect((await ask('GET', '/v1/system/gps')).body.lon).toBe('-8.7');
   });
@@ -319,9 +313,8 @@ describe('the command line', () => {
     engine.faults.before = (operation) => {
       if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image example/app:2');
     };
-    controller.change((one) => {
-      one.microservices = [{ ...(one.microservices[0] as View), imageId: 'example/app:2', revision: 'r2' }];
-    });
+    const [view] = controller.microservices as View[];
+    controller.change({ microservices: [{ ...(view as View), imageId: 'example/app:2', revision: 'r2' }] });
     await until('the failure', () => controller.microservice(uuid)?.reason !== undefined);
     expect((await cli('ms', 'ls')).out).toMatch(/RUNNING \(\w+, unhealthy\) .* example\/app:1 \(wanted 2\)/);
     const said = 'exit code 2: no such flag \\u001b[2J';
@@ -370,25 +363,25 @@ describe('the command line', () => {
       expect(result.err).toMatch(says);
     });
 
-  test('exits with 10 and a next step when no agent runs', async () => {
+  /** Ends the servers of the agent, and waits until the command says so with these words. */
+  async function ended(unit: Parameters<LocalAgent['cliWith']>[0], says: RegExp): Promise<void> {
     for (const server of local.servers) server.close();
     local.servers[0]?.closeAllConnections();
     await until('the socket to be gone', async () => {
-      const { code, err } = await cli('status');
-      return code === 10 && /Start it with: skerry-agent start --config/.test(err);
+      const { code, err } = await local.cliWith(unit, 'status');
+      return code === 10 && says.test(err);
     });
+  }
+
+  test('exits with 10 and a next step when no agent runs', async () => {
+    await ended({}, /Start it with: skerry-agent start --config/);
   });
 
   test('names the unit that starts and stops the agent where a package has installed one', async () => {
     const unit = { isService: () => true };
     const { out } = await local.cliWith(unit, 'stop');
     expect(out).toMatch(/containers run on; its unit starts it again .*: systemctl stop skerry-agent\n$/);
-    for (const server of local.servers) server.close();
-    local.servers[0]?.closeAllConnections();
-    await until('the socket to be gone', async () => {
-      const { code, err } = await local.cliWith(unit, 'status');
-      return code === 10 && /\nStart it with: systemctl start skerry-agent\n$/.test(err);
-    });
+    await ended(unit, /\nStart it with: systemctl start skerry-agent\n$/);
   });
 
   test('status says since when the controller does not answer', async () => {

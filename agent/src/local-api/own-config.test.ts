@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { plainView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { newKey } from '../state/identity.ts';
 import { signingKey, signToken } from '../state/token.ts';
@@ -15,22 +16,12 @@ const other = randomUUID();
 
 beforeEach(async () => {
   local = await LocalAgent.start();
-  const { controller } = local;
-  controller.microservices = [configured(uuid, { rate: 5 }), configured(other, { rate: 7 })];
-  await local.agent.provision(controller.joinString);
-  await until('RUNNING', () => [uuid, other].every((id) => controller.microservice(id)?.status === 'RUNNING'));
+  await local.provision(configured(uuid, { rate: 5 }), configured(other, { rate: 7 }));
   return () => local[Symbol.asyncDispose]();
 });
 
-const configured = (id: string, config: unknown) => ({
-  uuid: id,
-  name: id === uuid ? 'web' : 'queue',
-  application: 'shop',
-  imageId: 'example/app:1',
-  registryId: 1,
-  revision: 'r1',
-  config: JSON.stringify(config),
-});
+const configured = (id: string, config: unknown) =>
+  plainView({ uuid: id, name: id === uuid ? 'web' : 'queue', config: JSON.stringify(config) });
 
 const CLAIMS = {
   sub: 'system:serviceaccount:shop:web',
@@ -115,9 +106,7 @@ describe('the control channel', () => {
   test('notifies only the microservice whose config changed', async () => {
     const mine = await new Channel(workloadToken()).open();
     const others = await new Channel(workloadToken(other)).open();
-    local.controller.change((one) => {
-      one.microservices = [configured(uuid, { rate: 6 }), configured(other, { rate: 7 })];
-    });
+    local.controller.change({ microservices: [configured(uuid, { rate: 6 }), configured(other, { rate: 7 })] });
     await until('the message', () => mine.received.length > 0);
     expect(mine.received).toEqual(['0c']);
     expect((await get(CONFIG, workloadToken())).body).toMatchObject({ data: { config: { rate: 6 } } });
@@ -129,9 +118,7 @@ describe('the control channel', () => {
 
   test('notifies every microservice when the limits of the agent change', async () => {
     const channels = await Promise.all([uuid, other].map((id) => new Channel(workloadToken(id)).open()));
-    local.controller.change((one) => {
-      one.config = { memoryLimit: 512 };
-    });
+    local.controller.change({ config: { memoryLimit: 512 } });
     await until('both messages', () => channels.every(({ received }) => received.length > 0));
     expect(channels.map(({ received }) => received)).toEqual([['0f'], ['0f']]);
   });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { plainView } from '../_web.ts';
 import { testStreams } from '../cli/_streams.ts';
 import { policySchema } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
@@ -21,12 +22,7 @@ const uuid = randomUUID();
 
 beforeEach(async () => {
   local = await LocalAgent.start();
-  const { controller } = local;
-  controller.microservices = [
-    { uuid, name: 'web', application: 'shop', imageId: 'example/app:1', registryId: 1, revision: 'r1' },
-  ];
-  await local.agent.provision(controller.joinString);
-  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  await local.provision(plainView({ uuid }));
   return () => local[Symbol.asyncDispose]();
 });
 
@@ -249,10 +245,9 @@ describe('the route of exec sessions', () => {
 
   test('is closed to microservices, whatever their role, and to TCP', async () => {
     const everything = { apiGroups: ['*'], resources: ['*'], verbs: ['*'] };
-    local.controller.change((c) => {
-      const [view] = c.microservices as { uuid: string }[];
-      c.microservices = [{ ...view, uuid, revision: 'r2', serviceAccount: { name: 'web', rules: [everything] } }];
-    });
+    const [view] = local.controller.microservices;
+    const serviceAccount = { name: 'web', rules: [everything] };
+    local.controller.change({ microservices: [{ ...view, uuid, revision: 'r2', serviceAccount }] });
     const token = () => local.files.read(`serviceaccounts/${uuid}`)?.get('token');
     const bearer = Buffer.from(await until('the token', token)).toString();
     await until('the rules', async () => (await local.ask('GET', '/v1/ms', undefined, bearer)).status === 200);

@@ -1,14 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { plainView } from '../_web.ts';
 import { Artifacts } from '../content/artifacts/artifacts.ts';
 import { Projections } from '../content/artifacts/projection.ts';
 import { ArtifactStore } from '../content/artifacts/store.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
+import { FilledDisk } from '../faults/_filled-disk.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
@@ -21,34 +23,14 @@ import { ROUTES } from './routes.ts';
  */
 
 /** A file system of its own, in memory. */
-class Disk {
-  readonly path = mkdtempSync(join(tmpdir(), 'skerry-unwritable-'));
-
+class Disk extends FilledDisk {
   constructor() {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'none', this.path]);
-  }
-
-  fill(): void {
-    for (const size of [64 * 1024, 4096, 1])
-      for (let n = 0; ; n++)
-        try {
-          writeFileSync(join(this.path, `fill-${size}-${n}`), Buffer.alloc(size));
-        } catch {
-          break;
-        }
-  }
-
-  remount(mode: 'ro' | 'rw'): void {
-    execFileSync('mount', ['-o', `remount,${mode}`, this.path]);
-  }
-
-  free(): void {
-    for (const name of readdirSync(this.path)) if (name.startsWith('fill-')) rmSync(join(this.path, name));
+    super(temporaryFolder());
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'none', this.mount]);
   }
 
   [Symbol.dispose](): void {
-    execFileSync('umount', ['-l', this.path]);
-    rmSync(this.path, { recursive: true, force: true });
+    execFileSync('umount', ['-l', this.mount]);
   }
 }
 
@@ -103,24 +85,20 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
 
   beforeEach(async () => {
     disk = new Disk();
-    folder = mkdtempSync(join(tmpdir(), 'skerry-run-'));
+    folder = temporaryFolder();
     engine = new MemoryEngine({ anyImage: true });
     controller = await new FakeController().listen();
-    controller.microservices = [web, queue].map((uuid) => ({
-      ...{ uuid, name: uuid === web ? 'web' : 'queue', application: 'shop' },
-      ...{ imageId: 'example/app:1', registryId: 1, revision: 'r1' },
-    }));
+    controller.microservices = [plainView({ uuid: web }), plainView({ uuid: queue, name: 'queue' })];
     await begin();
     return async () => {
       await local[Symbol.asyncDispose]();
       await controller.close();
       disk[Symbol.dispose]();
-      rmSync(folder, { recursive: true, force: true });
     };
   });
 
   async function begin(): Promise<void> {
-    const data = join(disk.path, 'data');
+    const data = join(disk.mount, 'data');
     const artifacts = join(data, 'artifacts');
     try {
       mkdirSync(data, { recursive: true });
@@ -161,11 +139,11 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     'read-only': {
       before: async () => {
         await end();
-        disk.remount('ro');
+        disk.make('ro');
         await begin();
         await until('a look at the engine', async () => (await local.cli('ms', 'ls')).code === 0);
       },
-      after: () => disk.remount('rw'),
+      after: () => disk.make('rw'),
     },
   };
 

@@ -2,7 +2,6 @@ import {
   chmodSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -10,9 +9,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { holdsTree, makeInnerDirectory, readTree, switchedAt, writeFileOnce, writeTree } from './atomic-directory.ts';
 
 let folder: string;
@@ -24,13 +23,10 @@ const mode = (path: string) => (lstatSync(join(directory(), path)).mode & 0o777)
 
 beforeEach(() => {
   mask = process.umask(0o077);
-  folder = mkdtempSync(join(tmpdir(), 'skerry-atomic-'));
+  folder = temporaryFolder();
   makeInnerDirectory(join(folder, 'secrets'));
 });
-afterEach(() => {
-  process.umask(mask);
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => void process.umask(mask));
 
 describe('a directory that is written as a whole', () => {
   test('has each file below its name, through relative links alone', () => {

@@ -1,20 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
-  closeSync,
-  fsyncSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
   renameSync,
   rmSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { syncPath, writeSynced } from './disk.ts';
 
 /**
  * A directory whose content changes as a whole, also for a container that has it mounted:
@@ -45,9 +42,9 @@ export function writeTree(directory: string, tree: Tree): void {
     writeFiles(join(directory, version), tree);
     for (const name of names) link(directory, name, join(SWITCH, name));
     link(directory, NEXT_SWITCH, version);
-    sync(directory);
+    syncPath(directory);
     renameSync(join(directory, NEXT_SWITCH), join(directory, SWITCH));
-    sync(directory);
+    syncPath(directory);
   } catch (error) {
     // On a full disk every byte counts.
     attempt(() => tidy(directory));
@@ -99,13 +96,13 @@ export function writeFileOnce(path: string, content: Uint8Array): void {
   if (lstatSync(path, { throwIfNoEntry: false })) return;
   const temporary = `${path}.tmp`;
   try {
-    writeFile(temporary, content);
+    writeSynced(temporary, content, FILE);
     renameSync(temporary, path);
   } catch (error) {
     attempt(() => rmSync(temporary, { force: true }));
     throw error;
   }
-  sync(dirname(path));
+  syncPath(dirname(path));
 }
 
 /** Makes a directory that its owner alone lists; its group may pass. */
@@ -124,20 +121,9 @@ function writeFiles(directory: string, tree: Tree): void {
       makeOpenDirectory(parent);
       made.add(parent);
     }
-    writeFile(join(directory, path), content);
+    writeSynced(join(directory, path), content, FILE);
   }
-  for (const each of made) sync(each);
-}
-
-function writeFile(path: string, content: Uint8Array): void {
-  const file = openSync(path, 'w', FILE);
-  try {
-    writeFileSync(file, content);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  chmodSync(path, FILE);
+  for (const each of made) syncPath(each);
 }
 
 /** Containers read it as any user, whatever the process's umask is. */
@@ -175,15 +161,6 @@ function readLink(path: string): string | undefined {
     return readlinkSync(path);
   } catch {
     return undefined;
-  }
-}
-
-function sync(directory: string): void {
-  const handle = openSync(directory, 'r');
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
   }
 }
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { discoverCdi } from './cdi.ts';
 import { createLog, type LogEntry } from './log.ts';
 
@@ -13,14 +13,13 @@ let logged: LogEntry[];
 let list: () => readonly string[];
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-cdi-'));
+  folder = temporaryFolder();
   [etc, run] = [join(folder, 'etc'), join(folder, 'run')];
   mkdirSync(etc);
   logged = [];
   const discover = discoverCdi(createLog({ level: 'DEBUG', write: (entry) => void logged.push(entry) }));
   list = () => discover([etc, run]);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const spec = (kind: string, ...names: string[]) =>
   `kind: ${kind}\ndevices: ${JSON.stringify(names.map((name) => ({ name })))}\n`;

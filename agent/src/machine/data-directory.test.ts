@@ -1,15 +1,14 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { closeDirectory, directoryProblem, roomProblem } from './data-directory.ts';
 
 let directory: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'skerry-data-'));
+  directory = temporaryFolder();
   chmodSync(directory, 0o755);
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 const modeOf = (path: string) => statSync(path).mode & 0o7777;
 const inIt = (name: string) => join(directory, name);
 

@@ -1,17 +1,16 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { holdDirectory } from './directory-lock.ts';
 
 let directory: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'skerry-lock-'));
+  directory = temporaryFolder();
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 test('a second agent on one data directory is refused with the process id of the first', () => {
   const first = holdDirectory(directory, silentLog);

@@ -54,22 +54,27 @@ export async function readKernelFile(path: string): Promise<string | undefined> 
 export function writeDurably(path: string, text: string, mode = 0o600): void {
   makeDirectory(dirname(path), 0o755);
   const temporary = `${path}.${process.pid}.tmp`;
-  const file = openSync(temporary, 'w', mode);
   try {
-    try {
-      writeFileSync(file, text);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    chmodSync(temporary, mode);
+    writeSynced(temporary, text, mode);
     renameSync(temporary, path);
   } catch (error) {
     // On a full disk every byte counts.
     rmSync(temporary, { force: true });
     throw error;
   }
-  syncDirectory(dirname(path));
+  syncPath(dirname(path));
+}
+
+/** Writes a file and waits until its content is on the disk. It has its mode whatever the process's umask is. */
+export function writeSynced(path: string, content: string | Uint8Array, mode: number): void {
+  const file = openSync(path, 'w', mode);
+  try {
+    writeFileSync(file, content);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  chmodSync(path, mode);
 }
 
 /** Writes a file that nothing depends on. */
@@ -98,7 +103,7 @@ export function renamePath(from: string, to: string): void {
 /** Renames so that the new name survives a loss of power. */
 export function renameDurably(from: string, to: string): void {
   renameSync(from, to);
-  syncDirectory(dirname(to));
+  syncPath(dirname(to));
 }
 
 /** Makes a link lead elsewhere in one step, so that a loss of power leaves the old target or the new one. */
@@ -107,11 +112,6 @@ export function switchLinkSync(path: string, target: string): void {
   rmSync(temporary, { force: true });
   symlinkSync(target, temporary);
   renameDurably(temporary, path);
-}
-
-/** Where a link leads, as it is written; undefined when there is no link. */
-export function linkTarget(path: string): string | undefined {
-  return readLink(path);
 }
 
 /** Makes a file appear under a second path, as a copy where its file system has no hard links to there. */
@@ -127,12 +127,7 @@ export function linkFileSync(from: string, to: string): void {
 /** Sets the permissions of a file or directory and waits until all of it is on the disk. */
 export function finishFile(path: string, mode: number): void {
   // Not for writing: it may be another name of a program that runs.
-  const file = openSync(path, 'r');
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  syncPath(path);
   chmodSync(path, mode);
 }
 
@@ -158,12 +153,13 @@ export function readTail(path: string, bytes: number): string {
   }
 }
 
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r');
+/** Waits until a file, or the names in a directory, are on the disk. */
+export function syncPath(path: string): void {
+  const handle = openSync(path, 'r');
   try {
-    fsyncSync(directory);
+    fsyncSync(handle);
   } finally {
-    closeSync(directory);
+    closeSync(handle);
   }
 }
 
@@ -200,14 +196,8 @@ export function copyFile(from: string, to: string): void {
 export function canWrite(directory: string, bytes: number): boolean {
   const path = join(directory, `.room-${process.pid}`);
   try {
-    const file = openSync(path, 'w', 0o600);
-    try {
-      writeFileSync(file, Buffer.alloc(bytes));
-      fsyncSync(file);
-      return true;
-    } finally {
-      closeSync(file);
-    }
+    writeSynced(path, Buffer.alloc(bytes), 0o600);
+    return true;
   } catch {
     return false;
   } finally {
@@ -253,7 +243,7 @@ export function followLinks(path: string): string {
   for (let links = 0; ahead.length > 0; ) {
     const name = ahead.shift() as string;
     const next = name === '..' ? dirname(here) : name === '.' ? here : join(here, name);
-    const target = name === '..' || name === '.' ? undefined : readLink(next);
+    const target = name === '..' || name === '.' ? undefined : linkTarget(next);
     if (target === undefined) here = next;
     else {
       if (++links > 40) throw new Error(`${path} leads in circles`);
@@ -264,7 +254,8 @@ export function followLinks(path: string): string {
   return here;
 }
 
-function readLink(path: string): string | undefined {
+/** Where a link leads, as it is written; undefined when there is no link. */
+export function linkTarget(path: string): string | undefined {
   try {
     return readlinkSync(path);
   } catch (error) {

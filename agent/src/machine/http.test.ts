@@ -1,8 +1,8 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
+import { listenForTest } from '../../../testing/local-server.ts';
 import { closeIdle, exchange, keepAlive } from './http.ts';
 
 /** Requests over slow and faulty connections, on real sockets. */
@@ -15,14 +15,8 @@ async function request(write: (response: ServerResponse) => Promise<void>, deadl
     incoming.resume();
     void write(outgoing);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const origin = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  try {
-    return await exchange({ target: { origin }, method: 'POST', path: '/', deadline, body }, MIB);
-  } finally {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
+  const origin = new URL(`http://127.0.0.1:${await listenForTest(server)}`);
+  return exchange({ target: { origin }, method: 'POST', path: '/', deadline, body }, MIB);
 }
 
 async function pieces(response: ServerResponse, piece: string, count: number): Promise<void> {
@@ -91,8 +85,7 @@ test('closeIdle closes idle connections and lets a pending request finish', asyn
     open.add(socket);
     socket.on('close', () => open.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const origin = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const origin = new URL(`http://127.0.0.1:${await listenForTest(server)}`);
   const connections = keepAlive(origin);
   const ask = () => exchange({ target: { origin }, method: 'GET', path: '/', deadline: 5_000, connections }, MIB);
   await Promise.all([ask(), ask(), ask()]);
@@ -104,7 +97,6 @@ test('closeIdle closes idle connections and lets a pending request finish', asyn
   expect((await underWay).body).toBe('x');
   while (open.size > 1) await sleep(5);
   connections.destroy();
-  await new Promise((resolve) => server.close(resolve));
 });
 
 test('a request to a name that does not resolve says so in words', async () => {

@@ -8,6 +8,9 @@ import { gunzip } from 'node:zlib';
 /** Where a request goes: a unix socket, or a host with or without TLS. */
 export type Target = { socketPath: string } | { origin: URL; ca?: string; insecure?: boolean };
 
+/** The host of a URL, without the brackets of an address of IPv6. */
+export const plainHost = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
+
 export interface HttpRequest {
   target: Target;
   method: string;
@@ -71,13 +74,15 @@ export function closeIdle(connections: http.Agent): void {
 
 /** Sends a request and answers as soon as the head of the answer is there; the caller reads and ends the stream. */
 export function open(request: HttpRequest): Promise<IncomingMessage> {
-  return send(request, (outgoing, resolve, settle) =>
-    outgoing.on('response', (incoming) => {
-      // The signal goes on to end the stream; nothing of ours is left on it once the stream is over.
-      incoming.once('close', settle);
-      resolve(incoming);
-    }),
-  );
+  return send(request, onResponse);
+}
+
+function onResponse(outgoing: ClientRequest, resolve: (value: IncomingMessage) => void, settle: () => void): void {
+  outgoing.on('response', (incoming) => {
+    // The signal can still end the stream; nothing of ours is left on it once the stream is over.
+    incoming.once('close', settle);
+    resolve(incoming);
+  });
 }
 
 /** A connection that carries bytes both ways, after an answer with the status 101. */
@@ -98,10 +103,7 @@ export function upgrade(request: HttpRequest): Promise<Upgraded | IncomingMessag
       settle();
       resolve({ socket, head });
     });
-    outgoing.on('response', (incoming) => {
-      incoming.once('close', settle);
-      resolve(incoming);
-    });
+    onResponse(outgoing, resolve, settle);
   });
 }
 
@@ -112,33 +114,28 @@ function send<T>(
   const { target, method, path, headers, body, deadline, signal, connections, lookup } = request;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
+    const length = Buffer.byteLength(body ?? '');
     const common = {
       method,
       path,
       // Without any, a connection of its own: the process-wide agent would keep it, and find it closed later.
       agent: connections ?? false,
-      headers: {
-        ...headers,
-        ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
-      },
+      headers: { ...headers, ...(body !== undefined && { 'content-length': String(length) }) },
     };
     const outgoing =
       'socketPath' in target
         ? http.request({ ...common, socketPath: target.socketPath, headers: { host: 'engine', ...common.headers } })
         : (target.origin.protocol === 'https:' ? https : http).request({
             ...common,
-            host: target.origin.hostname.replace(/^\[|\]$/g, ''),
+            host: plainHost(target.origin),
             port: target.origin.port || undefined,
             ...(lookup && { lookup }),
             ...(target.ca && { ca: target.ca }),
             ...(target.insecure && { rejectUnauthorized: false }),
           });
-    const timer = setTimeout(
-      () => {
-        outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
-      },
-      deadline + (body === undefined ? 0 : Buffer.byteLength(body) / SLOWEST),
-    );
+    const late = () =>
+      outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
+    const timer = setTimeout(late, deadline + length / SLOWEST);
     const abort = () => outgoing.destroy(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
     signal?.addEventListener('abort', abort, { once: true });
     const settle = () => {
@@ -200,9 +197,8 @@ async function unpacked({ headers }: IncomingMessage, body: Buffer, limit: numbe
 export function readAll(incoming: IncomingMessage, limit: number, deadline: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const fail = (code: string, message: string) => {
-      const error = new TransportError(code, message);
       incoming.destroy();
-      reject(error);
+      reject(new TransportError(code, message));
     };
     if (Number(incoming.headers['content-length'] ?? 0) > limit)
       return fail('TOO_LARGE', `the answer is larger than ${limit} bytes`);

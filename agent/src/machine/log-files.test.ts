@@ -1,13 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { logFiles, logFileWriter } from './log-files.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-logs-'));
-  return () => rmSync(folder, { recursive: true, force: true });
+  folder = temporaryFolder();
 });
 
 const line = (text: string) => `${text.padEnd(99, '.')}\n`;

@@ -1,7 +1,8 @@
-import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { directorySize } from './disk.ts';
 import {
   addressIn,
@@ -47,18 +48,15 @@ test.each([
 });
 
 test('the first measurement of the CPU leaves out what the process used before', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'machine-'));
-  const { cpuUsage } = await localMachine(folder).measure();
-  rmSync(folder, { recursive: true });
+  const { cpuUsage } = await localMachine(temporaryFolder()).measure();
   expect(cpuUsage).toBeLessThanOrEqual(100 * (cpus().length + 1));
 });
 
 test('what the agent keeps on a small disk is reported to some KiB, not rounded to more than the disk has', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'machine-'));
+  const folder = temporaryFolder();
   const kibibytes = 300;
   writeFileSync(join(folder, 'kept'), 'x'.repeat(kibibytes * 1024));
   const { diskUsage = 0 } = await localMachine(folder).measure();
-  rmSync(folder, { recursive: true });
   const seen = diskUsage * 1024 ** 2;
   expect(seen).toBeGreaterThan(kibibytes - 1);
   expect(seen).toBeLessThan(kibibytes + 32);
@@ -87,19 +85,15 @@ for (const [name, [text, want]] of Object.entries(groups))
   test(`${name} is parsed`, () => expect([...cgroupPaths(text)]).toEqual(want));
 
 test('the size of a directory is that of its files, with hard links counted once', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-size-'));
-  try {
-    const empty = await directorySize(folder);
-    mkdirSync(join(folder, 'a/b'), { recursive: true });
-    writeFileSync(join(folder, 'a/b/file'), Buffer.alloc(1_000_000, 1));
-    linkSync(join(folder, 'a/b/file'), join(folder, 'again'));
-    const size = (await directorySize(folder)) - empty;
-    expect(size).toBeGreaterThanOrEqual(1_000_000);
-    expect(size).toBeLessThan(1_100_000);
-    expect(await directorySize(join(folder, 'nothing'))).toBe(0);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const folder = temporaryFolder();
+  const empty = await directorySize(folder);
+  mkdirSync(join(folder, 'a/b'), { recursive: true });
+  writeFileSync(join(folder, 'a/b/file'), Buffer.alloc(1_000_000, 1));
+  linkSync(join(folder, 'a/b/file'), join(folder, 'again'));
+  const size = (await directorySize(folder)) - empty;
+  expect(size).toBeGreaterThanOrEqual(1_000_000);
+  expect(size).toBeLessThan(1_100_000);
+  expect(await directorySize(join(folder, 'nothing'))).toBe(0);
 });
 
 test('a slow measurement is repeated rarely, and the last value is returned meanwhile', async () => {

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
 import { bufferedSink, createLog, type LogBuffer } from './log.ts';
 import { logFileWriter } from './log-files.ts';
@@ -9,9 +9,8 @@ import { ownLogReader } from './own-log.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-own-log-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The messages of all lines that were asked for. */
 async function read(options: LogOptions, directory: string | undefined, sink: LogBuffer): Promise<string[]> {

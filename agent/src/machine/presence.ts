@@ -1,4 +1,5 @@
-import { connect, createServer, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
+import { connectFailure } from './connects.ts';
 import { listenersOf } from './socket-owner.ts';
 
 /** Shows other agents on this machine that the agent of an instance runs; the kernel closes the socket with the process. */
@@ -14,21 +15,10 @@ export function showAlive(instance: string): Server {
  * listen on the name of an instance; only root and the user of this agent can be agents.
  */
 export async function isAlive(instance: string): Promise<boolean> {
-  if (!(await listens(instance))) return false;
+  // Only a refusal proves that no agent listens. A full queue, or a rule of the machine, proves nothing.
+  if ((await connectFailure({ path: socketOf(instance) })) === 'ECONNREFUSED') return false;
   const users = await listenersOf(nameOf(instance)).catch(() => undefined);
   return users === undefined || (users.length > 0 && users.every((uid) => uid === 0 || uid === process.getuid?.()));
-}
-
-function listens(instance: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(socketOf(instance));
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    // Only a refusal proves that no agent listens. A full queue, or a rule of the machine, proves nothing.
-    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED'));
-  });
 }
 
 /** In the kernel's own namespace of sockets: no file is left behind. */

@@ -1,14 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { isService, serviceManager } from './service-manager.ts';
 
 /** A systemd-notify that notes what it is to say. */
 function makeProgram() {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-notify-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const file = join(folder, 'said');
   writeFileSync(file, '');
   writeFileSync(join(folder, 'systemd-notify'), `#!/bin/sh\necho "$@" >> '${file}'\n`, { mode: 0o755 });

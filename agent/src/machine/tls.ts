@@ -1,4 +1,12 @@
-import { connect } from 'node:tls';
+import { connect, type TLSSocket } from 'node:tls';
+import { plainHost } from './http.ts';
+
+/** Begins TLS with a server, whatever certificate it shows. */
+export function connectUnverified(origin: URL, ca?: string): TLSSocket {
+  const host = plainHost(origin);
+  const servername = /^[\d.]+$|:/.test(host) ? undefined : host;
+  return connect({ host, port: Number(origin.port || 443), servername, ca, rejectUnauthorized: false });
+}
 
 /** The certificate that a server shows, and what is wrong with it. */
 export type ShownCertificate =
@@ -17,15 +25,8 @@ export type ShownCertificate =
 
 /** Looks at the certificate of a server without sending it anything. */
 export function showCertificate(origin: URL, ca: string | undefined, deadline = 10_000): Promise<ShownCertificate> {
-  const host = origin.hostname.replace(/^\[|\]$/g, '');
   return new Promise((resolve) => {
-    const socket = connect({
-      host,
-      port: Number(origin.port || 443),
-      ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }),
-      ...(ca && { ca }),
-      rejectUnauthorized: false,
-    });
+    const socket = connectUnverified(origin, ca);
     const end = (shown: ShownCertificate) => {
       socket.destroy();
       resolve(shown);

@@ -1,15 +1,14 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { removeWritableTree } from './tree.ts';
 
 describe('removeWritableTree', () => {
   let trash: string;
   let outside: string;
   beforeEach(() => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-tree-'));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder();
     [trash, outside] = [join(folder, 'trash'), join(folder, 'outside')];
     mkdirSync(trash);
     mkdirSync(outside);

@@ -20,7 +20,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Files and directory trees that are large or many: nothing here blocks the process (system/disk.ts has the rest). */
+/** Files and directory trees that are large or many: nothing here blocks the process (disk.ts has the rest). */
 
 /** The user and group that files belong to. */
 export interface FileOwner {
@@ -40,33 +40,21 @@ export async function openForWriting(path: string, keep: number): Promise<FileHa
 
 /** The bytes of a file, piece by piece. */
 export async function* readPieces(path: string, length: number): AsyncGenerator<Buffer> {
-  const file = await open(path, 'r');
-  try {
-    const buffer = Buffer.allocUnsafe(1024 * 1024);
-    for (let position = 0; position < length; ) {
-      const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, length - position), position);
-      if (bytesRead === 0) return;
-      position += bytesRead;
-      yield buffer.subarray(0, bytesRead);
-    }
-  } finally {
-    await file.close();
+  await using file = await open(path, 'r');
+  const buffer = Buffer.allocUnsafe(1024 * 1024);
+  for (let position = 0; position < length; ) {
+    const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, length - position), position);
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 
 /** Renames a file or directory so that a loss of power leaves it under one of both names. */
 export async function moveDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
-  await syncDirectory(dirname(to));
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+  await using directory = await open(dirname(to), constants.O_RDONLY | constants.O_DIRECTORY);
+  await directory.sync();
 }
 
 /** What is at a path, without following a link; undefined when there is nothing. */
@@ -168,7 +156,8 @@ export async function giveTo(path: string, mode: number, owner: FileOwner | unde
  * container that can write to a directory may replace what is in it by links. Throws where the path itself is a link.
  */
 export async function withDirectory<T>(path: string, act: (pinned: string) => Promise<T>): Promise<T> {
-  return pinned(await openDirectory(path), act);
+  await using directory = await openDirectory(path);
+  return await act(pinned(directory));
 }
 
 /** As `withDirectory`; does nothing where there is no directory, or where another program put something else. */
@@ -177,7 +166,8 @@ export async function withDirectoryIfAny<T>(path: string, act: (pinned: string) 
     if (error.code === 'ELOOP') return undefined;
     return nothingIfMissing(error);
   });
-  return directory && pinned(directory, act);
+  await using opened = directory;
+  return opened && (await act(pinned(opened)));
 }
 
 /** Never waits for the other end of a pipe, since only a directory is opened. */
@@ -185,13 +175,7 @@ function openDirectory(path: string): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
 }
 
-async function pinned<T>(directory: FileHandle, act: (path: string) => Promise<T>): Promise<T> {
-  try {
-    return await act(`/proc/self/fd/${directory.fd}`);
-  } finally {
-    await directory.close();
-  }
-}
+const pinned = ({ fd }: FileHandle) => `/proc/self/fd/${fd}`;
 
 /** As `withDirectory`, for a directory in a directory; what is no directory is replaced by one. */
 export async function withSubdirectory<T>(

@@ -7,7 +7,7 @@ import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import { ofFormerRun, seenRun } from '../domain/runs.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
-import { cleanUp, findContainer, INSTANCE, makeSpec, until } from '../engines/_contract.ts';
+import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { systemClock } from '../machine/clock.ts';
 import { ownLimits } from '../machine/machine.ts';
@@ -28,9 +28,7 @@ for (const { kind, url } of inject('engines'))
   describe(kind, () => {
     test('a followed log has each line of a container that ends every second, and each former run its own', async () => {
       const engine = new DockerEngine({ url, instance: INSTANCE });
-      const facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
+      const facts = await prepare(engine, image);
       const view = { imageId: image, commands: ['/bin/sh', '-c', CRASHING] };
       const { id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view }));
       const stop = new AbortController();
@@ -79,9 +77,7 @@ for (const { kind, url } of inject('engines'))
     test('a shell takes what is typed, and its exit code comes back; a log has what the container wrote', async () => {
       await using stack = await startStack();
       const engine = new DockerEngine({ url, instance: INSTANCE });
-      const facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
+      const facts = await prepare(engine, image);
       const commands = ['/bin/sh', '-c', 'echo begun; exec sleep 3600'];
       const view = { uuid: stack.web, imageId: image, commands };
       const { id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view }));

@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import { SESSION_TIMES } from '../../../src/wire/sessions.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { until } from '../engines/_contract.ts';
 import type { MemoryEngine } from '../engines/memory/_engine.ts';
 import type { MemoryProgram } from '../engines/memory/_program.ts';
@@ -26,20 +25,30 @@ beforeEach(async () => {
   ({ engine, container } = await runContainer(stack.web));
 });
 
-/** What the engine shows, as the supervisor of an agent knows it. */
-const options = (): Parameters<typeof startSessions>[1] => ({
-  engine,
-  container: () => [...engine.running().values()].flat()[0],
-});
 const exec = (query = '') => stack.user(`/microservices/exec/${stack.web}${query}`);
 const logs = (query = '') => stack.user(`/microservices/${stack.web}/logs${query}`);
-const program = (count = 1): Promise<MemoryProgram> => until('the program', () => engine.programs[count - 1]);
+const program = (): Promise<MemoryProgram> => until('the program', () => engine.programs[0]);
+
+/** The container of the microservice, as the supervisor of an agent knows it. */
+const shown = () => [...engine.running().values()].flat()[0];
+
+/** The sessions of an agent, until the end of the test. */
+async function start(options: Partial<Parameters<typeof startSessions>[1]> = {}) {
+  const agent = await startSessions(stack, { engine, container: shown, ...options });
+  onTestFinished(() => agent[Symbol.asyncDispose]());
+  return agent;
+}
+
+/** An agent, a user with an exec session, and the program that started for it. */
+async function begin(query?: string, options?: Parameters<typeof start>[0]) {
+  const agent = await start(options);
+  const user = await exec(query);
+  return { agent, user, started: await program() };
+}
 
 describe('an exec session', () => {
   test('passes bytes, sizes and the end of input on, and brings the exit code back', async () => {
-    await using _agent = await startSessions(stack, options());
-    const user = await exec('?command=cat&command=-&tty=true');
-    const started = await program();
+    const { user, started } = await begin('?command=cat&command=-&tty=true');
     expect(started.options).toMatchObject({ command: ['cat', '-'], tty: true });
     const all = Uint8Array.from({ length: 256 }, (_, i) => i);
     user.send(T.CONTROL, '{"resize":{"cols":132,"rows":43}}');
@@ -58,9 +67,7 @@ describe('an exec session', () => {
   });
 
   test('without a command is a shell with a terminal, and says so when there is none', async () => {
-    await using _agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started } = await begin();
     expect(started.options).toMatchObject({ tty: true, env: ['TERM=xterm-256color'] });
     expect(started.options.command[0]).toBe('sh');
     started.exit(127);
@@ -69,7 +76,7 @@ describe('an exec session', () => {
   });
 
   test('ends in words and without an exit code when the engine is gone', async () => {
-    await using _agent = await startSessions(stack, options());
+    await start();
     const user = await exec();
     (await program()).lose();
     expect((await user.closed).code).toBe(1000);
@@ -78,17 +85,13 @@ describe('an exec session', () => {
   });
 
   test('ends its program when the user leaves', async () => {
-    await using _agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started } = await begin();
     user.ws.close();
     await until('the end of the program', () => started.hasEnded);
   });
 
   test('lives on while the connection is lost', async () => {
-    await using agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started, agent } = await begin();
     started.print('before');
     await user.until('STDOUT before');
     agent.link.cut();
@@ -102,9 +105,7 @@ describe('an exec session', () => {
   });
 
   test('a user that does not read stops the program, not the memory of the agent', async () => {
-    await using _agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started } = await begin();
     user.ws.pause();
     const piece = Buffer.alloc(256 * 1024, 'x');
     const count = 240;
@@ -122,9 +123,7 @@ describe('an exec session', () => {
   });
 
   test('what a program does not read waits, and nothing is lost', async () => {
-    await using _agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started } = await begin();
     started.readsStdin = false;
     const piece = Buffer.alloc(256 * 1024, 'y');
     for (let i = 0; i < 32; i++) user.send(T.STDIN, piece);
@@ -135,9 +134,7 @@ describe('an exec session', () => {
   });
 
   test('the policy of the machine refuses it in words, and ends one that runs', async () => {
-    await using agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { user, started, agent } = await begin();
     agent.setPolicy({ exec: false });
     await user.until('CLOSE the policy of the machine allows no exec sessions');
     await until('the end of the program', () => started.hasEnded);
@@ -149,13 +146,13 @@ describe('an exec session', () => {
   });
 
   test('in a microservice without a running container is refused in words', async () => {
-    await using _agent = await startSessions(stack, { ...options(), container: () => undefined });
+    await start({ container: () => undefined });
     const user = await exec();
     await user.until('CLOSE the program could not be started: the microservice does not run');
   });
 
   test('on an engine without the capability is refused in words', async () => {
-    await using _agent = await startSessions(stack, { ...options(), engine: { capabilities: new Set() } });
+    await start({ engine: { capabilities: new Set() } });
     const user = await exec();
     await user.until(
       'CLOSE the program could not be started: the container engine of this machine starts no programs in containers',
@@ -169,9 +166,7 @@ describe('an exec session', () => {
       ...systemClock(),
       after: (ms: number, callback: () => void) => systemClock().after(ms / 20, callback),
     };
-    const agent = await startSessions(stack, { ...options(), clock });
-    const user = await exec();
-    const started = await program();
+    const { agent, user, started } = await begin('', { clock });
     user.ws.pause();
     for (let i = 0; i < 240; i++) started.print(Buffer.alloc(256 * 1024, 'x'));
     let before = -1;
@@ -185,9 +180,7 @@ describe('an exec session', () => {
   });
 
   test('brings the exit code to a user who reads on long after its end, also when the connection was lost meanwhile', async () => {
-    await using agent = await startSessions(stack, options());
-    const user = await exec('?command=cat');
-    const started = await program();
+    const { user, started, agent } = await begin('?command=cat');
     user.ws.pause();
     await until('a link that takes nothing', async () => {
       const before = started.pieces;
@@ -208,7 +201,7 @@ describe('an exec session', () => {
   test('goes on when the clock of the machine jumps, also with another connection', async () => {
     const clock = { ...systemClock(), wall: () => Date.now() + skew };
     let skew = 0;
-    await using agent = await startSessions(stack, { ...options(), clock });
+    const agent = await start({ clock });
     const [user, log] = [await exec(), await logs()];
     const started = await program();
     // A session that is not connected yet does not connect again.
@@ -231,12 +224,8 @@ describe('an exec session', () => {
   });
 
   test('whose agent was killed ends when the agent is back, and so does its program', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-programs-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const programs = programsOnDisk(join(folder, 'programs'));
-    await using killed = await startSessions(stack, { ...options(), programs });
-    const user = await exec();
-    const started = await program();
+    const programs = programsOnDisk(join(temporaryFolder(), 'programs'));
+    const { agent: killed, user, started } = await begin('', { programs });
     expect(programs.left()).toEqual([{ container, id: '1' }]);
     killed.link.close();
     const { endProgram } = engine;
@@ -244,17 +233,15 @@ describe('an exec session', () => {
       engine.endProgram = endProgram;
       throw new Error('the engine does not answer');
     };
-    await using _next = await startSessions(stack, { ...options(), programs });
+    await start({ programs });
     await user.until('CLOSE the agent was started again, and what ran in this session has ended');
     await until('the end of the program', () => started.hasEnded);
     await until('that it is forgotten', () => programs.left().length === 0);
   });
 
   test('leaves nothing to a next process of the agent when its program has ended', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-programs-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const programs = programsOnDisk(folder);
-    await using _agent = await startSessions(stack, { ...options(), programs });
+    const programs = programsOnDisk(temporaryFolder());
+    await start({ programs });
     const user = await exec();
     (await program()).exit(0);
     await user.closed;
@@ -262,9 +249,7 @@ describe('an exec session', () => {
   });
 
   test('ends with the agent, and says so', async () => {
-    const agent = await startSessions(stack, options());
-    const user = await exec();
-    const started = await program();
+    const { agent, user, started } = await begin();
     await agent[Symbol.asyncDispose]();
     await user.until('CLOSE the agent of the node stops');
     expect(started.hasEnded).toBe(true);
@@ -272,9 +257,7 @@ describe('an exec session', () => {
 });
 
 test('of sizes that follow each other within a moment the engine gets the last one last', async () => {
-  await using _agent = await startSessions(stack, options());
-  const user = await exec('?command=sh&tty=true');
-  const started = await program();
+  const { user, started } = await begin('?command=sh&tty=true');
   const released = Promise.withResolvers<void>();
   const asked: string[] = [];
   const set: string[] = [];
@@ -300,7 +283,7 @@ describe('a log session', () => {
     );
 
   test('has the last lines, then those that come, also after the container started again and the link was cut', async () => {
-    await using agent = await startSessions(stack, options());
+    const agent = await start();
     for (const line of ['1', '2', '3']) engine.logOf(container).print(line);
     const user = await logs('?tail=2');
     await user.until('LOG_LINE 3');
@@ -317,7 +300,7 @@ describe('a log session', () => {
   });
 
   test('that does not follow ends with its last line', async () => {
-    await using _agent = await startSessions(stack, options());
+    await start();
     engine.logOf(container).print('only');
     const user = await logs('?follow=false');
     await user.until('LOG_STOP');
@@ -337,7 +320,7 @@ describe('a log session', () => {
       engine.logOf(container).print(line, new Date(at + ms).toISOString());
     const present = { ...running, startedAt: at + 4_000 };
     const runs = { id: container, startedAt: at + 4_000, finishedAt: 0, begins: at + 3_500, former: at + 1_500 };
-    await using agent = await startSessions(stack, { ...options(), container: () => present, runsOf: () => runs });
+    const agent = await start({ container: () => present, runsOf: () => runs });
     const user = await logs('?previous=true');
     await user.until('LOG_STOP');
     expect(linesOf(user)).toEqual(['former']);
@@ -348,7 +331,7 @@ describe('a log session', () => {
   });
 
   test('of a former run that is not known is refused in words', async () => {
-    await using _agent = await startSessions(stack, options());
+    await start();
     const user = await logs('?previous=true');
     await user.until('LOG_STOP');
     expect(user.seen.at(-2)).toMatch(/^LOG_ERROR no former run: none is known of this container;/);
@@ -363,8 +346,7 @@ describe('a log session', () => {
     'LOG_ERROR the microservice has not started, so there is no log: FAILED (ImagePullFailed): manifest unknown';
 
   test('of a microservice that never started has the error of its start, and ends', async () => {
-    const without = { ...options(), container: () => undefined, stateOf: () => failed };
-    await using agent = await startSessions(stack, without);
+    const agent = await start({ container: () => undefined, stateOf: () => failed });
     const user = await logs('?follow=false');
     await user.until('LOG_STOP');
     expect(user.seen.slice(-2)).toEqual([NOT_STARTED, 'LOG_STOP']);
@@ -374,11 +356,7 @@ describe('a log session', () => {
 
   test('that follows one that never started has the error of its start, and goes on with its lines', async () => {
     let isThere = false;
-    const late = { ...options(), stateOf: () => failed };
-    await using _agent = await startSessions(stack, {
-      ...late,
-      container: (uuid) => (isThere ? late.container(uuid) : undefined),
-    });
+    await start({ stateOf: () => failed, container: () => (isThere ? shown() : undefined) });
     const user = await logs();
     await user.until(NOT_STARTED);
     engine.logOf(container).print('begun');
@@ -390,10 +368,7 @@ describe('a log session', () => {
     const [ended] = await engine.containers();
     engine.logOf(container).print('panic');
     engine.exit(container, 1);
-    await using _agent = await startSessions(stack, {
-      ...options(),
-      container: () => ended && { ...ended, state: 'exited' },
-    });
+    await start({ container: () => ended && { ...ended, state: 'exited' } });
     const user = await logs('?follow=false');
     await user.until('LOG_STOP');
     expect(linesOf(user)).toEqual(['panic']);
@@ -402,8 +377,7 @@ describe('a log session', () => {
   });
 
   test('that does not follow and is cut while its lines are on their way says that lines may be missing', async () => {
-    const agent = await startSessions(stack, options());
-    onTestFinished(() => agent[Symbol.asyncDispose]());
+    const agent = await start();
     const rest = Promise.withResolvers<void>();
     engine.logs = async function* () {
       yield { line: 'first', ts: '2026-01-01T00:00:01Z', stream: 'stdout' };
@@ -424,7 +398,7 @@ describe('a log session', () => {
     const ownLog = async function* () {
       yield { line: 'of the agent', ts: '2026-01-01T00:00:01.500Z' };
     };
-    await using agent = await startSessions(stack, { ...options(), ownLog });
+    const agent = await start({ ownLog });
     const path = `/node/${stack.nodeUuid}/logs?follow=false`;
     const user = await stack.user(path);
     await user.until('LOG_STOP');
@@ -446,7 +420,7 @@ test('a controller without sessions is asked once, however often it says that th
     },
     socket: () => ({ url: 'ws://127.0.0.1:1', headers: {} }),
   });
-  await using agent = await startSessions(stack, { ...options(), client });
+  const agent = await start({ client });
   agent.sessions.changed();
   await until('the first request', () => asked.length > 0);
   for (let i = 0; i < 100; i++) {
@@ -468,7 +442,7 @@ test('a terminal begins before the list of logs has come', async () => {
       return { url: 'ws://127.0.0.1:1', headers: {} };
     },
   });
-  await using agent = await startSessions(stack, { ...options(), client });
+  const agent = await start({ client });
   agent.sessions.changed();
   await until('the connection of the terminal', () => dialled.length > 0).finally(() => logs.resolve(undefined));
   expect(dialled[0]).toBe(`/agent/exec/microservice/${stack.web}/s`);

@@ -2,19 +2,17 @@ import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { makeEntry, makeRecord, UUID } from '../supervise/plan/_util.ts';
 import { type Database, memoryDatabase } from './database.ts';
 import { identityFile, newIdentity, newKey } from './identity.ts';
@@ -23,10 +21,9 @@ import { openSqliteDatabase } from './sqlite-database.ts';
 let folder: string;
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-store-'));
+  folder = temporaryFolder();
   path = join(folder, 'data', 'agent.db');
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const row = makeRecord(makeEntry(), { restartCount: 3, live: { startedLocally: true } });
 const saved = { ...row, live: {} };

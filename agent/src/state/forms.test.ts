@@ -1,8 +1,8 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { contentOf, formsIn, keptContent } from './_forms.ts';
 import { openSqliteDatabase } from './sqlite-database.ts';
 
@@ -10,9 +10,8 @@ import { openSqliteDatabase } from './sqlite-database.ts';
 const KEPT = join(import.meta.dirname, 'testdata');
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-forms-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Tables and their definitions, spelled alike. */
 function definitions(path: string): string[] {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { jsonOr } from '../domain/json.ts';
 import type { StepOf } from '../domain/step.ts';
 import type { Database } from './database.ts';
 
@@ -54,9 +55,5 @@ function credentialsOf({ registryId, pull: { credentials, relay } }: Pull): stri
 }
 
 function accessOf(database: Pick<Database, 'value'>): Access {
-  try {
-    return JSON.parse(database.value('imageAccess') ?? '{}') as Access;
-  } catch {
-    return {};
-  }
+  return jsonOr(database.value('imageAccess') ?? '', {}) as Access;
 }

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { createServer, get } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
+import { listenForTest } from '../../../testing/local-server.ts';
 import { selfSigned } from './self-signed.ts';
 
 test('a self-signed certificate is read by OpenSSL and Node with its names, and signs itself', () => {
@@ -28,8 +28,7 @@ test('a self-signed certificate is read by OpenSSL and Node with its names, and 
 test('who trusts the certificate reaches a server with its key by its name, and no other server', async () => {
   const [own, other] = [selfSigned('agent', ['agent.example']), selfSigned('agent', ['agent.example'])];
   const server = createServer(own, (_, response) => response.end('hello'));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listenForTest(server);
   const ask = (ca: string, servername: string) =>
     new Promise<string>((resolve) => {
       get({ host: '127.0.0.1', port, ca, servername, agent: false }, (response) => {
@@ -37,12 +36,7 @@ test('who trusts the certificate reaches a server with its key by its name, and 
         resolve(String(response.statusCode));
       }).once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     });
-  try {
-    expect(await ask(own.cert, 'agent.example')).toBe('200');
-    expect(await ask(own.cert, 'other.example')).toBe('ERR_TLS_CERT_ALTNAME_INVALID');
-    expect(await ask(other.cert, 'agent.example')).not.toBe('200');
-  } finally {
-    server.close();
-    server.closeAllConnections();
-  }
+  expect(await ask(own.cert, 'agent.example')).toBe('200');
+  expect(await ask(own.cert, 'other.example')).toBe('ERR_TLS_CERT_ALTNAME_INVALID');
+  expect(await ask(other.cert, 'agent.example')).not.toBe('200');
 });

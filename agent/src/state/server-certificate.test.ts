@@ -1,15 +1,14 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { serverCertificate } from './server-certificate.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-certificate-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the certificate of the local API', () => {
   test('is the same at each start, and only its owner reads the file', () => {

@@ -15,12 +15,8 @@ export function serverCertificate(path: string, host: string, log: Log): SelfSig
   try {
     writeDurably(path, JSON.stringify(made), 0o600);
   } catch (error) {
-    log.warn(
-      {
-        error: errorText(error),
-      },
-      'Cannot save the certificate of the local API; the next start makes another one',
-    );
+    const text = errorText(error);
+    log.warn({ error: text }, 'Cannot save the certificate of the local API; the next start makes another one');
   }
   return made;
 }

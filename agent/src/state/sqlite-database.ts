@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Digests, SavedName } from '../../../src/wire/sections.ts';
+import type { SavedName } from '../../../src/wire/sections.ts';
 import type { SavedResponse } from '../domain/desired.ts';
 import {
   canWrite,
@@ -201,8 +201,8 @@ function open(path: string): Database {
     sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
     // Documents carry passwords: what is replaced or removed is overwritten.
     sqlite.exec('PRAGMA secure_delete = ON');
-    const [check] = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
-    if (check?.quick_check !== 'ok') throw new Damaged(check?.quick_check);
+    const damage = structureDamage(sqlite);
+    if (damage !== undefined) throw new Damaged(damage);
     migrate(sqlite);
     verify(sqlite);
     return createDatabase(sqlite);
@@ -226,29 +226,32 @@ export function examineSqliteDatabase(path: string): Examined {
   if (!exists(path)) return { state: 'absent', detail: `${path} is made when the agent starts`, responses };
   try {
     using sqlite = new DatabaseSync(path, { readOnly: true, timeout: 2000 });
-    const [check] = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
-    if (check?.quick_check !== 'ok') return { state: 'damaged', detail: `${path}: ${check?.quick_check}`, responses };
-    const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (version > MIGRATIONS.length)
-      return {
-        state: 'newer',
-        detail: `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`,
-        responses,
-      };
+    const damage = structureDamage(sqlite);
+    if (damage !== undefined) throw new Damaged(damage);
+    const version = versionOf(sqlite);
+    if (version > MIGRATIONS.length) {
+      const detail = `${path} has version ${version}, this agent knows ${MIGRATIONS.length}`;
+      return { state: 'newer', detail, responses };
+    }
     if (version >= FIRST_WITH_SUMS) {
       sqlite.function('checksum', { deterministic: true, varargs: true }, checksum);
       verify(sqlite);
     }
-    for (const { name, digests, body } of sqlite.prepare('SELECT name, digests, body FROM documents').all())
-      responses.set(name as SavedName, { digests: JSON.parse(String(digests)), body: String(body) });
-    return { state: 'ok', detail: path, responses };
+    return { state: 'ok', detail: path, responses: readDocuments(sqlite.prepare(DOCUMENTS).all()) };
   } catch (error) {
-    return {
-      state: isDamage(error) ? 'damaged' : 'unreadable',
-      detail: `${path}: ${(error as Error).message}`,
-      responses,
-    };
+    const state = isDamage(error) ? 'damaged' : 'unreadable';
+    return { state, detail: `${path}: ${(error as Error).message}`, responses };
   }
+}
+
+/** The damage to the structure of a database; undefined where there is none. */
+function structureDamage(sqlite: DatabaseSync): string | undefined {
+  const { quick_check: found } = sqlite.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+  return found === 'ok' ? undefined : found;
+}
+
+function versionOf(sqlite: DatabaseSync): number {
+  return (sqlite.prepare('PRAGMA user_version').get() as { user_version: number }).user_version;
 }
 
 /**
@@ -281,7 +284,7 @@ function checksum(...values: unknown[]): string {
 }
 
 function migrate(sqlite: DatabaseSync): void {
-  const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
+  const version = versionOf(sqlite);
   if (version > MIGRATIONS.length) throw new Damaged(`written by a newer agent (${version})`);
   if (version >= FIRST_WITH_SUMS && version < MIGRATIONS.length) verify(sqlite);
   for (const [index, step] of MIGRATIONS.entries())
@@ -290,6 +293,17 @@ function migrate(sqlite: DatabaseSync): void {
       if (index === MIGRATIONS.length - 1) sealer(sqlite).seal();
       sqlite.exec(`PRAGMA user_version = ${index + 1}; COMMIT;`);
     }
+}
+
+const DOCUMENTS = 'SELECT name, digests, body FROM documents';
+
+function readDocuments(rows: readonly Record<string, unknown>[]): Map<SavedName, SavedResponse> {
+  return new Map(
+    rows.map(({ name, digests, body }) => [
+      name as SavedName,
+      { digests: JSON.parse(String(digests)), body: String(body) },
+    ]),
+  );
 }
 
 function createDatabase(sqlite: DatabaseSync): Database {
@@ -303,7 +317,7 @@ function createDatabase(sqlite: DatabaseSync): Database {
     );
   };
   const statements = {
-    responses: sqlite.prepare('SELECT name, digests, body FROM documents'),
+    responses: sqlite.prepare(DOCUMENTS),
     putDocument: put('documents'),
     forgetDocuments: sqlite.prepare('DELETE FROM documents'),
     rows: sqlite.prepare('SELECT row FROM microservices'),
@@ -338,15 +352,7 @@ function createDatabase(sqlite: DatabaseSync): Database {
     }
   };
   return {
-    responses: () =>
-      new Map(
-        (statements.responses.all() as { name: SavedName; digests: string; body: string }[]).map(
-          ({ name, digests, body }): [SavedName, SavedResponse] => [
-            name,
-            { digests: JSON.parse(digests) as Digests, body },
-          ],
-        ),
-      ),
+    responses: () => readDocuments(statements.responses.all()),
     saveResponses: (responses) => {
       together(() => {
         for (const [name, { digests, body }] of responses)

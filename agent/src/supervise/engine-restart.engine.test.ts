@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
@@ -8,7 +6,8 @@ import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { createTestAgent } from '../_agent.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { createTestAgent, runAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
@@ -22,14 +21,13 @@ import { memoryDatabase } from '../state/database.ts';
 
 for (const { kind } of inject('engines'))
   describe(kind, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-restart-'));
-    let stop = new AbortController();
+    const folder = temporaryFolder();
+    let endAgent: () => Promise<void>;
     const uuid = randomUUID();
     const lines: string[] = [];
     let engine: PrivateEngine;
     let controller: FakeController;
     let agent: Agent;
-    let run: Promise<void>;
     let external: number;
     const database = memoryDatabase();
     const identity = memoryIdentity();
@@ -58,17 +56,14 @@ for (const { kind } of inject('engines'))
     afterAll(async () => {
       await agent.deprovision();
       await agent.supervisor.until(() => agent.supervisor.containers.length === 0, 30_000);
-      stop.abort();
-      await run;
+      await endAgent();
       await controller.close();
       await engine.stop();
       removeEngineData(join(folder, 'engine'));
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Starts an agent with the database and identity of the last one. */
     function boot(): void {
-      stop = new AbortController();
       agent = createTestAgent({
         folder,
         log: createLog(
@@ -80,7 +75,7 @@ for (const { kind } of inject('engines'))
         identity,
         machine: localMachine(folder),
       });
-      run = agent.run(stop.signal);
+      endAgent = runAgent(agent);
     }
 
     /** Waits until the report has the state UNKNOWN with the container that ran before. */
@@ -138,10 +133,10 @@ for (const { kind } of inject('engines'))
     test.runIf(kind === 'docker')(
       'nothing is started in an engine that is stopping, also while it waits for a container that stops slowly',
       async () => {
-        const slow = { ...controller.microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [] };
-        controller.change((c) => {
-          c.microservices.push({ ...slow, commands: ['-stop-delay', '5s'] });
-        });
+        const { microservices } = controller;
+        const commands = ['-stop-delay', '5s'];
+        const slow = { ...microservices[0], uuid: randomUUID(), name: 'slow', portMappings: [], commands };
+        controller.change({ microservices: [...microservices, slow] });
         await until('both', () => controller.microservice(slow.uuid)?.status === 'RUNNING');
         lines.length = 0;
         await engine.stop();
@@ -149,9 +144,7 @@ for (const { kind } of inject('engines'))
         expect(lines.filter((line) => line.includes('Starting the container'))).toEqual([]);
         await engine.start();
         await up();
-        controller.change((c) => {
-          c.microservices.pop();
-        });
+        controller.change({ microservices });
         await until('one', () => agent.supervisor.containers.length === 1);
         // The end of the other one is a record until the controller has received it.
         await until('one record', () => agent.microservices()?.length === 1);
@@ -164,8 +157,7 @@ for (const { kind } of inject('engines'))
         const before = agent.supervisor.containers[0];
         await engine.kill();
         await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
-        stop.abort();
-        await run;
+        await endAgent();
         controller.said = {};
         boot();
         await unknown(before?.id);

@@ -300,9 +300,7 @@ export class Supervisor implements Observed {
     const limits = loweredDefaults(facts, this.#deps.sources().machine.limits);
     if (Object.keys(limits).length > 0)
       this.#deps.log.info(
-        {
-          limits,
-        },
+        { limits },
         "Containers get this machine's limits instead of the engine's own, which it does not grant",
       );
     this.wake();

@@ -1,19 +1,13 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import { bundle } from '../../../hack/build.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { readText } from '../machine/disk.ts';
 import { Program } from './program.ts';
-
-export function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-update-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** A Node that is small enough to be downloaded often: the one of this process. */
 export const NODE_SCRIPT = `#!/bin/sh\nexec '${process.execPath}' "$@"\n`;
@@ -26,7 +20,7 @@ export async function makeBundles(folder: string): Promise<{ agent: string; laun
 
 /** The files of a release: the bundle of the agent under another version. */
 export function makeReleaseFiles(bundled: string, version: string): { agent: string; node: string } {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const [agent, node] = [join(folder, 'agent'), join(folder, 'node')];
   writeFileSync(agent, bundled.replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
   writeFileSync(node, NODE_SCRIPT, { mode: 0o755 });
@@ -34,7 +28,7 @@ export function makeReleaseFiles(bundled: string, version: string): { agent: str
 }
 
 /** A program directory with releases whose agents are these programs; the first one is current. */
-export function makeProgram(releases: Readonly<Record<string, string>>, directory = makeFolder()): Program {
+export function makeProgram(releases: Readonly<Record<string, string>>, directory = temporaryFolder()): Program {
   for (const [version, agent] of Object.entries(releases)) {
     const folder = join(directory, 'releases', version);
     mkdirSync(folder, { recursive: true });
@@ -60,11 +54,7 @@ export class FileServer {
   }
 
   async listen(): Promise<this> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      this.#server.closeAllConnections();
-      this.#server.close();
-    });
+    await listenForTest(this.#server);
     return this;
   }
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { jsonOr } from '../domain/json.ts';
 import {
   exists,
   fileSystemSize,
@@ -137,10 +138,6 @@ export class Program {
 const NO_STARTS = { starts: 0, digest: '', action: '' };
 
 function parse(text: string | undefined): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text ?? '{}');
-    return value !== null && typeof value === 'object' ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+  const value = jsonOr(text ?? '', {});
+  return value !== null && typeof value === 'object' ? (value as Record<string, unknown>) : {};
 }

@@ -1,35 +1,34 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { installProgram, makeReleaseKey, writeRelease } from '../../../hack/agent-release.ts';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { FakeController } from '../link/_fake-controller.ts';
-import { FileServer, makeBundles, makeFolder, makeReleaseFiles } from './_program.ts';
+import { FileServer, makeBundles, makeReleaseFiles } from './_program.ts';
 
 /** An installed agent as it is shipped: launcher and bundle as processes, with a container on a real engine. */
 
 const engineUrl = inject('engineUrl');
 const image = `${new URL(inject('registryUrl')).host}/update/sample:1`;
 const key = makeReleaseKey();
-const bundles = mkdtempSync(join(tmpdir(), 'skerry-bundles-'));
+const bundles = temporaryFolder();
 let agentText: string;
 let launcher: string;
 beforeAll(async () => {
   await pushVersions(inject('registryUrl'), 'update/sample', '1');
   ({ agent: agentText, launcher } = await makeBundles(bundles));
 });
-afterAll(() => rmSync(bundles, { recursive: true, force: true }));
 
 interface Machine {
   program: string;
@@ -42,7 +41,7 @@ interface Machine {
 }
 
 async function startMachine(releasesUrl: string): Promise<Machine> {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   const program = join(folder, 'program');
   installProgram({ ...makeReleaseFiles(agentText, AGENT_VERSION), launcher, version: AGENT_VERSION, to: program });
   const config = join(folder, 'config.yaml');
@@ -94,10 +93,10 @@ async function startMachine(releasesUrl: string): Promise<Machine> {
     },
     async request(wish) {
       const expected = ++count;
-      controller.change((c) => {
-        c.version = { versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl, ...wish };
-        c.flags = { version: `aa0${expected}` };
-        c.actions = { version: expected };
+      controller.change({
+        version: { versionCommand: 'upgrade', provisionKey: '', expirationTime: 0, releasesUrl, ...wish },
+        flags: { version: `aa0${expected}` },
+        actions: { version: expected },
       });
       await until(
         `the version action ${expected} to be carried out`,
@@ -111,7 +110,7 @@ async function startMachine(releasesUrl: string): Promise<Machine> {
 }
 
 test('an agent updates itself, a bad release falls back, a rollback goes back, and its container runs on', async () => {
-  const server = await new FileServer(makeFolder()).listen();
+  const server = await new FileServer(temporaryFolder()).listen();
   const publish = (version: string, text = agentText) => {
     const { agent, node } = makeReleaseFiles(text, version);
     const nodes = { amd64: node, arm64: node };
@@ -121,10 +120,7 @@ test('an agent updates itself, a bad release falls back, a rollback goes back, a
   const { controller } = machine;
   const uuid = randomUUID();
   const view = webView({ uuid, imageId: image, revision: 'r1', external: await freePort() });
-  controller.change((c) => {
-    c.registries = [{ id: 1, url: inject('registryUrl'), insecure: true }];
-    c.microservices = [view];
-  });
+  controller.change({ registries: [{ id: 1, url: inject('registryUrl'), insecure: true }], microservices: [view] });
   await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING', 60_000);
   const before = await machine.container();
   expect(controller.said).toMatchObject({ version: AGENT_VERSION, isReadyToUpgrade: true, isReadyToRollback: false });

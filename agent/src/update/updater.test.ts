@@ -1,10 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -14,8 +12,10 @@ import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { VersionReply } from '../../../src/wire/agent.ts';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
+import { listenForTest } from '../../../testing/local-server.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { systemClock } from '../machine/clock.ts';
-import { FileServer, makeFolder, makeProgram, NODE_SCRIPT } from './_program.ts';
+import { FileServer, makeProgram, NODE_SCRIPT } from './_program.ts';
 import { Program, type Trial } from './program.ts';
 import { decideStart, endLateTrial } from './trial.ts';
 import { Updater, type UpdaterDependencies } from './updater.ts';
@@ -27,7 +27,7 @@ let program: Program;
 let server: FileServer;
 beforeEach(async () => {
   program = makeProgram({ '1.0.0': 'old' });
-  server = await new FileServer(makeFolder()).listen();
+  server = await new FileServer(temporaryFolder()).listen();
 });
 
 /** Puts a release on the server. */
@@ -36,7 +36,7 @@ function publish(
   change: Partial<ReleaseOptions> & { content?: string; nodeContent?: string | Buffer } = {},
 ) {
   const { content = `agent ${version}`, nodeContent = NODE_SCRIPT, ...options } = change;
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   writeFileSync(join(folder, 'agent'), content);
   writeFileSync(join(folder, 'node'), nodeContent);
   const files = { agent: join(folder, 'agent'), node: { amd64: join(folder, 'node') } };
@@ -98,7 +98,7 @@ test('an upgrade fetches the latest release, verifies it and switches to it on t
 
 test('what a Node needs beside it comes with a release, and only what has changed is fetched', async () => {
   const libraries = (content: string) => {
-    const folder = makeFolder();
+    const folder = temporaryFolder();
     writeFileSync(join(folder, 'ld.so'), 'the loader');
     writeFileSync(join(folder, 'libnode.so.1'), content);
     return { libraries: { amd64: folder } };
@@ -119,7 +119,7 @@ test('what a Node needs beside it comes with a release, and only what has change
 });
 
 test('no file of a release can be named so that it comes to lie elsewhere', async () => {
-  const folder = makeFolder();
+  const folder = temporaryFolder();
   writeFileSync(join(folder, '-x'), 'content');
   publish('1.1.0', { libraries: { amd64: folder } });
   const { updater, over } = begun();
@@ -300,16 +300,14 @@ test('what belongs to the controller goes to its address alone, also where it re
 
 test('releases come from a controller whose certificate is of an own authority, with that authority alone', async () => {
   publish('1.1.0');
-  const { cert, key: tlsKey, ca } = makeCertificate(makeFolder(), ['127.0.0.1']);
+  const { cert, key: tlsKey, ca } = makeCertificate(temporaryFolder(), ['127.0.0.1']);
   const secure = createServer({ cert: readFileSync(cert), key: readFileSync(tlsKey) }, (request, response) => {
     void fetch(`${server.url}${request.url}`).then(async (reply) => {
       response.writeHead(reply.status, { 'content-length': reply.headers.get('content-length') ?? '0' });
       response.end(Buffer.from(await reply.arrayBuffer()));
     });
   });
-  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void secure.close());
-  const releasesUrl = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`;
+  const releasesUrl = `https://127.0.0.1:${await listenForTest(secure)}`;
   const { updater, over } = begun({ releasesUrl });
   expect(await over).toBe('settled');
   expect(updater.problems.join()).toMatch(/certificate/);
@@ -544,18 +542,15 @@ const STRIDE = process.env.SKERRY_NIGHTLY ? 1 : 5;
 const PATIENCE_MS = process.env.SKERRY_NIGHTLY ? 900_000 : 240_000;
 
 describe('a process that is killed before a change of the disk', () => {
-  let bundle: string;
-  let keyFile: string;
+  const folder = temporaryFolder();
+  const bundle = join(folder, 'update.mjs');
+  const keyFile = join(folder, 'release.pem');
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-update-'));
-    bundle = join(folder, 'update.mjs');
-    keyFile = join(folder, 'release.pem');
     writeFileSync(keyFile, key.publicKey);
     // Some packages are CommonJS and call require for Node's own modules.
     const js = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
     const options = { bundle: true, platform: 'node', format: 'esm', target: 'node24', banner: { js } } as const;
     await build({ entryPoints: [join(import.meta.dirname, '_update-process.ts')], outfile: bundle, ...options });
-    return () => rmSync(folder, { recursive: true });
   });
 
   /** A process that carries out the action, until the new release would start or has confirmed; see _update-process.ts. */
@@ -599,7 +594,7 @@ describe('a process that is killed before a change of the disk', () => {
       const onTrial = makeProgram({ '1.0.0': 'old', '0.9.0': 'older' });
       expect((await run(onTrial, 'restart')).code).toBe(0);
       for (let dieAt = 1; ; dieAt += STRIDE) {
-        const home = new Program(makeFolder());
+        const home = new Program(temporaryFolder());
         cpSync(onTrial.directory, home.directory, { recursive: true, verbatimSymlinks: true });
         const { signal } = await run(home, 'confirm', dieAt);
         expect(started(home)).toBe('1.1.0');

@@ -2,7 +2,7 @@ import { bytes, duration, facts } from '../../../../src/terminal/output.ts';
 import { BUILD } from '../../domain/build.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
-import { type Command, type CommandContext, type Item, REMOVAL, show } from './command.ts';
+import { type Command, type CommandContext, confirm, type Item, REMOVAL, show } from './command.ts';
 
 /** The join string, where it is no argument: the environment of a process is shown to its own user alone. */
 const JOIN_VARIABLE = 'SKERRY_JOIN';
@@ -160,7 +160,7 @@ function lastContactText({ controllerConnection, lastContact }: Record<string, u
 
 /** Asks for confirmation, since a removal cannot be undone, unless there is nothing to remove. */
 async function confirmDeprovision(context: CommandContext, scope: string): Promise<void> {
-  const { client, flags, ask } = context;
+  const { client, flags } = context;
   if (flags.yes) return;
   const { node } = await client.call<{ node?: { name?: string; uuid: string; controllerUrl: string } }>(
     'GET',
@@ -174,7 +174,5 @@ async function confirmDeprovision(context: CommandContext, scope: string): Promi
     ...(node ? [`This machine leaves ${node.controllerUrl}, where it is the node ${node.name ?? node.uuid}.`] : []),
     ...(items.length > 0 ? [`Its microservices ${fate}: ${names}.`] : []),
   ];
-  if (!ask)
-    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} There is no terminal to ask on`, 'Confirm with --yes.');
-  if (!(await ask(`${lines.join('\n')}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
+  await confirm(context, lines);
 }

@@ -13,18 +13,9 @@ export interface StandardStreams {
   errors: Streams['errors'];
 }
 
-/** Dependencies of a command. */
-export interface CommandContext {
-  client: LocalClient;
-  configFile: string;
-  /** a unit of systemd starts the agent, also when it ends by itself */
-  isService: boolean;
-  words: string[];
-  flags: FlagValues;
-  format: Format;
+/** What a command line has of its process. */
+export interface CommandProcess {
   out(text: string): void;
-  /** passes on what `out` would escape: lines of containers */
-  raw(text: string): void;
   err(text: string): void;
   /** for programs of containers, whose bytes pass as they are */
   streams: StandardStreams;
@@ -34,6 +25,19 @@ export interface CommandContext {
   signal: AbortSignal;
   /** Runs the agent until the signal fires. */
   runAgent(configFile: string, signal: AbortSignal): Promise<void>;
+}
+
+/** Dependencies of a command. */
+export interface CommandContext extends CommandProcess {
+  client: LocalClient;
+  configFile: string;
+  /** a unit of systemd starts the agent, also when it ends by itself */
+  isService: boolean;
+  words: string[];
+  flags: FlagValues;
+  format: Format;
+  /** passes on what `out` would escape: lines of containers */
+  raw(text: string): void;
   /** sets the exit code of a command that succeeded and found a problem */
   exitWith(code: number): void;
 }
@@ -54,6 +58,13 @@ export function required(context: CommandContext, what: string): string {
   const [word] = context.words;
   if (!word) throw new CliError('INVALID_ARGUMENT', `${what} is missing`, 'See --help.');
   return word;
+}
+
+/** Asks whether to do what cannot be undone; throws where the answer is no, or where nobody can be asked. */
+export async function confirm({ ask }: CommandContext, lines: readonly string[]): Promise<void> {
+  if (!ask)
+    throw new CliError('INVALID_ARGUMENT', `${lines.join(' ')} There is no terminal to ask on`, 'Confirm with --yes.');
+  if (!(await ask(`${lines.join('\n')}\nGo on?`))) throw new CliError('DECLINED', 'nothing was changed');
 }
 
 /** ms. Many containers may have to stop, a few at a time; the agent responds earlier when a removal is stuck. */

@@ -1,9 +1,15 @@
 import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { PROGRAM_FLAGS } from '../../../../src/terminal/sessions.ts';
-import { type Command, type CommandContext, type Item, required, show } from './command.ts';
+import { type Command, type Item, required, show } from './command.ts';
 import { runProgram } from './exec.ts';
 import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
+
+const ORDERS = [
+  ['start', 'Start a microservice that was stopped here, or try again at once'],
+  ['stop', 'Stop a microservice until it is started here, rebuilt, or changed'],
+  ['restart', 'Stop and start a microservice'],
+] as const;
 
 export const MICROSERVICE_COMMANDS: readonly Command[] = [
   {
@@ -44,7 +50,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     about: 'Show everything about one microservice',
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const data = await context.client.call<Record<string, unknown>>('GET', `/v1/ms/${encodeURIComponent(id)}`);
+      const data = await context.client.call<Record<string, unknown>>('GET', pathOf(id));
       show(context, data, () => structured(data, 'yaml'));
     },
   },
@@ -64,7 +70,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
       const query = logParameters(context);
       if (context.flags.previous) query.set('previous', 'true');
       if (context.flags.timestamps) query.set('timestamps', 'true');
-      await showLines(context, `/v1/ms/${encodeURIComponent(id)}/logs`, query, context.raw);
+      await showLines(context, `${pathOf(id)}/logs`, query, context.raw);
     },
   },
   {
@@ -76,27 +82,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     examples: ['ms exec -it shop.web -- sh'],
     run: runProgram,
   },
-  {
-    name: 'ms start',
-    usage: '<microservice>',
-    words: { max: 1 },
-    about: 'Start a microservice that was stopped here, or try again at once',
-    run: (context) => orderMicroservice(context, 'start'),
-  },
-  {
-    name: 'ms stop',
-    usage: '<microservice>',
-    words: { max: 1 },
-    about: 'Stop a microservice until it is started here, rebuilt, or changed',
-    run: (context) => orderMicroservice(context, 'stop'),
-  },
-  {
-    name: 'ms restart',
-    usage: '<microservice>',
-    words: { max: 1 },
-    about: 'Stop and start a microservice',
-    run: (context) => orderMicroservice(context, 'restart'),
-  },
+  ...ORDERS.map(orderCommand),
   {
     name: 'ms rm',
     usage: '<microservice>',
@@ -104,7 +90,7 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     about: 'Remove the container of a microservice; volumes stay',
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const data = await context.client.call<{ warning?: string }>('DELETE', `/v1/ms/${encodeURIComponent(id)}`);
+      const data = await context.client.call<{ warning?: string }>('DELETE', pathOf(id));
       show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
     },
   },
@@ -118,12 +104,21 @@ function stateOf({ state, percentage, reason, healthStatus }: Item): string {
   return notes.length > 0 ? `${state} (${notes.join(', ')})` : state;
 }
 
-async function orderMicroservice(context: CommandContext, verb: 'start' | 'stop' | 'restart'): Promise<void> {
-  const id = required(context, 'the microservice');
-  const path = `/v1/ms/${encodeURIComponent(id)}/${verb}`;
-  const result = await context.client.call<{ state: string; warning?: string }>('POST', path);
-  show(context, result, () => {
-    const held = verb === 'stop' ? ` It stays stopped until: skerry-agent ms start ${id}` : '';
-    return `${id}: ${result.state}.${result.warning ? ` Warning: ${result.warning}.` : held}\n`;
-  });
+function orderCommand([verb, about]: (typeof ORDERS)[number]): Command {
+  return {
+    name: `ms ${verb}`,
+    usage: '<microservice>',
+    words: { max: 1 },
+    about,
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const result = await context.client.call<{ state: string; warning?: string }>('POST', `${pathOf(id)}/${verb}`);
+      show(context, result, () => {
+        const held = verb === 'stop' ? ` It stays stopped until: skerry-agent ms start ${id}` : '';
+        return `${id}: ${result.state}.${result.warning ? ` Warning: ${result.warning}.` : held}\n`;
+      });
+    },
+  };
 }
+
+const pathOf = (id: string) => `/v1/ms/${encodeURIComponent(id)}`;

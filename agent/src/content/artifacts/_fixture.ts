@@ -2,8 +2,10 @@ import { onTestFinished } from 'vitest';
 import { TestHub } from './_hub.ts';
 import { TestMachine } from './_machine.ts';
 
-/** A hub, and a machine that has it as its registry 7; both end with the test. */
-export async function hubAndMachine(): Promise<{ hub: TestHub; machine: TestMachine }> {
+/** A hub, and a machine that has it as its registry 7; both end with the test. `files`: of the model team/tiny of the hub. */
+export async function hubAndMachine(
+  files?: Parameters<TestHub['commit']>[1],
+): Promise<{ hub: TestHub; machine: TestMachine }> {
   const hub = await TestHub.start();
   const machine = new TestMachine().start();
   onTestFinished(async () => {
@@ -11,5 +13,6 @@ export async function hubAndMachine(): Promise<{ hub: TestHub; machine: TestMach
     await hub[Symbol.asyncDispose]();
   });
   machine.registry({ url: hub.url, type: 'hub' });
+  if (files) hub.commit('models/team/tiny', files);
   return { hub, machine };
 }

@@ -152,6 +152,18 @@ export class TestMachine implements AsyncDisposable {
     return this.status(kind, name) as ArtifactStatus;
   }
 
+  /** Wants one model alone, and waits until it is here. */
+  pulls(view = makeArtifact()): Promise<ArtifactStatus> {
+    this.want('models', view);
+    return this.reaches('models', view.name, 'Ready');
+  }
+
+  /** Wants one model alone, and waits for the error of its pull. */
+  async failureOf(view = makeArtifact()): Promise<string | undefined> {
+    this.want('models', view);
+    return (await this.reaches('models', view.name, 'Failed')).lastError;
+  }
+
   /** The files of a directory of this machine, through links, with their content. */
   files(...path: string[]): Record<string, string> {
     const root = join(this.folder, ...path);

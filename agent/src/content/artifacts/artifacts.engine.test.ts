@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { pullInsecure } from '../../../../hack/engine-api.ts';
 import { freePort } from '../../../../hack/ports.ts';
 import type {} from '../../../../hack/testing/provided.ts';
+import { Home } from '../../_home.ts';
 import { pushVersions, webView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
-import { Home } from '../../faults/_home.ts';
 import { FakeController } from '../../link/_fake-controller.ts';
 import { TestHub } from './_hub.ts';
 import { makeArtifact } from './_machine.ts';
@@ -55,11 +55,7 @@ describe.each(ENGINES)('on $kind', ({ url }) => {
     const repo = `team/${randomUUID()}`;
     const model = makeArtifact({ repo, revision: 'v1' });
     const weights = randomBytes(2_000_000);
-    controller.change((c) => {
-      c.registries = [{ id: 7, url: hub.url, type: 'hub' }];
-      c.models = [model];
-      c.microservices = [view];
-    });
+    controller.change({ registries: [{ id: 7, url: hub.url, type: 'hub' }], models: [model], microservices: [view] });
     await until('the failure', () => controller.microservice(uuid)?.status === 'FAILED');
     expect(controller.microservice(uuid)).toMatchObject({
       reason: 'ArtifactFailed',
@@ -76,27 +72,23 @@ describe.each(ENGINES)('on $kind', ({ url }) => {
     const [before] = await home.containers();
 
     const commit = hub.commit(`models/${repo}`, { 'version.txt': 'two', 'weights.bin': weights }, 'v2');
-    controller.change((c) => {
-      c.models = [{ ...model, revision: 'v2' }];
-    });
+    controller.change({ models: [{ ...model, revision: 'v2' }] });
     await until('the new revision in the container', async () => (await file('/models/tiny/version.txt')) === 'two');
     await until('its report', () => controller.said.modelStatus?.[0]?.resolvedRevision === commit);
     const [after] = await home.containers();
     expect([after?.id, after?.startedAt]).toEqual([before?.id, before?.startedAt]);
 
     hub.commit('models/team/second', { 'b.txt': 'second' });
-    controller.change((c) => {
-      c.models = [{ ...model, revision: 'v2' }, makeArtifact({ name: 'second', repo: 'team/second' })];
-      c.microservices = [
+    controller.change({
+      models: [{ ...model, revision: 'v2' }, makeArtifact({ name: 'second', repo: 'team/second' })],
+      microservices: [
         { ...view, models: { bindPath: '/models', permissions: 'ro', items: [{ name: 'tiny' }, { name: 'second' }] } },
-      ];
+      ],
     });
     await until('the second model', async () => (await file('/models/second/b.txt')) === 'second');
     expect((await home.containers())[0]?.id).toBe(before?.id);
 
-    controller.change((c) => {
-      c.microservices = [];
-    });
+    controller.change({ microservices: [] });
     await until('the end of the container', async () => (await home.containers()).length === 0);
     await until('no projection', () => !existsSync(join(home.disk, 'volumes/models', uuid)));
   });

@@ -14,19 +14,30 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { until } from '../../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
 import { bindingEntry, makeArtifact, mountingContainer } from './_machine.ts';
 
-async function fixture() {
-  const { hub, machine } = await hubAndMachine();
+async function fixture(files?: Record<string, string>) {
+  const { hub, machine } = await hubAndMachine(files);
   const uuid = randomUUID();
   const mounted = (mode = 'ro', kind = 'models') => join(machine.volumes, kind, uuid, mode);
   /** what a container sees in its mounted directory */
   const seen = (mode = 'ro', kind = 'models') => machine.files('volumes', kind, uuid, mode);
   const shows = (files: Record<string, string>, mode = 'ro', kind = 'models') =>
     until(`a projection of ${JSON.stringify(files)}`, () => JSON.stringify(seen(mode, kind)) === JSON.stringify(files));
-  return { hub, machine, uuid, mounted, seen, shows };
+  /** The microservice binds the model, and shows these files of it. */
+  const projected = async (
+    files: Record<string, string>,
+    change: Partial<MicroserviceView> = {},
+    view = makeArtifact(),
+  ) => {
+    machine.want('models', view);
+    machine.run(bindingEntry(uuid, ['tiny'], change));
+    await shows(files, change.models?.permissions);
+  };
+  return { hub, machine, uuid, mounted, seen, shows, projected };
 }
 
 const rw = { models: { bindPath: '/models', permissions: 'rw' as const, items: [{ name: 'tiny' }] } };
@@ -34,8 +45,7 @@ const TINY_AND_OTHER = [{ name: 'tiny' }, { name: 'other' }];
 
 describe('a microservice with catalogs', () => {
   test('waits with a message while an artifact is pulled, and not when it is projected', async () => {
-    const { hub, machine, uuid, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { hub, machine, uuid, shows } = await fixture({ 'a.txt': 'one' });
     let answer = false;
     hub.fault = (path) => (path.includes('/revision/') && !answer ? { hang: true } : undefined);
     machine.run(bindingEntry(uuid, ['tiny']));
@@ -71,8 +81,7 @@ describe('a microservice with catalogs', () => {
   });
 
   test('has both kinds in directories of their own, also under one name', async () => {
-    const { hub, machine, uuid, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'model' });
+    const { hub, machine, uuid, shows } = await fixture({ 'a.txt': 'model' });
     hub.commit('datasets/team/tiny', { 'a.txt': 'knowledge' });
     machine.want('models', makeArtifact());
     machine.want('knowledge', makeArtifact());
@@ -83,8 +92,7 @@ describe('a microservice with catalogs', () => {
   });
 
   test('gets items that are added, and loses those that are removed, in the directory that it mounts', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'tiny' });
+    const { hub, machine, uuid, mounted, shows } = await fixture({ 'a.txt': 'tiny' });
     hub.commit('models/team/other', { 'b.txt': 'other' });
     machine.want('models', makeArtifact(), makeArtifact({ name: 'other', repo: 'team/other' }));
     machine.run(bindingEntry(uuid, ['tiny']));
@@ -99,13 +107,11 @@ describe('a microservice with catalogs', () => {
   });
 
   test('sees a new revision under the same path, whole, and the old one until then', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
+    const { hub, machine, mounted, shows, projected } = await fixture();
     hub.commit('models/team/tiny', { 'a.txt': 'one', 'b.txt': 'one' }, 'v1');
     hub.commit('models/team/tiny', { 'a.txt': 'two', 'b.txt': 'two' }, 'v2');
     const view = makeArtifact({ revision: 'v1' });
-    machine.want('models', view);
-    machine.run(bindingEntry(uuid, ['tiny']));
-    await shows({ 'tiny/a.txt': 'one', 'tiny/b.txt': 'one' });
+    await projected({ 'tiny/a.txt': 'one', 'tiny/b.txt': 'one' }, {}, view);
     const seen = new Set<string>();
     const watch = setInterval(() => {
       // One look at the link is one revision, whatever is read through it.
@@ -120,12 +126,9 @@ describe('a microservice with catalogs', () => {
   });
 
   test('keeps the old revision while the new one cannot be had', async () => {
-    const { hub, machine, uuid, seen, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { machine, uuid, seen, projected } = await fixture({ 'a.txt': 'one' });
     const view = makeArtifact();
-    machine.want('models', view);
-    machine.run(bindingEntry(uuid, ['tiny']));
-    await shows({ 'tiny/a.txt': 'one' });
+    await projected({ 'tiny/a.txt': 'one' }, {}, view);
     machine.want('models', { ...view, revision: 'nowhere' });
     const status = await machine.reaches('models', 'tiny', 'Failed');
     expect(status.lastError).toMatch(/nowhere does not exist/);
@@ -136,8 +139,7 @@ describe('a microservice with catalogs', () => {
 
 describe('the content of artifacts', () => {
   test('lies on the disk once for the store and all read-only projections', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { machine, uuid, mounted, shows } = await fixture({ 'a.txt': 'one' });
     machine.want('models', makeArtifact());
     const second = randomUUID();
     machine.run(bindingEntry(uuid, ['tiny']), bindingEntry(second, ['tiny']));
@@ -150,8 +152,7 @@ describe('the content of artifacts', () => {
   });
 
   test('is not changed by what a microservice writes into its own copy', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { machine, uuid, mounted, shows } = await fixture({ 'a.txt': 'one' });
     machine.want('models', makeArtifact());
     const reader = randomUUID();
     machine.run(bindingEntry(uuid, ['tiny'], rw), bindingEntry(reader, ['tiny']));
@@ -163,8 +164,7 @@ describe('the content of artifacts', () => {
   });
 
   test('goes to the user of a microservice where its copy may be written', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'sub/a.txt': 'one' });
+    const { machine, uuid, mounted, shows } = await fixture({ 'sub/a.txt': 'one' });
     machine.want('models', makeArtifact());
     machine.run(bindingEntry(uuid, ['tiny'], { ...rw, runAsUser: '1234:5678' }));
     await shows({ 'tiny/sub/a.txt': 'one' }, 'rw');
@@ -173,10 +173,8 @@ describe('the content of artifacts', () => {
   });
 
   test('a copy that may be written counts against the disk', async () => {
-    const { hub, machine, uuid } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'x'.repeat(5000) });
-    machine.want('models', makeArtifact());
-    await machine.reaches('models', 'tiny', 'Ready');
+    const { machine, uuid } = await fixture({ 'a.txt': 'x'.repeat(5000) });
+    await machine.pulls();
     machine.room = { total: 1024 ** 3, available: 60 * 1024 ** 2 };
     machine.run(bindingEntry(uuid, ['tiny'], rw));
     await until('the refusal', () => machine.artifacts.waitOf(uuid)?.failed);
@@ -184,16 +182,14 @@ describe('the content of artifacts', () => {
   });
 
   test('links that a container put into its own copy lead the agent nowhere', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
+    const { hub, machine, mounted, shows, projected } = await fixture();
     const outside = join(machine.folder, 'outside');
     mkdirSync(outside);
     writeFileSync(join(outside, 'precious'), 'precious');
     hub.commit('models/team/tiny', { 'a.txt': 'one' }, 'v1');
     hub.commit('models/team/tiny', { 'a.txt': 'two' }, 'v2');
     const view = makeArtifact({ revision: 'v1' });
-    machine.want('models', view);
-    machine.run(bindingEntry(uuid, ['tiny'], rw));
-    await shows({ 'tiny/a.txt': 'one' }, 'rw');
+    await projected({ 'tiny/a.txt': 'one' }, rw, view);
     rmSync(join(mounted('rw'), '.content'), { recursive: true });
     symlinkSync(outside, join(mounted('rw'), '.content'));
     machine.want('models', { ...view, revision: 'v2' });
@@ -225,13 +221,11 @@ test('former contents of a writable copy go while its container runs, and a file
 
 describe('what a container makes in its writable copy', () => {
   test('under a name of its own stays there, and goes with the projection', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
+    const { hub, machine, uuid, mounted, shows, projected } = await fixture();
     hub.commit('models/team/tiny', { 'a.txt': 'one' }, 'v1');
     hub.commit('models/team/tiny', { 'a.txt': 'two' }, 'v2');
     const view = makeArtifact({ revision: 'v1' });
-    machine.want('models', view);
-    machine.run(bindingEntry(uuid, ['tiny'], rw));
-    await shows({ 'tiny/a.txt': 'one' }, 'rw');
+    await projected({ 'tiny/a.txt': 'one' }, rw, view);
     const own = ['cache', '.hidden-0123456789abcdef', 'tiny-0123', '-0123456789abcdef'];
     for (const name of own) mkdirSync(join(mounted('rw'), '.content', name));
     machine.want('models', { ...view, revision: 'v2' });
@@ -247,8 +241,7 @@ describe('what a container makes in its writable copy', () => {
   });
 
   test('under the name of a content does not keep the agent busy', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { hub, machine, uuid, mounted, shows } = await fixture({ 'a.txt': 'one' });
     hub.commit('models/team/other', { 'b.txt': 'other' });
     machine.want('models', makeArtifact(), makeArtifact({ name: 'other', repo: 'team/other' }));
     machine.run(bindingEntry(uuid, ['tiny'], rw));
@@ -276,11 +269,8 @@ describe('what a container makes in its writable copy', () => {
 
 describe('what is no longer needed', () => {
   test('a projection goes when neither a microservice nor a container needs it', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
-    machine.want('models', makeArtifact());
-    machine.run(bindingEntry(uuid, ['tiny']));
-    await shows({ 'tiny/a.txt': 'one' });
+    const { machine, uuid, mounted, projected } = await fixture({ 'a.txt': 'one' });
+    await projected({ 'tiny/a.txt': 'one' });
     machine.change({ containers: [mountingContainer(uuid, mounted())] });
     machine.run();
     await machine.artifacts.prune();
@@ -291,11 +281,8 @@ describe('what is no longer needed', () => {
   });
 
   test('nothing goes while the engine or the desired state is not known', async () => {
-    const { hub, machine, uuid, mounted, shows } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
-    machine.want('models', makeArtifact());
-    machine.run(bindingEntry(uuid, ['tiny']));
-    await shows({ 'tiny/a.txt': 'one' });
+    const { machine, mounted, projected } = await fixture({ 'a.txt': 'one' });
+    await projected({ 'tiny/a.txt': 'one' });
     machine.change({ containers: undefined, entries: [] });
     await machine.artifacts.prune();
     machine.change({ containers: [], entries: undefined });
@@ -304,14 +291,11 @@ describe('what is no longer needed', () => {
   });
 
   test('an artifact that no list names stays until a prune, and one that is linked again is not pulled again', async () => {
-    const { hub, machine } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
+    const { hub, machine } = await fixture({ 'a.txt': 'one' });
     const view = makeArtifact();
-    machine.want('models', view);
-    await machine.reaches('models', 'tiny', 'Ready');
+    await machine.pulls(view);
     machine.want('models');
-    machine.want('models', view);
-    await machine.reaches('models', 'tiny', 'Ready');
+    await machine.pulls(view);
     expect(hub.count('/resolve/')).toBe(1);
     expect(await machine.artifacts.prune()).toEqual({ names: [], bytes: 0 });
     machine.want('models');
@@ -320,10 +304,8 @@ describe('what is no longer needed', () => {
   });
 
   test('a prune keeps what the controller forgot when its datastore was restored', async () => {
-    const { hub, machine } = await fixture();
-    hub.commit('models/team/tiny', { 'a.txt': 'one' });
-    machine.want('models', makeArtifact());
-    await machine.reaches('models', 'tiny', 'Ready');
+    const { machine } = await fixture({ 'a.txt': 'one' });
+    await machine.pulls();
     machine.change({ retains: true, desired: { models: [], knowledge: [] } });
     expect(await machine.artifacts.prune()).toEqual({ names: [], bytes: 0 });
     expect(machine.blobs).toHaveLength(1);
@@ -333,13 +315,11 @@ describe('what is no longer needed', () => {
     const { hub, machine } = await fixture();
     hub.commit('models/team/old', { 'a.bin': 'o'.repeat(5000) });
     hub.commit('models/team/tiny', { 'a.bin': 't'.repeat(5000) });
-    machine.want('models', makeArtifact({ name: 'old', repo: 'team/old' }));
-    await machine.reaches('models', 'old', 'Ready');
+    await machine.pulls(makeArtifact({ name: 'old', repo: 'team/old' }));
     const full = { total: 1024 ** 3, available: 60 * 1024 ** 2 };
     const free = { total: 1024 ** 3, available: 1024 ** 3 };
     Object.defineProperty(machine, 'room', { get: () => (machine.blobs.length > 0 ? full : free) });
-    machine.want('models', makeArtifact());
-    await machine.reaches('models', 'tiny', 'Ready');
+    await machine.pulls();
     expect(machine.blobs).toHaveLength(1);
   });
 
@@ -350,8 +330,7 @@ describe('what is no longer needed', () => {
     hub.commit('models/team/tiny', { 'a.txt': 'one', 'same.txt': 'same' }, 'v1');
     hub.commit('models/team/tiny', { 'a.txt': 'two', 'same.txt': 'same' }, 'v2');
     const view = makeArtifact({ revision: 'v1' });
-    machine.want('models', view);
-    await machine.reaches('models', 'tiny', 'Ready');
+    await machine.pulls(view);
     machine.want('models', { ...view, revision: 'v2' });
     await until('the second revision', () => hub.count('/revision/v2') > 0);
     await machine.reaches('models', 'tiny', 'Ready');
@@ -361,11 +340,8 @@ describe('what is no longer needed', () => {
 });
 
 test('everything is there again after a restart, without a request', async () => {
-  const { hub, machine, uuid, seen, shows } = await fixture();
-  hub.commit('models/team/tiny', { 'a.txt': 'one' });
-  machine.want('models', makeArtifact());
-  machine.run(bindingEntry(uuid, ['tiny']));
-  await shows({ 'tiny/a.txt': 'one' });
+  const { hub, machine, uuid, seen, projected } = await fixture({ 'a.txt': 'one' });
+  await projected({ 'tiny/a.txt': 'one' });
   await machine.stop();
   const before = hub.requests.length;
   machine.start();
@@ -376,10 +352,8 @@ test('everything is there again after a restart, without a request', async () =>
 });
 
 test('an artifact whose content was lost is pulled again', async () => {
-  const { hub, machine } = await fixture();
-  hub.commit('models/team/tiny', { 'a.txt': 'one', 'b.txt': 'two' });
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  const { machine } = await fixture({ 'a.txt': 'one', 'b.txt': 'two' });
+  await machine.pulls();
   await machine.stop();
   rmSync(join(machine.folder, 'artifacts/blobs', machine.blobs[0] ?? ''));
   machine.start();

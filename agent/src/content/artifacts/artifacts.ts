@@ -21,7 +21,16 @@ import { errorText } from '../../machine/log.ts';
 import { roomRefusal } from './disk-room.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';
-import { type ArtifactStep, artifactOf, attemptOf, currentRecord, planArtifacts, runsBeside, stepKey } from './plan.ts';
+import {
+  type ArtifactStep,
+  artifactOf,
+  attemptOf,
+  currentRecord,
+  planArtifacts,
+  runsBeside,
+  samePlace,
+  stepKey,
+} from './plan.ts';
 import type { ProjectionState, Projections } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
@@ -312,9 +321,7 @@ export class Artifacts implements ArtifactsPart {
 
   async #readAgain(place: ProjectionPlace, isRemoved = false): Promise<void> {
     const { projections } = this.#deps;
-    const others = this.#projections.filter(
-      ({ kind, uuid, mode }) => kind !== place.kind || uuid !== place.uuid || mode !== place.mode,
-    );
+    const others = this.#projections.filter((each) => !samePlace(each, place));
     this.#projections = isRemoved ? others : [...others, await projections.read(place, this.#namesOf(place.kind))];
   }
 

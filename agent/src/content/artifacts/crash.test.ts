@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { until } from '../../engines/_contract.ts';
 import { TestHub } from './_hub.ts';
 import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
@@ -28,11 +28,8 @@ test.each(['ro', 'rw'] as const)(
   { timeout: 600_000 },
   async (permissions) => {
     const hub = await TestHub.start();
-    const root = mkdtempSync(join(tmpdir(), 'skerry-crash-'));
-    onTestFinished(async () => {
-      await hub[Symbol.asyncDispose]();
-      rmSync(root, { recursive: true, force: true });
-    });
+    const root = temporaryFolder();
+    onTestFinished(() => hub[Symbol.asyncDispose]());
     for (const version of ['v1', 'v2'])
       hub.commit('models/team/tiny', { 'a.txt': `${version}\n`, 'sub/b.txt': `${version}\n` }, version);
     const uuid = randomUUID();

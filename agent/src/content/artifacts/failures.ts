@@ -22,21 +22,13 @@ export class Failures {
     return [...this.#failures.values()].some(({ lacksRoom }) => lacksRoom);
   }
 
-  /** Notes a failure; the next attempt is due later each time, and never before the other side wants it. */
-  note(
-    key: string,
-    {
-      asked,
-      message,
-      retryAfter = 0,
-      lacksRoom,
-    }: Omit<ArtifactFailure, 'count' | 'notBefore'> & { retryAfter?: number },
-  ): void {
+  /** Notes a failure; the next attempt is due later each time, and never before the other side wants it (`retryAfter`, ms). */
+  note(key: string, failed: Omit<ArtifactFailure, 'count' | 'notBefore'>, retryAfter = 0): void {
     const { clock, random } = this.#deps;
     const former = this.#failures.get(key);
-    const count = former?.asked === asked ? former.count + 1 : 1;
+    const count = former?.asked === failed.asked ? former.count + 1 : 1;
     const delay = Math.round(backoffDelay(RETRY, count, random));
-    this.#failures.set(key, { asked, message, count, notBefore: clock.now() + Math.max(delay, retryAfter), lacksRoom });
+    this.#failures.set(key, { ...failed, count, notBefore: clock.now() + Math.max(delay, retryAfter) });
   }
 
   forget(key: string): void {

@@ -100,8 +100,7 @@ test.each(Object.entries(DEEDS))(
 );
 
 test('a directory that a container made under the name of an artifact stays, and a message names it', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'a.txt': 'one' });
+  const { machine } = await hubAndMachine({ 'a.txt': 'one' });
   const uuid = randomUUID();
   const own = join(machine.volumes, 'models', uuid, 'rw', 'tiny');
   mkdirSync(own, { recursive: true });
@@ -116,8 +115,7 @@ test('a directory that a container made under the name of an artifact stays, and
 });
 
 test('what fails is tried again at growing intervals of its own, and holds up nothing else', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'a.txt': 'one' });
+  const { hub, machine } = await hubAndMachine({ 'a.txt': 'one' });
   hub.commit('models/team/other', { 'b.txt': 'other' });
   const [uuid, second] = [randomUUID(), randomUUID()];
   const root = join(machine.volumes, 'models', uuid, 'ro');

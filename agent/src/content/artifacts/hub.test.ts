@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { listenForTest } from '../../../../testing/local-server.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { Policy } from '../../domain/policy.ts';
 import { until } from '../../engines/_contract.ts';
 import { hubAndMachine } from './_fixture.ts';
@@ -20,8 +21,7 @@ const onlyFirst = (text: string, fault: HubFault) => (path: string, attempt: num
 test('a repository of a hub arrives at the commit of its branch, small files and large ones', async () => {
   const { hub, machine } = await hubAndMachine();
   const commit = hub.commit('models/team/tiny', { 'config.json': '{}', 'sub/weights.bin': LARGE });
-  machine.want('models', makeArtifact());
-  const status = await machine.reaches('models', 'tiny', 'Ready');
+  const status = await machine.pulls();
   expect(status).toMatchObject({
     ...{
       resolvedRevision: commit,
@@ -44,12 +44,10 @@ test('knowledge comes from the datasets of a hub', async () => {
 });
 
 test('only the files that the globs select are pulled', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'a.gguf': 'a', 'sub/b.gguf': 'b', 'c.bin': 'c', 'readme.md': 'r' });
+  const { machine } = await hubAndMachine({ 'a.gguf': 'a', 'sub/b.gguf': 'b', 'c.bin': 'c', 'readme.md': 'r' });
   const uuid = randomUUID();
   machine.run(bindingEntry(uuid, ['tiny']));
-  machine.want('models', makeArtifact({ files: ['**/*.gguf', 'readme.*'] }));
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls(makeArtifact({ files: ['**/*.gguf', 'readme.*'] }));
   await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
   expect(machine.files('volumes/models', uuid, 'ro')).toEqual({
     'tiny/a.gguf': 'a',
@@ -59,27 +57,22 @@ test('only the files that the globs select are pulled', async () => {
 });
 
 test('globs that select nothing fail with a text that names them', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'a.gguf': 'a' });
-  machine.want('models', makeArtifact({ files: ['*.onnx'] }));
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
+  const { machine } = await hubAndMachine({ 'a.gguf': 'a' });
+  expect(await machine.failureOf(makeArtifact({ files: ['*.onnx'] }))).toBe(
     'no file of team/tiny at main matches *.onnx',
   );
 });
 
 test('a download that is cut goes on where it ended', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   hub.fault = onlyFirst('/stored/', { cutAfter: 100_000, once: () => machine.received === 100_000 });
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls();
   const ranges = hub.requests.filter(({ origin }) => origin === 'store').map(({ range }) => range);
   expect(ranges).toEqual([undefined, 'bytes=100000-']);
 });
 
 test('a download goes on where it ended after a restart of the process', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   const once = () => machine.received === 100_000;
   hub.fault = (path, attempt) =>
     path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000, once } : { hang: true }) : undefined;
@@ -93,24 +86,20 @@ test('a download goes on where it ended after a restart of the process', async (
 });
 
 test('a server that ignores ranges gives the file from its beginning', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   hub.fault = (path, attempt) =>
     path.includes('/stored/') ? (attempt === 1 ? { cutAfter: 100_000 } : { ignoreRange: true }) : undefined;
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Ready')).totalBytes).toBe(LARGE.length);
+  expect((await machine.pulls()).totalBytes).toBe(LARGE.length);
 });
 
 test('a partial download whose beginning is damaged is pulled again from its beginning', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   hub.fault = (path, attempt) => {
     if (!path.includes('/stored/')) return undefined;
     // The first response is cut and wrong: what it leaves on the disk cannot be the beginning of the file.
     return attempt === 1 ? { cutAfter: 100_000 } : attempt === 2 ? { flip: true } : undefined;
   };
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls();
   expect(hub.requests.filter(({ origin }) => origin === 'store').at(-1)?.range).toBeUndefined();
 });
 
@@ -121,8 +110,7 @@ test.each([
   const { hub, machine } = await hubAndMachine();
   hub.commit('models/team/tiny', files);
   hub.fault = (path) => (path.endsWith(name) ? { flip: true } : undefined);
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
+  expect(await machine.failureOf()).toMatch(
     new RegExp(`^${name} does not have the checksum [0-9a-f]+ that was announced$`),
   );
   expect(machine.blobs).toEqual([]);
@@ -135,8 +123,7 @@ test('a connection that stays silent ends and is tried again', async () => {
   machine.start();
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
   hub.fault = onlyFirst('/stored/', { cutAfter: 1 });
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls();
 });
 
 test('the token goes to the hub and not to where it redirects to', async () => {
@@ -144,8 +131,7 @@ test('the token goes to the hub and not to where it redirects to', async () => {
   hub.token = 'hf_secret';
   machine.registry({ url: hub.url, type: 'hub', password: 'hf_secret' });
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls();
   const sent = new Set(hub.requests.map(({ origin, authorization }) => `${origin} ${authorization !== undefined}`));
   expect(sent).toEqual(new Set(['hub true', 'store false']));
 });
@@ -155,9 +141,7 @@ test('a wrong token fails with a text that does not repeat it, and another one i
   hub.token = 'hf_right';
   machine.registry({ url: hub.url, type: 'hub', password: 'hf_wrong' });
   hub.commit('models/team/tiny', { a: 'a' });
-  machine.want('models', makeArtifact());
-  const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
-  expect(lastError).toMatch(/^the hub 127.0.0.1:\d+ refuses the token$/);
+  expect(await machine.failureOf()).toMatch(/^the hub 127.0.0.1:\d+ refuses the token$/);
   machine.registry({ url: hub.url, type: 'hub', password: 'hf_right' });
   await machine.reaches('models', 'tiny', 'Ready');
   expect(machine.logged).not.toMatch(/hf_(wrong|right)/);
@@ -167,16 +151,12 @@ test('a hub that wants a token and gets none fails with that reason', async () =
   const { hub, machine } = await hubAndMachine();
   hub.token = 'hf_right';
   hub.commit('models/team/tiny', { a: 'a' });
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
-    /^the hub 127.0.0.1:\d+ wants a token$/,
-  );
+  expect(await machine.failureOf()).toMatch(/^the hub 127.0.0.1:\d+ wants a token$/);
 });
 
 test('a revision that does not exist fails with its name, and one that appears is found', async () => {
   const { hub, machine } = await hubAndMachine();
-  machine.want('models', makeArtifact({ revision: 'v1' }));
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(
+  expect(await machine.failureOf(makeArtifact({ revision: 'v1' }))).toBe(
     'the repository team/tiny at v1 does not exist',
   );
   hub.commit('models/team/tiny', { a: 'a' }, 'v1');
@@ -184,28 +164,23 @@ test('a revision that does not exist fails with its name, and one that appears i
 });
 
 test('a hub that is asked too often is asked again after the time that it names', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { a: 'a' });
+  const { hub, machine } = await hubAndMachine({ a: 'a' });
   hub.fault = onlyFirst('/revision/', { status: 429, headers: { 'retry-after': '1' } });
   const began = performance.now();
-  machine.want('models', makeArtifact());
-  await machine.reaches('models', 'tiny', 'Ready');
+  await machine.pulls();
   expect(performance.now() - began).toBeGreaterThan(950);
 });
 
 test('a repository with a file name that leads out of its directory is refused', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { '../../etc/cron.d/x': 'x' });
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/no path below a directory/);
+  const { machine } = await hubAndMachine({ '../../etc/cron.d/x': 'x' });
+  expect(await machine.failureOf()).toMatch(/no path below a directory/);
 });
 
 test('a machine whose policy does not name the hub pulls nothing from it', async () => {
   const { hub, machine } = await hubAndMachine();
   machine.policy = { registries: ['registry.example'] };
   hub.commit('models/team/tiny', { a: 'a' });
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/the machine takes nothing from/);
+  expect(await machine.failureOf()).toMatch(/the machine takes nothing from/);
   expect(hub.requests).toEqual([]);
 });
 
@@ -213,8 +188,7 @@ test('an artifact that does not fit on the disk is not begun', async () => {
   const { hub, machine } = await hubAndMachine();
   machine.room = { total: 1024 ** 3, available: 64 * 1024 ** 2 + 100_000 };
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/^it needs 293 KiB, and the disk has/);
+  expect(await machine.failureOf()).toMatch(/^it needs 293 KiB, and the disk has/);
   expect(hub.count('/resolve/')).toBe(0);
   machine.room = { total: 1024 ** 3, available: 1024 ** 3 };
   await machine.reaches('models', 'tiny', 'Ready');
@@ -224,10 +198,7 @@ test('the disk limit of the node counts', async () => {
   const { hub, machine } = await hubAndMachine();
   machine.room = { total: 1024 ** 4, available: 1024 ** 4, used: 900_000, limit: 1_000_000 };
   hub.commit('models/team/tiny', { 'weights.bin': LARGE });
-  machine.want('models', makeArtifact());
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(
-    /the disk limit of 977 KiB leaves 98 KiB/,
-  );
+  expect(await machine.failureOf()).toMatch(/the disk limit of 977 KiB leaves 98 KiB/);
 });
 
 test('the rate limit of the machine holds for all pulls together', async () => {
@@ -243,8 +214,7 @@ test('the rate limit of the machine holds for all pulls together', async () => {
 });
 
 test('a content that two artifacts share is pulled once and kept once', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   hub.commit('datasets/team/copy', { 'other.bin': LARGE });
   machine.want('models', makeArtifact());
   machine.want('knowledge', makeArtifact({ name: 'copy', repo: 'team/copy' }));
@@ -254,8 +224,7 @@ test('a content that two artifacts share is pulled once and kept once', async ()
 });
 
 test('a pull of what is no longer wanted ends, and its download is removed', async () => {
-  const { hub, machine } = await hubAndMachine();
-  hub.commit('models/team/tiny', { 'weights.bin': LARGE });
+  const { hub, machine } = await hubAndMachine({ 'weights.bin': LARGE });
   hub.fault = (path) => (path.includes('/stored/') ? { cutAfter: 1000 } : undefined);
   machine.want('models', makeArtifact());
   await until('the pull to begin', () => hub.count('/stored/') > 0);
@@ -348,9 +317,9 @@ describe('room on the disk that ends during a pull', () => {
     const taken = { total: 1024 ** 3, available: 60 * 1024 ** 2 };
     Object.defineProperty(machine, 'room', { get: () => (isTaken && arrived() ? taken : free) });
     hub.commit('models/team/tiny', { 'weights.bin': weights });
-    machine.want('models', makeArtifact());
-    const { lastError } = await machine.reaches('models', 'tiny', 'Failed');
-    expect(lastError).toMatch(/^it needs 0 KiB, and the disk has 0 KiB left apart from the 64.0 MiB that stay free$/);
+    expect(await machine.failureOf()).toMatch(
+      /^it needs 0 KiB, and the disk has 0 KiB left apart from the 64.0 MiB that stay free$/,
+    );
     const [name = ''] = readdirSync(join(machine.folder, 'artifacts/partial')).filter((each) => !each.includes('.'));
     const kept = statSync(join(machine.folder, 'artifacts/partial', name)).size;
     expect([kept >= 16 * 1024 ** 2, kept < weights.length]).toEqual([true, true]);
@@ -361,13 +330,11 @@ describe('room on the disk that ends during a pull', () => {
 
   /** A file system of one mebibyte; undefined where none can be mounted. */
   function smallDisk(): string | undefined {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-full-'));
+    const folder = temporaryFolder();
     const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'skerry', folder]).status === 0;
-    onTestFinished(() => {
-      if (isMounted) spawnSync('umount', ['-l', folder]);
-      rmSync(folder, { recursive: true, force: true });
-    });
-    return isMounted ? folder : undefined;
+    if (!isMounted) return undefined;
+    onTestFinished(() => void spawnSync('umount', ['-l', folder]));
+    return folder;
   }
 
   test('on a full file system is a failure of this pull, which goes on when there is room again', async ({ skip }) => {
@@ -381,8 +348,7 @@ describe('room on the disk that ends during a pull', () => {
     });
     machine.registry({ url: hub.url, type: 'hub' });
     hub.commit('models/team/tiny', { 'weights.bin': weights.subarray(0, 3_000_000) });
-    machine.want('models', makeArtifact());
-    expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe('the disk is full');
+    expect(await machine.failureOf()).toBe('the disk is full');
     expect(spawnSync('mount', ['-o', 'remount,size=16m', disk]).status).toBe(0);
     await machine.reaches('models', 'tiny', 'Ready');
     expect(ranges(hub).at(-1)).toMatch(/^bytes=\d{6,7}-$/);
@@ -399,15 +365,16 @@ describe('a hub that redirects to another host', () => {
         return outgoing.end(JSON.stringify({ sha: 'a'.repeat(40), siblings: [{ rfilename: 'a.txt' }] }));
       return outgoing.writeHead(302, { location: `${urlOf(secret)}/keys`, ...headers }).end();
     });
-    const machine = new TestMachine().start();
-    onTestFinished(async () => {
-      await machine[Symbol.asyncDispose]();
-      for (const server of [hub, secret]) server.close();
-    });
-    for (const server of [hub, secret]) await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    for (const server of [hub, secret]) await listenForTest(server);
     const host = urlOf(hub).replace('http://', '');
-    machine.policy = { ...policy, ...(policy.registries && { registries: [host] }) };
-    machine.registry({ url: urlOf(hub), type: 'hub' });
+    return machineOf(urlOf(hub), { ...policy, ...(policy.registries && { registries: [host] }) });
+  }
+  /** A machine that wants its file. */
+  function machineOf(url: string, policy: Partial<Policy> = {}) {
+    const machine = new TestMachine().start();
+    onTestFinished(() => machine[Symbol.asyncDispose]());
+    machine.policy = policy;
+    machine.registry({ url, type: 'hub' });
     machine.want('models', makeArtifact());
     return machine;
   }
@@ -429,15 +396,7 @@ describe('a hub that redirects to another host', () => {
       if (to(url) === url) return outgoing.end('content');
       return outgoing.writeHead(302, { location: to(url) }).end();
     });
-    const machine = new TestMachine().start();
-    onTestFinished(async () => {
-      await machine[Symbol.asyncDispose]();
-      hub.close();
-    });
-    await new Promise<void>((done) => hub.listen(0, '127.0.0.1', done));
-    machine.registry({ url: urlOf(hub), type: 'hub' });
-    machine.want('models', makeArtifact());
-    return machine;
+    return machineOf(`http://127.0.0.1:${await listenForTest(hub)}`);
   }
 
   test('by the name of its own host gives no file when it names no checksum of it', async () => {

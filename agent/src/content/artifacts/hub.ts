@@ -5,7 +5,7 @@ import { type Checksum, rangeHeaders } from '../../machine/download.ts';
 import type { RegistryClient } from '../registries/client.ts';
 import { ArtifactError } from './error.ts';
 import { isSelected } from './glob.ts';
-import { expectContent, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
+import { expectContent, parseDocument, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
 
 const LIST_LIMIT = 32 * 1024 * 1024;
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -47,15 +47,7 @@ export async function resolveHub(
   const headers = { accept: 'application/json', 'accept-encoding': 'identity' };
   const response = await client.open({ method: 'GET', path, repository: repo, headers, signal });
   const { value } = await readJsonDocument(response, `the repository ${name}`, LIST_LIMIT);
-  const list = listSchema.safeParse(value);
-  if (!list.success) {
-    const wrong = list.error.issues[0];
-    throw new ArtifactError(
-      'Invalid',
-      `the list of ${name} cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}`,
-    );
-  }
-  const { sha, siblings } = list.data;
+  const { sha, siblings } = parseDocument(listSchema, value, `the list of ${name}`);
   if (COMMIT.test(asked) && sha !== asked)
     throw new ArtifactError('Invalid', `the hub answers the commit ${sha} for ${name}`);
   const selected = siblings.filter(({ rfilename }) => isSelected(files, rfilename));

@@ -104,7 +104,7 @@ export class LookUps {
       if (signal.aborted) return;
       const { code, message, retryAfter } = toArtifactError(error);
       metrics.add('artifactLookUps', { kind, outcome: code });
-      failures.note(stepKey(step), { asked: attemptOf(step), message, retryAfter });
+      failures.note(stepKey(step), { asked: attemptOf(step), message }, retryAfter);
       log.warn({ reason: code, error: message }, 'Cannot look up what an artifact means now; what is here stays');
     }
   }

@@ -1,6 +1,4 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
@@ -9,6 +7,7 @@ import { buildImage, buildIndex, pushImage } from '../../../../hack/image.ts';
 import { type Registry, startRegistry } from '../../../../hack/registry.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import { makeTar } from '../../../../src/lib/tar/_parts.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { until } from '../../engines/_contract.ts';
 import { type ArtifactLayer, makeOciArtifact } from './_artifact.ts';
 import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
@@ -16,7 +15,7 @@ import { bindingEntry, makeArtifact, TestMachine } from './_machine.ts';
 /** Artifacts from real registries: without TLS on the loopback interface, and with a password behind an own authority. */
 
 const url = inject('registryUrl');
-const folder = mkdtempSync(join(tmpdir(), 'skerry-oci-'));
+const folder = temporaryFolder();
 const certificate = makeCertificate(join(folder, 'tls'), ['127.0.0.1']);
 let secured: Registry;
 
@@ -28,7 +27,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await secured?.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 async function fixture(layers?: readonly ArtifactLayer[]) {
@@ -50,8 +48,7 @@ test('the layers of an artifact become the files of their titles', async () => {
   ]);
   const uuid = randomUUID();
   machine.run(bindingEntry(uuid, ['tiny']));
-  machine.want('models', makeArtifact({ repo }));
-  expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({
+  expect(await machine.pulls(makeArtifact({ repo }))).toMatchObject({
     ...{ resolvedRevision: digest, revisionFloating: true, totalBytes: weights.length + 2 },
   });
   await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
@@ -62,8 +59,7 @@ test('the layers of an artifact become the files of their titles', async () => {
 test('a digest pins the revision, and a tag of the same content leads to the same file of the store', async () => {
   const { machine, repo, push, digest } = await fixture([{ content: 'one', title: 'a.txt' }]);
   const view = makeArtifact({ repo, revision: digest });
-  machine.want('models', view);
-  expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({ revisionFloating: false });
+  expect(await machine.pulls(view)).toMatchObject({ revisionFloating: false });
   await push('v2', [{ content: 'one', title: 'a.txt' }]);
   machine.want('models', { ...view, revision: 'v2' });
   await until('the new revision', () => machine.status('models', 'tiny')?.revisionFloating);
@@ -107,8 +103,7 @@ test('an index leads to the manifest of this machine', async () => {
   const own = makeOciArtifact([{ content: 'own', title: 'a.txt' }]);
   const top = { ...own.top, platform: { os: 'linux', architecture: 'amd64' } };
   await pushImage(url, repo, 'latest', buildIndex([other, { ...own, top }]));
-  machine.want('models', makeArtifact({ repo }));
-  expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({ totalBytes: 3 });
+  expect(await machine.pulls(makeArtifact({ repo }))).toMatchObject({ totalBytes: 3 });
 });
 
 test('a layer that is an archive becomes the files that are in it, beside those of other layers', async () => {
@@ -124,8 +119,7 @@ test('a layer that is an archive becomes the files that are in it, beside those 
   ]);
   const uuid = randomUUID();
   machine.run(bindingEntry(uuid, ['tiny']));
-  machine.want('models', makeArtifact({ repo }));
-  expect(await machine.reaches('models', 'tiny', 'Ready')).toMatchObject({ totalBytes: 13 });
+  expect(await machine.pulls(makeArtifact({ repo }))).toMatchObject({ totalBytes: 13 });
   await until('the projection', () => machine.artifacts.waitOf(uuid) === undefined);
   expect(machine.files('volumes/models', uuid, 'ro')).toEqual({
     'tiny/b.txt': 'plain',
@@ -146,22 +140,21 @@ test('an archive in another form is refused with its media type', async () => {
 
 test('a title that leads out of the directory is refused', async () => {
   const { machine, repo } = await fixture([{ content: 'x', title: '../../x' }]);
-  machine.want('models', makeArtifact({ repo }));
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/no path below a directory/);
+  expect(await machine.failureOf(makeArtifact({ repo }))).toMatch(/no path below a directory/);
 });
 
 test('a tag that does not exist fails with its name', async () => {
   const { machine, repo } = await fixture([{ content: 'x', title: 'x' }]);
-  machine.want('models', makeArtifact({ repo, revision: 'v9' }));
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toBe(`the manifest ${repo}:v9 does not exist`);
+  expect(await machine.failureOf(makeArtifact({ repo, revision: 'v9' }))).toBe(
+    `the manifest ${repo}:v9 does not exist`,
+  );
 });
 
 test('a registry with a password behind an own authority needs both', async () => {
   const { machine } = await fixture();
   const registry = { url: secured.url, ca: Buffer.from(certificate.ca).toString('base64') };
   machine.registry(registry);
-  machine.want('models', makeArtifact({ repo: 'team/tiny', revision: '1' }));
-  expect((await machine.reaches('models', 'tiny', 'Failed')).lastError).toMatch(/wants credentials/);
+  expect(await machine.failureOf(makeArtifact({ repo: 'team/tiny', revision: '1' }))).toMatch(/wants credentials/);
   machine.registry({ ...registry, username: 'limpet', password: 'holds-fast' });
   await machine.reaches('models', 'tiny', 'Ready');
   expect(machine.logged).not.toContain('holds-fast');

@@ -5,7 +5,7 @@ import { rangeHeaders } from '../../machine/download.ts';
 import type { RegistryClient } from '../registries/client.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
-import { expectContent, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
+import { expectContent, parseDocument, type Resolved, readJsonDocument, type SourceFile } from './source.ts';
 import type { ArchiveForm } from './unpack.ts';
 
 const MANIFEST_LIMIT = 4 * 1024 * 1024;
@@ -46,9 +46,9 @@ export async function resolveOci(
   let current = top;
   for (let depth = 0; 'manifests' in (current.value as object); depth++) {
     if (depth >= DEPTH) throw new ArtifactError('Invalid', `${repo}: its index leads to no manifest`);
-    current = await fetchManifest(choose(parse(indexSchema, current.value, 'the index').manifests).digest);
+    current = await fetchManifest(choose(parseDocument(indexSchema, current.value, 'the index').manifests).digest);
   }
-  const { layers } = parse(manifestSchema, current.value, 'the manifest');
+  const { layers } = parseDocument(manifestSchema, current.value, 'the manifest');
   const contents = layers.filter(({ mediaType, annotations }) => mediaType !== MEDIA.empty || titleOf(annotations));
   if (contents.length === 0) throw new ArtifactError('Invalid', `${repo}: its manifest has no layers`);
   return { revision: top.digest, floating: !pinned, files: contents.map((layer, index) => fileOf(layer, index)) };
@@ -127,11 +127,4 @@ function archiveOf(mediaType: string): ArchiveForm | 'other' | undefined {
   if (form === undefined) return undefined;
   if (form === '') return 'tar';
   return /^[.+-]gz(ip)?$/.test(form) ? 'tar+gzip' : 'other';
-}
-
-function parse<T extends z.ZodType>(schema: T, value: unknown, what: string): z.infer<T> {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const wrong = result.error.issues[0];
-  throw new ArtifactError('Invalid', `${what} cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}`);
 }

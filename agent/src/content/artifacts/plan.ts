@@ -106,7 +106,8 @@ function isDue(step: ArtifactStep, { failures, now }: ArtifactPlanInput): boolea
   return !failure || failure.asked !== attemptOf(step) || now >= failure.notBefore;
 }
 
-const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
+/** Whether two places are the same projection. */
+export const samePlace = (a: ProjectionPlace, b: ProjectionPlace) =>
   a.kind === b.kind && a.uuid === b.uuid && a.mode === b.mode;
 
 /**
@@ -175,7 +176,7 @@ function planProjections({ projections, ...input }: ArtifactPlanInput): Artifact
   const { desired, catalogs = [] } = input;
   return catalogs.flatMap((catalog): ArtifactStep[] => {
     const present = projections.find((each) => samePlace(each, catalog));
-    const puts = catalog.items.flatMap((name): ArtifactStep[] => {
+    return catalog.items.flatMap((name): ArtifactStep[] => {
       const view = viewNamed(desired, catalog.kind, name);
       const record = view && isArtifactName(name) ? currentRecord(input, catalog.kind, view) : undefined;
       if (!record) return [];
@@ -187,7 +188,6 @@ function planProjections({ projections, ...input }: ArtifactPlanInput): Artifact
       const discard = former.filter((each) => each !== version || catalog.mode === 'rw');
       return [{ do: 'put', catalog, name, record, discard }];
     });
-    return puts;
   });
 }
 

@@ -101,7 +101,7 @@ export class Pulls {
       const { code, message, retryAfter } = toArtifactError(error);
       metrics.add('artifactPulls', { kind, outcome: isGivenUp ? 'given-up' : code });
       if (!isGivenUp) {
-        failures.note(key, { asked: pull.asked, message, retryAfter, lacksRoom: code === 'DiskFull' });
+        failures.note(key, { asked: pull.asked, message, lacksRoom: code === 'DiskFull' }, retryAfter);
         log.warn({ reason: code, error: message }, 'Cannot pull an artifact');
       }
     }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { z } from 'zod';
 import { QUIET, type RemoteFile } from '../../machine/download.ts';
 import { readAll, TransportError } from '../../machine/http.ts';
 import { isForeign } from '../registries/client.ts';
@@ -45,6 +46,14 @@ function retryAfterOf(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   const delay = /^\d+$/.test(header) ? Number(header) * SECOND : Date.parse(header) - Date.now();
   return Number.isFinite(delay) ? Math.min(Math.max(delay, 0), LONGEST_RETRY_AFTER) : undefined;
+}
+
+/** Parses what a source has sent. Throws ArtifactError, which names the first violation; `what` names the document. */
+export function parseDocument<T extends z.ZodType>(schema: T, value: unknown, what: string): z.infer<T> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const wrong = result.error.issues[0];
+  throw new ArtifactError('Invalid', `${what} cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}`);
 }
 
 /** A JSON document of at most `limit` bytes, with its bytes. */

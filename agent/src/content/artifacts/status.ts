@@ -9,7 +9,7 @@ import {
   type DesiredArtifacts,
   isArtifactName,
 } from '../../domain/artifact.ts';
-import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, viewNamed } from './plan.ts';
+import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, samePlace, viewNamed } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
 
@@ -109,8 +109,8 @@ export function artifactWait(
 }
 
 function waitForItem(catalog: ArtifactCatalog, name: string, facts: ArtifactFacts): ArtifactWait | undefined {
-  const { kind, uuid, mode } = catalog;
-  const present = facts.projections.find((each) => each.kind === kind && each.uuid === uuid && each.mode === mode);
+  const { kind } = catalog;
+  const present = facts.projections.find((each) => samePlace(each, catalog));
   if (present?.links.has(name)) return undefined;
   const what = `${ARTIFACT_NOUNS[kind]} ${name}`;
   const view = viewNamed(facts.desired, kind, name);

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, expect, test } from 'vitest';
 import { makeTar, pax, type TarPart } from '../../../../src/lib/tar/_parts.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { ArtifactError } from './error.ts';
 import { LIMITS } from './file-name.ts';
 import { ArtifactStore } from './store.ts';
@@ -15,11 +15,10 @@ let folder: string;
 let store: ArtifactStore;
 let looks: number;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-unpack-'));
+  folder = temporaryFolder();
   store = new ArtifactStore(join(folder, 'artifacts'));
   await store.open();
   looks = 0;
-  return () => rmSync(folder, { recursive: true, force: true });
 });
 
 /** Unpacks an archive; the contents of its files by their paths. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createGunzip } from 'node:zlib';
 import { readTar, type TarEntry, TarError } from '../../../../src/lib/tar/read.ts';
+import { drained } from '../../machine/drained.ts';
 import { openForWriting, readPieces } from '../../machine/tree.ts';
 import { ArtifactError } from './error.ts';
 import { fileNameProblem, LIMITS } from './file-name.ts';
@@ -70,8 +71,8 @@ export async function unpack(
     const partial = store.partial(`${archive.sha256}/${path}`);
     partial.begin({ owner });
     const hash = createHash('sha256');
-    const file = await openForWriting(partial.path, 0);
-    try {
+    {
+      await using file = await openForWriting(partial.path, 0);
       for await (const piece of content) {
         signal.throwIfAborted();
         room.left -= piece.length;
@@ -83,8 +84,6 @@ export async function unpack(
         hash.update(piece);
       }
       await file.sync();
-    } finally {
-      await file.close();
     }
     const sha256 = hash.digest('hex');
     claim(sha256);
@@ -112,14 +111,7 @@ async function* gunzipped(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
     for await (const piece of packed) {
       if (gunzip.destroyed) return;
       // The pieces are parts of one buffer that is used again.
-      if (gunzip.write(Buffer.from(piece))) continue;
-      await new Promise<void>((resolve) => {
-        const done = () => {
-          gunzip.off('drain', done).off('close', done);
-          resolve();
-        };
-        gunzip.on('drain', done).on('close', done);
-      });
+      if (!gunzip.write(Buffer.from(piece))) await drained(gunzip);
     }
     gunzip.end();
   })();

@@ -16,7 +16,7 @@ import {
 import { pushImage } from '../../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../../hack/registry.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
-import { createTestAgent } from '../../_agent.ts';
+import { createTestAgent, runAgent } from '../../_agent.ts';
 import type { Agent } from '../../app.ts';
 import type { AgentDependencies } from '../../dependencies.ts';
 import { cleanUp } from '../../engines/_contract.ts';
@@ -109,7 +109,6 @@ export async function createAgentFixture(
     logged += line;
   });
   const controller = await new FakeController().listen();
-  const stop = new AbortController();
   let engine: DockerEngine | undefined;
   const agent = createTestAgent({
     folder,
@@ -122,7 +121,7 @@ export async function createAgentFixture(
     machine: localMachine(folder),
     ...ports,
   });
-  const run = agent.run(stop.signal);
+  const end = runAgent(agent);
   await agent.provision(controller.joinString);
   return {
     agent,
@@ -130,8 +129,7 @@ export async function createAgentFixture(
     engine: engine as DockerEngine,
     logged: () => logged,
     async [Symbol.asyncDispose]() {
-      stop.abort();
-      await run;
+      await end();
       await cleanUp(engine as DockerEngine);
       await controller.close();
       rmSync(folder, { recursive: true, force: true });

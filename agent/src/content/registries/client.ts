@@ -106,7 +106,8 @@ export class RegistryClient implements Disposable {
 
   async #authorize(header: string | undefined, { repository, signal }: RegistryRequest): Promise<string> {
     const { credentials } = this.#source;
-    const basic = credentials && `Basic ${base64(`${credentials.username}:${credentials.password}`)}`;
+    const basic =
+      credentials && `Basic ${Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64')}`;
     const challenge = parseChallenge(header);
     if (challenge?.scheme === 'bearer') return this.#fetchToken(challenge, repository, basic, signal);
     if (challenge?.scheme === 'basic' && basic) return basic;
@@ -122,10 +123,9 @@ export class RegistryClient implements Disposable {
     const { host, insecure } = this.#source;
     const url = URL.canParse(realm) ? new URL(realm) : undefined;
     if (!url || !/^https?:$/.test(url.protocol))
-      throw new EngineError('ImagePullFailed', `the registry ${host} names a token service that is no URL`);
+      throw pullFailed(`the registry ${host} names a token service that is no URL`);
     if (url.protocol === 'http:' && !insecure)
-      throw new EngineError(
-        'ImagePullFailed',
+      throw pullFailed(
         `the registry ${host} names a token service without TLS (${url.host}); only its setting "insecure" allows that`,
       );
     requireReach(this.#reach, url);
@@ -133,21 +133,13 @@ export class RegistryClient implements Disposable {
     url.searchParams.set('scope', scope.replace('%', repository));
     try {
       const { status, body } = await exchange(
-        {
-          target: { origin: url },
-          method: 'GET',
-          path: `${url.pathname}${url.search}`,
-          headers: { host: url.host, accept: 'application/json', ...(basic && { authorization: basic }) },
-          deadline: HEAD_DEADLINE,
-          signal,
-          ...this.#connectionTo(url),
-        },
+        this.#requestTo(url, { accept: 'application/json', ...(basic && { authorization: basic }) }, signal),
         TOKEN_LIMIT,
       );
       if (status === 401 || status === 403) throw this.#unauthorized();
-      if (status !== 200) throw new EngineError('ImagePullFailed', `token service ${url.host}: status ${status}`);
+      if (status !== 200) throw pullFailed(`token service ${url.host}: status ${status}`);
       const token = tokenOf(body);
-      if (!token) throw new EngineError('ImagePullFailed', `token service ${url.host}: the response holds no token`);
+      if (!token) throw pullFailed(`token service ${url.host}: the response holds no token`);
       return `Bearer ${token}`;
     } catch (error) {
       throw translate(error, `token service ${url.host}`, signal);
@@ -176,10 +168,9 @@ export class RegistryClient implements Disposable {
       if (url.host === from.host) request.onRedirect?.(current.headers, away);
       const host = this.#source.host;
       if (!next || hops >= REDIRECTS || !/^https?:$/.test(next.protocol))
-        throw new EngineError('ImagePullFailed', `the registry ${host} redirects to nowhere`);
+        throw pullFailed(`the registry ${host} redirects to nowhere`);
       if (next.protocol === 'http:' && url.protocol === 'https:' && !this.#source.insecure)
-        throw new EngineError(
-          'ImagePullFailed',
+        throw pullFailed(
           `the registry ${host} redirects to ${next.host} without TLS; only its setting "insecure" allows that`,
         );
       const same = next.origin === from.origin;
@@ -194,15 +185,8 @@ export class RegistryClient implements Disposable {
     const { method, headers, signal } = request;
     requireReach(this.#reach, url);
     try {
-      return await open({
-        target: { origin: url },
-        method,
-        path: `${url.pathname}${url.search}`,
-        headers: { ...headers, host: url.host, ...(authorization && { authorization }) },
-        deadline: HEAD_DEADLINE,
-        signal,
-        ...this.#connectionTo(url),
-      });
+      const all = { ...headers, ...(authorization && { authorization }) };
+      return await open({ ...this.#requestTo(url, all, signal), method });
     } catch (error) {
       const own = url.host === this.#source.host;
       throw translate(error, own ? `registry ${url.host}` : `${url.host}, named by the registry`, signal);
@@ -213,25 +197,13 @@ export class RegistryClient implements Disposable {
   async #findOrigin(signal: AbortSignal): Promise<URL> {
     const { scheme, insecure, host } = this.#source;
     if (scheme === 'http' && !insecure)
-      throw new EngineError(
-        'ImagePullFailed',
-        `the registry ${host} is named with http://, and only its setting "insecure" allows that`,
-      );
+      throw pullFailed(`the registry ${host} is named with http://, and only its setting "insecure" allows that`);
     const name = host === PUBLIC_HUB.host ? PUBLIC_HUB.answersAt : host;
     const secure = new URL(`${scheme ?? 'https'}://${name}`);
     if (scheme || !insecure) return secure;
     requireReach(this.#reach, secure);
     try {
-      const path = '/v2/';
-      const response = await open({
-        target: { origin: secure },
-        method: 'GET',
-        path,
-        headers: { host: secure.host },
-        deadline: HEAD_DEADLINE,
-        signal,
-        ...this.#connectionTo(secure),
-      });
+      const response = await open(this.#requestTo(new URL('/v2/', secure), {}, signal));
       response.destroy();
       return secure;
     } catch (error) {
@@ -240,13 +212,18 @@ export class RegistryClient implements Disposable {
     }
   }
 
-  #connectionTo({ protocol, host }: URL): Pick<HttpRequest, 'connections' | 'lookup'> {
+  #requestTo(url: URL, headers: Record<string, string>, signal: AbortSignal): HttpRequest {
+    const { protocol, host, pathname, search } = url;
     return {
+      ...{ target: { origin: url }, method: 'GET', path: `${pathname}${search}` },
+      ...{ headers: { ...headers, host }, deadline: HEAD_DEADLINE, signal },
       connections: protocol === 'https:' ? this.#https : this.#http,
       lookup: judgedLookup(this.#reach, host, this.#resolve),
     };
   }
 }
+
+const pullFailed = (message: string, cause?: unknown) => new EngineError('ImagePullFailed', message, { cause });
 
 const FOREIGN = new WeakSet<IncomingMessage>();
 
@@ -273,11 +250,11 @@ function trust({ ca, host }: RegistrySource) {
   const system = machine.length > 0 ? machine : tls.rootCertificates;
   const own = ca.length <= CA_LIMIT ? Buffer.from(ca, 'base64').toString('latin1') : '';
   if (ca && !own.includes('-----BEGIN CERTIFICATE-----'))
-    throw new EngineError('ImagePullFailed', `ca of the registry ${host} is not a PEM bundle in base64`);
+    throw pullFailed(`ca of the registry ${host} is not a PEM bundle in base64`);
   try {
     return tls.createSecureContext({ ca: [...system, own] });
   } catch (error) {
-    throw new EngineError('ImagePullFailed', `ca of the registry ${host} cannot be read`, { cause: error });
+    throw pullFailed(`ca of the registry ${host} cannot be read`, error);
   }
 }
 
@@ -289,20 +266,13 @@ function translate(error: unknown, what: string, signal: AbortSignal): unknown {
   const { cause } = error as Error;
   if (cause instanceof EngineError) return cause;
   const { code = '', message } = error as NodeJS.ErrnoException;
-  if (CERTIFICATE.test(code))
-    return new EngineError('ImagePullFailed', `${what}: its certificate is not trusted: ${message}`, { cause: error });
+  if (CERTIFICATE.test(code)) return pullFailed(`${what}: its certificate is not trusted: ${message}`, error);
   if (NO_TLS.has(code) && /wrong version number|packet length/i.test(message))
-    return new EngineError(
-      'ImagePullFailed',
-      `${what}: it does not speak TLS; only the setting "insecure" allows plain HTTP`,
-      { cause: error },
-    );
-  return new EngineError('ImagePullFailed', `${what}: ${message}`, { cause: error });
+    return pullFailed(`${what}: it does not speak TLS; only the setting "insecure" allows plain HTTP`, error);
+  return pullFailed(`${what}: ${message}`, error);
 }
 
-function isRedirect({ statusCode }: IncomingMessage): boolean {
-  return statusCode === 301 || statusCode === 302 || statusCode === 303 || statusCode === 307 || statusCode === 308;
-}
+const isRedirect = ({ statusCode = 0 }: IncomingMessage) => [301, 302, 303, 307, 308].includes(statusCode);
 
 function tokenOf(body: string): string | undefined {
   try {
@@ -312,8 +282,4 @@ function tokenOf(body: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function base64(text: string): string {
-  return Buffer.from(text, 'utf8').toString('base64');
 }

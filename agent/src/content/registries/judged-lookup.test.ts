@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { listenForTest } from '../../../../testing/local-server.ts';
 import { limitsOf } from '../../domain/_reach.ts';
 import type { Policy } from '../../domain/policy.ts';
 import { MemoryEngine } from '../../engines/memory/_engine.ts';
@@ -15,13 +15,7 @@ async function serve(answer: (incoming: IncomingMessage, outgoing: ServerRespons
     requests.push(incoming.url ?? '');
     answer(incoming, outgoing);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { port, requests };
+  return { port: await listenForTest(server), requests };
 }
 
 /** Names whose addresses are given, one list after another; the last one stays. */

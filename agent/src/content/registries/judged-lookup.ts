@@ -3,13 +3,15 @@ import { lookup as lookupAll } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { Reach, type ReachLimits } from '../../domain/reach.ts';
 import { EngineError } from '../../engine-port/error.ts';
+import { plainHost } from '../../machine/http.ts';
 
 /** Looks a name up; replaced in tests. */
 export type Resolver = typeof systemLookup;
 
 /** Throws where a URL may not be asked: by its name, or by its address when it is written as one. */
-export function requireReach(reach: Reach, { host, hostname }: URL): void {
-  const literal = hostname.replace(/^\[|\]$/g, '');
+export function requireReach(reach: Reach, url: URL): void {
+  const { host } = url;
+  const literal = plainHost(url);
   const refused = reach.hostRefusal(host) ?? (isIP(literal) ? reach.addressRefusal(host, literal) : undefined);
   if (refused) throw new EngineError('PolicyRefused', refused);
 }
@@ -41,7 +43,7 @@ export async function requireRegistryReach(host: string, limits: ReachLimits): P
   // The engine says what is wrong with a host that is none.
   if (!url) return;
   requireReach(reach, url);
-  if (limits.policy.hostNetwork || reach.names(host) || isIP(url.hostname.replace(/^\[|\]$/g, ''))) return;
+  if (limits.policy.hostNetwork || reach.names(host) || isIP(plainHost(url))) return;
   const found = await lookupAll(url.hostname, { all: true }).catch(() => []);
   const refused = found.map(({ address }) => reach.addressRefusal(host, address));
   if (found.length > 0 && refused.every(Boolean)) throw new EngineError('PolicyRefused', refused[0] ?? '');

@@ -297,15 +297,10 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         const { controller } = fixture;
         const first = sampleView('team/sample:1', 7, { revision: 'r1' });
         const status = () => controller.microservice(first.uuid);
-        controller.change((c) => {
-          c.registries = [{ id: 7, url: proxy.host, insecure: !direct }];
-          c.microservices = [first];
-        });
+        controller.change({ registries: [{ id: 7, url: proxy.host, insecure: !direct }], microservices: [first] });
         const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
         proxy.fault = fault;
-        controller.change((c) => {
-          c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
-        });
+        controller.change({ microservices: [{ ...first, imageId: 'team/sample:2', revision: 'r2' }] });
         const seen = await until(
           'the reason, and a second attempt',
           () =>
@@ -332,10 +327,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       const { controller } = fixture;
       const first = sampleView('team/sample:1', 7, { revision: 'r1' });
       const status = () => controller.microservice(first.uuid);
-      controller.change((c) => {
-        c.registries = [{ id: 7, url: proxy.host, insecure: true }];
-        c.microservices = [first];
-      });
+      controller.change({ registries: [{ id: 7, url: proxy.host, insecure: true }], microservices: [first] });
       const { containerId } = await until('RUNNING', () => status()?.status === 'RUNNING' && status());
       let on = () => {};
       const held = new Promise<void>((resolve) => {
@@ -343,9 +335,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       });
       proxy.fault = (path) =>
         isBlob(path) ? async (piece, index) => (index > 20 ? held.then(() => piece) : piece) : undefined;
-      controller.change((c) => {
-        c.microservices = [{ ...first, imageId: 'team/sample:2', revision: 'r2' }];
-      });
+      controller.change({ microservices: [{ ...first, imageId: 'team/sample:2', revision: 'r2' }] });
       const seen = await until('a part of it', () => (status()?.percentage ?? 0) > 0 && status());
       expect(seen).toMatchObject({ status: 'RUNNING', containerId, errorMessage: '' });
       expect(seen.percentage).toBeLessThan(100);
@@ -363,14 +353,9 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       const view = sampleView('team/sample:1', 7, { revision: 'r1' });
       const status = () => controller.microservice(view.uuid);
       let rebuildCount = 0;
-      const pullAgain = () =>
-        controller.change((c) => {
-          c.microservices = [{ ...view, rebuildCount: ++rebuildCount }];
-        });
+      const pullAgain = () => controller.change({ microservices: [{ ...view, rebuildCount: ++rebuildCount }] });
       const registryIs = (change: object) =>
-        controller.change((c) => {
-          c.registries = [{ id: 7, url: locked.url, ...account(), ...change }];
-        });
+        controller.change({ registries: [{ id: 7, url: locked.url, ...account(), ...change }] });
       const refused = (reason: string, message: string | RegExp) =>
         until(`${reason}: ${JSON.stringify(status())}`, () => {
           const seen = status();
@@ -412,9 +397,9 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(await fixture.engine.image(`${plain.host}/team/sample:1`)).toBe(status()?.imageId);
 
       const { containerId } = status() ?? {};
-      controller.change((c) => {
-        c.registries = [];
-        c.microservices = [{ uuid: view.uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }];
+      controller.change({
+        registries: [],
+        microservices: [{ uuid: view.uuid, hold: true, reason: 'RegistryNotFound', message: 'registry 7 is gone' }],
       });
       await refused('RegistryNotFound', '');
       expect(status()).toMatchObject({ status: 'RUNNING', containerId });
@@ -432,10 +417,7 @@ test('a microservice reports that its engine does not reach the agent on the loo
   await using far = await startEngine('podman', { within: registries.network.command });
   await using fixture = await createAgentFixture(far.url);
   const view = sampleView('team/sample:1', 7);
-  fixture.controller.change((c) => {
-    c.registries = [{ id: 7, url: plain.host, insecure: true }];
-    c.microservices = [view];
-  });
+  fixture.controller.change({ registries: [{ id: 7, url: plain.host, insecure: true }], microservices: [view] });
   const status = await until('the reason', () => {
     const seen = fixture.controller.microservice(view.uuid);
     return seen?.status === 'FAILED' ? seen : undefined;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { listenForTest } from '../../../../testing/local-server.ts';
 import { ANYWHERE } from '../../domain/_reach.ts';
 import { parseReference } from '../../domain/reference.ts';
 import type { RegistrySource } from '../../domain/target.ts';
@@ -38,12 +38,7 @@ async function serve(answer: Answer, secure = false): Promise<Server> {
   const server = secure
     ? createSecureServer({ key: read('server.key'), cert: read('server.pem') }, handle)
     : createServer(handle);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const host = `${secure ? 'localhost' : '127.0.0.1'}:${(server.address() as AddressInfo).port}`;
+  const host = `${secure ? 'localhost' : '127.0.0.1'}:${await listenForTest(server)}`;
   const self: Server = { host, url: `${secure ? 'https' : 'http'}://${host}`, requests: [] };
   return self;
 }

@@ -1,14 +1,16 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createTestAgent } from '../../_agent.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
+import { createTestAgent, runAgent } from '../../_agent.ts';
+import { plainView } from '../../_web.ts';
 import type { Agent } from '../../app.ts';
 import { until } from '../../engines/_contract.ts';
 import { MemoryEngine } from '../../engines/memory/_engine.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { memoryIdentity } from '../../state/_identity.ts';
 import { memoryDatabase } from '../../state/database.ts';
+import { MOUNT, mount, mounted } from './_mount.ts';
 import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens from the controller's response to the containers, with an engine in memory. */
@@ -18,12 +20,11 @@ let controller: FakeController;
 let engine: MemoryEngine;
 let database: ReturnType<typeof memoryDatabase>;
 let identity: ReturnType<typeof memoryIdentity>;
-let stop: AbortController;
-let run: Promise<void>;
+let end: () => Promise<void>;
 let agent: Agent;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-delivery-'));
+  folder = temporaryFolder();
   controller = await new FakeController().listen();
   engine = new MemoryEngine({ anyImage: true });
   database = memoryDatabase();
@@ -35,7 +36,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await end();
   await controller.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 let remove: (path: string) => void;
@@ -43,7 +43,6 @@ let remove: (path: string) => void;
 function start(): void {
   const files = filesOnDisk(join(folder, 'volumes'));
   remove = files.remove;
-  stop = new AbortController();
   agent = createTestAgent({
     folder,
     engine: () => engine,
@@ -51,41 +50,15 @@ function start(): void {
     identity,
     mountedFiles: { ...files, remove: (path) => remove(path) },
   });
-  run = agent.run(stop.signal);
-}
-
-async function end(): Promise<void> {
-  stop.abort();
-  await run;
+  end = runAgent(agent);
 }
 
 const WEB = '11111111-1111-4111-8111-111111111111';
-const MOUNT = '22222222-2222-4222-8222-222222222222';
-const view = (hostDestination?: string, change: Partial<View> = {}): View => ({
-  uuid: WEB,
-  name: 'web',
-  application: 'shop',
-  imageId: 'example/app:1',
-  registryId: 1,
-  revision: 'r1',
-  volumeMappings: hostDestination
-    ? [{ hostDestination, containerDestination: '/etc/x', accessMode: 'ro', type: 'volumeMount', scope: 'private' }]
-    : [],
-  ...change,
-});
-const mount = (data: Record<string, string>) => ({
-  uuid: MOUNT,
-  name: 'creds',
-  version: 1,
-  type: 'secret',
-  data: Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')])),
-});
+const view = (hostDestination?: string, change: Partial<View> = {}): View =>
+  plainView({ uuid: WEB, volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [], ...change });
 
 function want(views: View[], mounts: unknown[] = controller.volumeMounts): void {
-  controller.change((c) => {
-    c.microservices = views;
-    c.volumeMounts = mounts;
-  });
+  controller.change({ microservices: views, volumeMounts: mounts });
 }
 
 const status = () => controller.microservice(WEB);

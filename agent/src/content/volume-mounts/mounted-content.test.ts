@@ -1,15 +1,14 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { filesOnDisk } from './files.ts';
 import { MountedContent } from './mounted-content.ts';
 
 test('files stay as long as the engine has not been read, since containers may bind them', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'skerry-mounted-content-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   const files = filesOnDisk(folder);
   const path = 'secrets/22222222-2222-4222-8222-222222222222';
   files.write(path, new Map([['user', Buffer.from('ann')]]));

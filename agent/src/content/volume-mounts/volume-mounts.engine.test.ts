@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../../hack/image.ts';
@@ -10,6 +9,7 @@ import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import { AGENT_BRIDGE_HOST } from '../../../../src/api/names.ts';
 import { silentLog } from '../../../../src/lib/log.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent } from '../../_agent.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
@@ -23,13 +23,14 @@ import { bufferedSink } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
 import { selfSigned } from '../../state/self-signed.ts';
 import { prepareMounts } from '../../supervise/executors/mounts.ts';
+import { mount, mounted } from './_mount.ts';
 import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens in containers of real engines: what a process in a container reads, seen through /proc. */
 
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-volume-mounts-'));
+    const folder = temporaryFolder();
     const volumes = join(folder, 'volumes');
     const stop = new AbortController();
     let engine: DockerEngine;
@@ -78,16 +79,6 @@ for (const { kind, url } of inject('engines'))
       await Promise.all([run, served]);
       await cleanUp(engine);
       await controller.close();
-      rmSync(folder, { recursive: true, force: true });
-    });
-
-    const MOUNT = randomUUID();
-    const mount = (data: Record<string, string>) => ({
-      uuid: MOUNT,
-      name: 'creds',
-      version: 1,
-      type: 'secret',
-      data: Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')])),
     });
 
     const view = (uuid: string, hostDestination: string): View => ({
@@ -100,22 +91,11 @@ for (const { kind, url } of inject('engines'))
       // Any user may read what is mounted.
       runAsUser: '1000',
       serviceAccount: { name: 'web', rules: [] },
-      volumeMappings: [
-        {
-          hostDestination,
-          containerDestination: '/etc/creds',
-          accessMode: 'rw',
-          type: 'volumeMount',
-          scope: 'private',
-        },
-      ],
+      volumeMappings: [{ ...mounted(hostDestination, '/etc/creds'), accessMode: 'rw' }],
     });
 
     const want = (views: View[], data: Record<string, string>) =>
-      controller.change((c) => {
-        c.microservices = views;
-        c.volumeMounts = [mount(data)];
-      });
+      controller.change({ microservices: views, volumeMounts: [mount(data)] });
 
     const reported = (uuid: string) => until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
 

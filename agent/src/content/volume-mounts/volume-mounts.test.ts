@@ -1,12 +1,12 @@
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
-import type { VolumeMountView } from '../../../../src/wire/volume-mounts.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { containerDigest } from '../../domain/digest.ts';
 import { boundPaths, type SentVolumeMount } from '../../domain/volume-mounts.ts';
 import { makeView } from '../../supervise/plan/_util.ts';
+import { MOUNT, mount, mounted } from './_mount.ts';
 import { filesOnDisk, type MountedFiles } from './files.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
@@ -15,29 +15,12 @@ let files: MountedFiles;
 let mounts: VolumeMounts;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'skerry-volume-mounts-'));
+  folder = temporaryFolder();
   files = filesOnDisk(folder);
   mounts = new VolumeMounts({ files, log: silentLog });
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const UUID = '22222222-2222-4222-8222-222222222222';
-const mount = (data: Record<string, string>, change: Partial<VolumeMountView> = {}): VolumeMountView => ({
-  uuid: UUID,
-  name: 'creds',
-  version: 1,
-  type: 'secret',
-  data: Object.fromEntries(Object.entries(data).map(([key, text]) => [key, Buffer.from(text).toString('base64')])),
-  sourceMissing: false,
-  ...change,
-});
-
-const view = (hostDestination: string) =>
-  makeView({
-    volumeMappings: [
-      { hostDestination, containerDestination: '/etc/creds', accessMode: 'ro', type: 'volumeMount', scope: 'private' },
-    ],
-  });
+const view = (hostDestination: string) => makeView({ volumeMappings: [mounted(hostDestination, '/etc/creds')] });
 
 /** The path that a mapping binds, or the reason why it waits. */
 function resolved(hostDestination: string): string {
@@ -57,7 +40,7 @@ describe('a mapping of the whole volume mount', () => {
   test('binds a directory that changes in place: path and container digest stay', () => {
     mounts.apply([mount({ user: 'ann', 'tls/key': '1' })]);
     const [path, before] = [resolved('creds'), digest('creds')];
-    expect(path).toBe(`secrets/${UUID}`);
+    expect(path).toBe(`secrets/${MOUNT}`);
     expect([text(`${path}/user`), text(`${path}/tls/key`)]).toEqual(['ann', '1']);
     mounts.apply([mount({ user: 'bob', more: '2' })]);
     expect([resolved('creds'), digest('creds')]).toEqual([path, before]);
@@ -69,7 +52,7 @@ describe('a mapping of the whole volume mount', () => {
     mounts.apply([mount({ a: '1' })]);
     const before = digest('creds');
     mounts.apply([mount({ a: '1' }, { type: 'configMap' })]);
-    expect(resolved('creds')).toBe(`configMaps/${UUID}`);
+    expect(resolved('creds')).toBe(`configMaps/${MOUNT}`);
     expect(digest('creds')).not.toBe(before);
   });
 });
@@ -125,7 +108,7 @@ describe('a microservice waits, and the message names what for', () => {
       'waits for volume mount "creds": key "../../etc/cron.d/x" has . or .. in it; it has to be a path below the mount',
     ],
     'when it cannot be read': [
-      [{ uuid: UUID, name: 'creds', problem: 'unreadable' }],
+      [{ uuid: MOUNT, name: 'creds', problem: 'unreadable' }],
       'creds',
       'waits for volume mount "creds": unreadable',
     ],
@@ -142,7 +125,7 @@ describe('what is here stays', () => {
   const changes: Record<string, SentVolumeMount[]> = {
     'when the source is missing': [mount({}, { sourceMissing: true })],
     'when a key is hostile': [mount({ user: 'eve', '/etc/x': '1' })],
-    'when the volume mount cannot be read': [{ uuid: UUID, name: 'creds', problem: 'unreadable' }],
+    'when the volume mount cannot be read': [{ uuid: MOUNT, name: 'creds', problem: 'unreadable' }],
   };
   for (const [name, sent] of Object.entries(changes))
     test(name, () => {
@@ -150,9 +133,9 @@ describe('what is here stays', () => {
       const before = ['creds', 'creds/user'].map(digest);
       mounts.apply(sent);
       expect(['creds', 'creds/user'].map(digest)).toEqual(before);
-      expect(text(`secrets/${UUID}/user`)).toBe('ann');
+      expect(text(`secrets/${MOUNT}/user`)).toBe('ann');
       mounts.tidy({ wanted: new Set([resolved('creds'), resolved('creds/user')]), isBound: () => false });
-      expect(text(`secrets/${UUID}/user`)).toBe('ann');
+      expect(text(`secrets/${MOUNT}/user`)).toBe('ann');
     });
 
   test('also after a start of the agent without a controller', () => {

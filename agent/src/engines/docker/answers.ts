@@ -1,3 +1,5 @@
+import { jsonOr } from '../../domain/json.ts';
+
 // What the Docker API answers, as far as the agent reads it.
 
 export interface VersionAnswer {
@@ -91,10 +93,4 @@ export interface InspectAnswer {
 }
 
 /** An answer, or a line of one; {} for what is no JSON. */
-export function parseAnswer(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
-}
+export const parseAnswer = (text: string): unknown => jsonOr(text, {});

@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage } from 'node:http';
 import { EngineError } from '../../engine-port/error.ts';
-import { exchange, open, readAll, type Target, type Upgraded, upgrade } from '../../machine/http.ts';
+import { exchange, type HttpRequest, open, readAll, type Target, type Upgraded, upgrade } from '../../machine/http.ts';
 import { parseAnswer, type VersionAnswer } from './answers.ts';
 import { engineUnavailable, errorOf } from './errors.ts';
 
@@ -11,6 +11,7 @@ const OLDEST_API = [1, 40] as const;
 /** Of podman's own API, which every podman since 4.0 speaks. */
 const LIBPOD_VERSION = '/v4.0.0';
 const BODY_LIMIT = 16 * 1024 * 1024;
+const JSON_BODY = { 'content-type': 'application/json' };
 
 export interface DockerCallOptions {
   query?: Record<string, string>;
@@ -53,21 +54,11 @@ export class DockerApi {
 
   /** Sends a request and reads the answer; an answer that is an error is thrown as EngineError. */
   async call<T>(method: string, path: string, options: DockerCallOptions = {}): Promise<T> {
-    const { body, tolerate = [] } = options;
+    const { tolerate = [] } = options;
     try {
-      const { status, body: text } = await exchange(
-        {
-          target: this.#target,
-          method,
-          path: this.#path(path, options.query),
-          headers: { ...options.headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
-          body: body === undefined ? undefined : JSON.stringify(body),
-          deadline: options.deadline ?? 30 * SECOND,
-          signal: options.signal,
-          connections: options.newConnection ? undefined : this.#connections,
-        },
-        BODY_LIMIT,
-      );
+      const connections = options.newConnection ? undefined : this.#connections;
+      const request = { ...this.#request(method, path, options), connections };
+      const { status, body: text } = await exchange(request, BODY_LIMIT);
       if (tolerate.includes(status)) return undefined as T;
       if (status >= 400 || status < 200) throw errorOf(method, path, status, text);
       return (text ? parseAnswer(text) : undefined) as T;
@@ -79,14 +70,7 @@ export class DockerApi {
   /** Sends a request whose answer comes bit by bit, whatever its status. */
   async open(method: string, path: string, options: DockerCallOptions): Promise<IncomingMessage> {
     try {
-      return await open({
-        target: this.#target,
-        method,
-        path: this.#path(path, options.query),
-        headers: options.headers,
-        deadline: options.deadline ?? 30 * SECOND,
-        signal: options.signal,
-      });
+      return await open(this.#request(method, path, options));
     } catch (error) {
       throw engineUnavailable(error, this.url);
     }
@@ -95,15 +79,7 @@ export class DockerApi {
   /** Sends a request whose answer is a connection that carries bytes both ways. */
   async upgrade(method: string, path: string, options: DockerCallOptions): Promise<Upgraded> {
     try {
-      const answer = await upgrade({
-        target: this.#target,
-        method,
-        path: this.#path(path, options.query),
-        headers: { ...options.headers, 'content-type': 'application/json' },
-        body: JSON.stringify(options.body),
-        deadline: options.deadline ?? 30 * SECOND,
-        signal: options.signal,
-      });
+      const answer = await upgrade(this.#request(method, path, options));
       if ('socket' in answer && 'head' in answer) return answer;
       throw errorOf(method, path, answer.statusCode ?? 0, await readTextOf(answer));
     } catch (error) {
@@ -111,10 +87,15 @@ export class DockerApi {
     }
   }
 
-  #path(path: string, query: Record<string, string> = {}): string {
+  #request(method: string, path: string, options: DockerCallOptions): HttpRequest {
+    const { query = {}, headers, body, deadline = 30 * SECOND, signal } = options;
     const parameters = new URLSearchParams(query).toString();
     const version = path.startsWith('/libpod/') ? LIBPOD_VERSION : this.#version;
-    return `${version}${path}${parameters && `?${parameters}`}`;
+    return {
+      ...{ target: this.#target, method, path: `${version}${path}${parameters && `?${parameters}`}` },
+      ...(body === undefined ? { headers } : { headers: { ...headers, ...JSON_BODY }, body: JSON.stringify(body) }),
+      ...{ deadline, signal },
+    };
   }
 }
 

@@ -35,7 +35,7 @@ import { countedBytes, layeredBytes } from './image-bytes.ts';
 import { readLogFrames } from './log-frames.ts';
 import { logQuery } from './log-query.ts';
 import { enginePull } from './pull-image.ts';
-import { fromListItem, time, toContainer } from './read-container.ts';
+import { fromListItem, plainName, time, toContainer } from './read-container.ts';
 
 const SECOND = 1000;
 export interface DockerEngineOptions {
@@ -115,7 +115,7 @@ export class DockerEngine implements CompleteEngine {
       if (Id === this.#self || (this.#self && HostConfig?.NetworkMode === `container:${this.#self}`)) continue;
       const isOurs =
         Labels?.[CONTAINER_LABELS.agent] === this.#instance && !(await this.#claimsToBeUs(ImageID, signal));
-      if (!isOurs) others.push((Names[0] ?? '').replace(/^\//, ''));
+      if (!isOurs) others.push(plainName(Names[0]));
     }
     return others.sort();
   }
@@ -129,7 +129,7 @@ export class DockerEngine implements CompleteEngine {
       if (instance === this.#instance || (await this.#agentOfImage(ImageID, signal)) !== undefined) continue;
       others.push({
         id: Id,
-        name: (Names[0] ?? '').replace(/^\//, ''),
+        name: plainName(Names[0]),
         instance,
         nodeUuid: Labels[CONTAINER_LABELS.node] ?? '',
         application: Labels[CONTAINER_LABELS.application] ?? '',

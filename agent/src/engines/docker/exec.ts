@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../../engine-port/error.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../../engine-port/exec.ts';
+import { drained } from '../../machine/drained.ts';
 import { endProgram } from '../../machine/process-session.ts';
 import type { InspectAnswer } from './answers.ts';
 import type { DockerApi } from './api.ts';
@@ -41,10 +41,7 @@ export async function startExec(
   return {
     output: () => (tty ? terminalOutput(socket) : readExecFrames(piecesOf(socket))),
     async write(data) {
-      if (!socket.writable || socket.write(data)) return;
-      const stop = new AbortController();
-      const over = Promise.race([once(socket, 'drain', stop), once(socket, 'close', stop)]);
-      await over.catch(() => {}).finally(() => stop.abort());
+      if (socket.writable && !socket.write(data)) await drained(socket);
     },
     // An engine that loses the input of a terminal shows no more of its output.
     closeStdin: () => void (tty ? socket.write(END_OF_TRANSMISSION) : socket.end()),

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
+import { listenForTest } from '../../../../testing/local-server.ts';
 import { DockerEngine } from './engine.ts';
 
 /** The URL of an engine that lists these containers, whose images have no labels. */
@@ -9,12 +9,7 @@ async function engineWith(list: unknown[]): Promise<string> {
   const server = createServer(({ url }, response) =>
     response.end(JSON.stringify(url?.includes('/containers/json') ? list : {})),
   );
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${await listenForTest(server)}`;
 }
 
 test("neither the container whose id the agent has nor one in its network counts as foreign: one of them is the agent's own", async () => {

@@ -7,6 +7,9 @@ import type { Dialect } from './dialect.ts';
 
 const SECOND = 1000;
 
+/** The API writes the names of containers with a slash before them. */
+export const plainName = (name = ''): string => name.replace(/^\//, '');
+
 /** What the labels say of a container; the agent set them when it made it. */
 function fromLabels(labels: Record<string, string> = {}) {
   return {
@@ -26,7 +29,7 @@ export function fromListItem(item: ListItem, network: EngineNetwork | undefined)
   const running = item.State === 'running' || item.State === 'paused';
   return {
     id: item.Id,
-    name: (item.Names[0] ?? '').replace(/^\//, ''),
+    name: plainName(item.Names[0]),
     ...fromLabels(item.Labels),
     imageId: item.ImageID,
     ...(item.State === 'paused' && { paused: true }),
@@ -54,7 +57,7 @@ export function toContainer(
   const endpoint = network && answer.NetworkSettings?.Networks?.[network.name];
   return {
     id: answer.Id,
-    name: answer.Name.replace(/^\//, ''),
+    name: plainName(answer.Name),
     ...fromLabels(answer.Config.Labels),
     imageId: answer.Image,
     state: stateOf(State),

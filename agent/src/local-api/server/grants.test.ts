@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { RoleRule } from '../../../../src/wire/agent.ts';
+import { plainView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
 import { signingKey, signToken } from '../../state/token.ts';
 import { LocalAgent } from '../_local-agent.ts';
@@ -43,23 +44,14 @@ describe('the token of a microservice', () => {
 
   beforeEach(async () => {
     local = await LocalAgent.start();
-    const { controller } = local;
-    controller.microservices = views([rule()]);
-    await local.agent.provision(controller.joinString);
-    await until('RUNNING', () => Object.values(ids).every((id) => controller.microservice(id)?.status === 'RUNNING'));
+    await local.provision(...views([rule()]));
     return () => local[Symbol.asyncDispose]();
   });
 
   const views = (rules: RoleRule[]) =>
-    Object.entries(ids).map(([name, uuid]) => ({
-      uuid,
-      name,
-      application: name === 'alien' ? 'mars' : 'shop',
-      imageId: 'example/app:1',
-      registryId: 1,
-      revision: 'r1',
-      serviceAccount: { name, rules },
-    }));
+    Object.entries(ids).map(([name, uuid]) =>
+      plainView({ uuid, name, application: name === 'alien' ? 'mars' : 'shop', serviceAccount: { name, rules } }),
+    );
 
   /** The token that the agent itself wrote for the microservice `web`. */
   function token(): string {
@@ -77,9 +69,7 @@ describe('the token of a microservice', () => {
   }
 
   const grant = async (rules: RoleRule[], path: string, status: number) => {
-    local.controller.change((c) => {
-      c.microservices = views(rules);
-    });
+    local.controller.change({ microservices: views(rules) });
     await until(`${status}`, async () => (await ask('GET', path)).status === status);
   };
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { printable } from '../../../../src/api/printable.ts';
 import type { Log } from '../../../../src/lib/log.ts';
+import { drained } from '../../machine/drained.ts';
 import { errorText } from '../../machine/log.ts';
 import { DISCARDED } from './body.ts';
 import { API_ERRORS, LocalApiError, toApiError } from './errors.ts';
@@ -35,18 +36,6 @@ async function writeLines(outgoing: ServerResponse, lines: AsyncIterable<unknown
     if (!outgoing.write(`${JSON.stringify(line)}\n`)) await drained(outgoing);
   }
   outgoing.end();
-}
-
-function drained(outgoing: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      outgoing.off('drain', done);
-      outgoing.off('close', done);
-      resolve();
-    };
-    outgoing.once('drain', done);
-    outgoing.once('close', done);
-  });
 }
 
 function writeJson(outgoing: ServerResponse, status: number, value: unknown): void {

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
-import { connect, type Socket } from 'node:net';
+import type { ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import { AgentError } from '../../domain/agent-error.ts';
+import { connectFailure } from '../../machine/connects.ts';
 import { exists, makeDirectory, removePath } from '../../machine/disk.ts';
 import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
 import { readBody } from './body.ts';
@@ -73,26 +75,14 @@ export async function listenOnBridge(
   return server;
 }
 
-function listen(server: Server | TlsServer, where: { path: string } | { host: string; port: number }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(where, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+async function listen(server: Server | TlsServer, where: ListenOptions): Promise<void> {
+  server.listen(where);
+  await once(server, 'listening');
 }
 
 /** Whether a program listens on a unix socket. */
-export function answers(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ path });
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
+export async function answers(path: string): Promise<boolean> {
+  return (await connectFailure({ path })) === undefined;
 }
 
 const TIMES = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };

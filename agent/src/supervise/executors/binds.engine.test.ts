@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../../hack/image.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import type { VolumeMapping } from '../../../../src/api/container/index.ts';
-import { createTestAgent } from '../../_agent.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
+import { createTestAgent, runAgent } from '../../_agent.ts';
 import { policySchema } from '../../domain/policy.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
@@ -19,14 +19,13 @@ import { localMachine } from '../../machine/machine.ts';
 
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-binds-'));
+    const folder = temporaryFolder();
     const at = (path: string) => join(folder, path);
-    const stop = new AbortController();
+    let end: () => Promise<void>;
     /** done between the check and the start */
     let between = () => {};
     let engine: DockerEngine;
     let controller: FakeController;
-    let run: Promise<void>;
     let image: string;
 
     class Exchanging extends DockerEngine {
@@ -50,16 +49,14 @@ for (const { kind, url } of inject('engines'))
         policy: policySchema.parse({ bindPrefixes: [at('srv')] }),
         places: { follow: followLinks, identity: fileIdentity, mountsBelow, locate, mountedPlaces },
       });
-      run = agent.run(stop.signal);
+      end = runAgent(agent);
       await agent.provision(controller.joinString);
     });
 
     afterAll(async () => {
-      stop.abort();
-      await run;
+      await end();
       await cleanUp(engine);
       await controller.close();
-      rmSync(folder, { recursive: true, force: true });
     });
 
     const view = (name: string, source: string, accessMode: VolumeMapping['accessMode'] = 'rw'): View => ({
@@ -84,13 +81,9 @@ for (const { kind, url } of inject('engines'))
       const writer = view('writer', at('srv/data'));
       const reader = view('reader', at('srv/data/sub'), 'ro');
       const same = view('same', at('srv/data'));
-      controller.change((c) => {
-        c.microservices = [writer];
-      });
+      controller.change({ microservices: [writer] });
       await reported(writer.uuid, 'RUNNING');
-      controller.change((c) => {
-        c.microservices = [writer, reader, same];
-      });
+      controller.change({ microservices: [writer, reader, same] });
       await reported(same.uuid, 'RUNNING');
       const { reason, errorMessage } = await reported(reader.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
@@ -107,9 +100,7 @@ for (const { kind, url } of inject('engines'))
         symlinkSync(at('secret'), at('srv/mine'));
       };
       const victim = view('victim', at('srv/mine'));
-      controller.change((c) => {
-        c.microservices = [victim];
-      });
+      controller.change({ microservices: [victim] });
       const { reason, errorMessage } = await reported(victim.uuid, 'FAILED');
       expect({ reason, errorMessage }).toEqual({
         reason: 'PolicyRefused',

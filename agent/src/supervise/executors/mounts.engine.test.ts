@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pushImage } from '../../../../hack/image.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
-import { cleanUp, findContainer, makeSpec, until } from '../../engines/_contract.ts';
+import { cleanUp, findContainer, makeSpec, prepare, until } from '../../engines/_contract.ts';
 import type { Seen } from '../../engines/_contract-row.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
 import { ownLimits } from '../../machine/machine.ts';
@@ -19,20 +19,17 @@ for (const { kind, url } of inject('engines'))
   describe(kind, () => {
     const instance = randomUUID().replaceAll('-', '');
     const engine = new DockerEngine({ url, instance });
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-mounts-'));
+    const folder = temporaryFolder();
     let facts: EngineFacts;
     let image: string;
 
     beforeAll(async () => {
       ({ reference: image } = await pushImage(inject('registryUrl'), 'mounts/sample', '1', await sampleImage()));
-      facts = await engine.connect();
-      await engine.ensureNetwork();
-      await engine.pull({ reference: image, platform: '' });
+      facts = await prepare(engine, image);
     });
 
     afterAll(async () => {
       await cleanUp(engine);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Whether a container that runs as a user can write to the shared volume. */

@@ -7,9 +7,10 @@ import { imageOf, makeContainer, makeEntry, makeHold, makePlanInput, makeRecord,
 import { plan } from './plan.ts';
 import { targetKey } from './serves.ts';
 
+/** What a case does not name is as in `USUAL`. */
 interface Case {
   /** undefined: the desired state is unknown */
-  desired: Entry[] | undefined;
+  desired?: Entry[] | undefined;
   containers?: Container[];
   records?: MicroserviceRecord[];
   networkId?: string | null;
@@ -18,6 +19,7 @@ interface Case {
 }
 
 const v1 = makeEntry();
+const USUAL = { desired: [v1], containers: [], records: [makeRecord(v1)], networkId: 'n1', now: 0 };
 const v2 = makeEntry({ imageId: 'example/app:2' });
 const old = makeContainer(v1);
 const fresh = (change: Partial<Container> = {}) =>
@@ -48,32 +50,25 @@ const high = makeEntry({ uuid: '33333333-3333-4333-8333-333333333333', schedule:
 
 const cases: Record<string, Case> = {
   'a new microservice: its image is looked up and pulled only if missing': {
-    desired: [v1],
     records: [makeRecord(v1, { image: undefined, generation: 0 })],
     want: ['image example/app:1 ifMissing'],
   },
   'a new microservice whose image is there: the network comes first': {
-    desired: [v1],
     records: [makeRecord(v1, { generation: 0 })],
     networkId: null,
     want: ['network'],
   },
   'a new microservice with image and network: its container is created': {
-    desired: [v1],
     records: [makeRecord(v1, { generation: 0 })],
     want: [`create skerry-${UUID} New`],
   },
   'a network that was lost is made before anything is started': {
-    desired: [v1],
     containers: [exited(v1)],
-    records: [makeRecord(v1)],
     networkId: null,
     want: ['network'],
   },
   'a stopped container that knows another network is made again': {
-    desired: [v1],
     containers: [exited(v1, { networkId: 'n0' })],
-    records: [makeRecord(v1)],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
   'a new microservice on the host network needs no network': {
@@ -83,35 +78,24 @@ const cases: Record<string, Case> = {
     want: [`create skerry-${UUID} New`],
   },
   'a container that was paused on the machine is resumed': {
-    desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
-    records: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
   'a container that was paused on the machine is resumed before it is stopped, so that it receives the signal': {
     desired: [],
     containers: [makeContainer(v1, { paused: true })],
-    records: [makeRecord()],
     want: ['resume 1111 Paused'],
   },
   'a container that was paused on the machine is resumed before a local stop': {
-    desired: [v1],
     containers: [makeContainer(v1, { paused: true })],
     records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: ['resume 1111 Paused'],
   },
   'a container that was made is started': {
-    desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
-    records: [makeRecord()],
     want: ['start 1111 New'],
   },
-  'a container that serves its entry is left alone': {
-    desired: [v1],
-    containers: [old],
-    records: [makeRecord()],
-    want: [],
-  },
+  'a container that serves its entry is left alone': { containers: [old], want: [] },
   'the local registry never pulls': {
     desired: [makeEntry({ registryId: 2 })],
     records: [makeRecord(v1, { image: undefined })],
@@ -121,7 +105,6 @@ const cases: Record<string, Case> = {
   'a changed image is pulled while the old container runs': {
     desired: [v2],
     containers: [old],
-    records: [makeRecord(v1)],
     want: ['image example/app:2 preferFresh'],
   },
   'a changed image whose old container died in the meantime: the old one is started during the pull': {
@@ -217,73 +200,58 @@ const cases: Record<string, Case> = {
     want: ['wait RetryBackoff 100'],
   },
   'a failed start of the only container is tried again later': {
-    desired: [v1],
     containers: [makeContainer(v1, { state: 'created' })],
     records: [makeRecord(v1, { failure: failure(v1, 'start', 100, old.id) })],
     want: ['wait RetryBackoff 100'],
   },
   'a candidate for a revision that is no longer wanted is removed': {
-    desired: [v1],
     containers: [old, fresh()],
-    records: [makeRecord(v1)],
     want: ['remove 2222 Replaced'],
   },
   'back to the old revision in the middle of a replacement: the candidate goes before the old one is started': {
-    desired: [v1],
     containers: [exited(v1), fresh()],
     records: [makeRecord(v1, { exit: { key: 'x', cause: 'Stopped' } })],
     want: ['remove 2222 Leftover'],
   },
 
   'a crashed container waits for its back-off': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, crashed(100))],
     now: 99,
     want: ['wait CrashBackoff 100'],
   },
   'a crashed container is started when its time has come': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, crashed(100))],
     now: 100,
     want: ['start 1111 Crashed'],
   },
   'a container that a reboot ended is started at once': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, { exit: { key: 'x', cause: 'Reboot' } })],
     want: ['start 1111 MachineRebooted'],
   },
   'a container that a restart of the engine ended is started at once': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, { exit: { key: 'x', cause: 'Engine' } })],
     want: ['start 1111 EngineRestarted'],
   },
   'a local start does not wait for back-off': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, { ...crashed(100), live: { startedLocally: true } })],
     want: ['start 1111 StartedLocally'],
   },
 
   'a container of another digest, or without its network, is replaced': {
-    desired: [v1],
     containers: [makeContainer(v1, { networkId: '' })],
-    records: [makeRecord()],
     want: [`create skerry-${UUID}-g2 NetworkChanged`],
   },
   'a stopped container whose network is not known is not replaced': {
-    desired: [v1],
     containers: [exited(v1, { networkId: '' })],
-    records: [makeRecord()],
     want: ['start 1111 FoundStopped'],
   },
   'another image behind the same reference replaces the container': {
-    desired: [v1],
     containers: [makeContainer(v1, { imageId: imageOf('other') })],
-    records: [makeRecord()],
     want: [`create skerry-${UUID}-g2 ImageChanged`],
   },
   'an image whose registry is another one is pulled from there while the old container runs': {
@@ -332,7 +300,6 @@ const cases: Record<string, Case> = {
   'a rebuild pulls again': {
     desired: [makeEntry({ rebuildCount: 1 })],
     containers: [old],
-    records: [makeRecord(v1)],
     want: ['image example/app:1 fresh'],
   },
   'a rebuild whose pull was done makes a new container even from the same image': {
@@ -342,12 +309,10 @@ const cases: Record<string, Case> = {
     want: [`create skerry-${UUID}-g2 RebuildRequested`],
   },
   'a container that another program removed is made again': {
-    desired: [v1],
     records: [makeRecord(v1, { lastGood: v1.view, generation: 4 })],
     want: [`create skerry-${UUID} Vanished`],
   },
   'a rebuild count below that of the container causes no rebuild': {
-    desired: [v1],
     containers: [makeContainer(makeEntry({ rebuildCount: 3 }))],
     records: [makeRecord(makeEntry({ rebuildCount: 3 }))],
     want: [],
@@ -370,7 +335,6 @@ const cases: Record<string, Case> = {
   'a hold starts no container that never ran': {
     desired: [makeHold()],
     containers: [makeContainer(v1, { state: 'created' })],
-    records: [makeRecord()],
     want: [],
   },
   'a hold in the middle of a replacement starts the last good container': {
@@ -391,25 +355,21 @@ const cases: Record<string, Case> = {
   },
 
   'a local stop stops the container': {
-    desired: [v1],
     containers: [old],
     records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: ['stop 1111 StoppedLocally'],
   },
   'a container that was stopped locally stays stopped': {
-    desired: [v1],
     containers: [exited(v1)],
     records: [makeRecord(v1, { stoppedLocally: { revision: 'r-1', rebuildCount: 0 } })],
     want: [],
   },
   'a local restart stops the run that it was asked for': {
-    desired: [v1],
     containers: [old],
     records: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: ['stop 1111 RestartingLocally'],
   },
   'a local restart does not stop the next run': {
-    desired: [v1],
     containers: [makeContainer(v1, { startedAt: 2000 })],
     records: [makeRecord(v1, { live: { restart: { key: `${old.id.slice(0, 12)}@1000` } } })],
     want: [],
@@ -418,13 +378,11 @@ const cases: Record<string, Case> = {
   'a microservice that is no longer wanted is stopped': {
     desired: [],
     containers: [old],
-    records: [makeRecord()],
     want: ['stop 1111 NoLongerWanted'],
   },
   'a microservice that is no longer wanted and has stopped is removed': {
     desired: [],
     containers: [exited(v1)],
-    records: [makeRecord()],
     want: ['remove 1111 NoLongerWanted'],
   },
   'nothing is removed while it is not known what is wanted': {
@@ -453,9 +411,7 @@ const cases: Record<string, Case> = {
     want: ['stop 1111 Duplicate'],
   },
   'a container that the engine lost is removed': {
-    desired: [v1],
     containers: [makeContainer(v1, { state: 'dead' })],
-    records: [makeRecord()],
     want: ['remove 1111 Dead'],
   },
 
@@ -510,8 +466,9 @@ const cases: Record<string, Case> = {
   },
 };
 
-for (const [name, { desired, containers = [], records = [], networkId = 'n1', now = 0, want }] of Object.entries(cases))
+for (const [name, row] of Object.entries(cases))
   test(name, () => {
+    const { desired, containers, records, networkId, now, want } = { ...USUAL, ...row };
     const snapshot = { containers, networkId: networkId ?? undefined };
     const byUuid = new Map(records.map((record) => [record.uuid, record]));
     const { steps, waits } = plan(makePlanInput({ desired, snapshot, records: byUuid, now }));

@@ -248,7 +248,6 @@ const cases: Record<string, Case> = {
 for (const [name, { want, row, containers = [], ...input }] of Object.entries(cases))
   test(name, () => {
     const status = statusOf({
-      uuid: UUID,
       entry: v1,
       desiredKnown: true,
       snapshot: { containers, networkId: 'n1' },

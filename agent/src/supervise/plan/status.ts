@@ -10,7 +10,6 @@ import { withEntry } from './update-records.ts';
 
 /** The input of the status of one microservice. */
 export interface StatusInput {
-  uuid: string;
   entry: Entry | undefined;
   /** whether the desired state is known; if not, absence of an entry means nothing */
   desiredKnown: boolean;
@@ -85,7 +84,7 @@ const PAUSED = 'the container is paused on its machine';
 
 /** What the node reports of one microservice; usage is added by the caller. Pure. */
 export function statusOf(input: StatusInput): MicroserviceStatus {
-  const { uuid, entry, containers, now, wait } = input;
+  const { entry, containers, now, wait } = input;
   // What is wanted may have changed since the last look.
   const record = entry ? withEntry(input.record, entry) : input.record;
   const running = containers.find(({ state }) => state === 'running');
@@ -98,9 +97,7 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
   const { state, reason } = firstOf(facts) ?? { state: 'QUEUED', reason: holdReason(entry) };
   const holdMessage = entry?.kind === 'hold' ? entry.message : '';
   return {
-    id: uuid,
-    name: record.name || undefined,
-    application: record.application || undefined,
+    ...recordPart(record),
     status: state,
     reason,
     percentage: input.step?.kind === 'image' ? input.percentage : undefined,
@@ -111,9 +108,6 @@ export function statusOf(input: StatusInput): MicroserviceStatus {
       (reason === NETWORK_FAILED ? input.networkProblem : undefined) ??
       holdMessage
     ).slice(0, 1024),
-    lastError: record.lastError?.slice(0, 1024),
-    lastErrorAt: record.lastErrorAt,
-    restartCount: record.restartCount || undefined,
     notHonoured: input.notHonoured?.length ? input.notHonoured.slice(0, 16) : undefined,
     ...(shown && containerPart(shown, input, running !== undefined)),
   };
@@ -128,21 +122,28 @@ export function unknownStatus(
   entry: Entry | undefined,
   problem: string,
 ): MicroserviceStatus {
-  const { uuid, containerId, lastError, lastErrorAt, restartCount, gone } = record;
+  const { containerId, gone } = record;
   const { application, name } = entry ? withEntry(record, entry) : record;
-  const isGone = gone && !entry;
+  const known = recordPart({ ...record, application, name });
+  if (gone && !entry) return { ...known, status: 'STOPPED', errorMessage: '' };
+  return {
+    ...known,
+    status: 'UNKNOWN',
+    reason: ENGINE_UNAVAILABLE,
+    errorMessage: problem.slice(0, 1024),
+    ...{ containerId, podId: containerId },
+  };
+}
+
+/** What the record alone says of a microservice. */
+function recordPart({ uuid, name, application, lastError, lastErrorAt, restartCount }: MicroserviceRecord) {
   return {
     id: uuid,
     name: name || undefined,
     application: application || undefined,
-    status: isGone ? 'STOPPED' : 'UNKNOWN',
-    reason: isGone ? undefined : ENGINE_UNAVAILABLE,
-    errorMessage: isGone ? '' : problem.slice(0, 1024),
     lastError: lastError?.slice(0, 1024),
     lastErrorAt,
     restartCount: restartCount || undefined,
-    containerId: isGone ? undefined : containerId,
-    podId: isGone ? undefined : containerId,
   };
 }
 

@@ -42,7 +42,6 @@ export function nodeStatuses(input: NodeStatusInput): MicroserviceStatus[] {
     const work = input.running(uuid);
     const view = entry?.kind === 'run' ? entry.view : undefined;
     return statusOf({
-      uuid,
       entry,
       desiredKnown: desired !== undefined,
       record,

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { beforeEach, expect, test } from 'vitest';
 import { createVirtualClock, type VirtualClock } from '../../../../../src/kube/_util.ts';
 import type { MessageSocket } from '../../../../../src/lib/web-socket/socket.ts';
+import { listenForTest } from '../../../../../testing/local-server.ts';
 import { acceptControlSocket } from './control-socket.ts';
 
 /** The WebSocket of a control channel, with a client that does what RFC 6455 does not allow. */
@@ -25,18 +25,13 @@ beforeEach(async () => {
       resolve(acceptControlSocket({ incoming, socket: duplex, head }, clock)?.({ message() {}, closed }));
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  client = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
+  client = connect(await listenForTest(server), '127.0.0.1').on('error', () => {});
   const key = Buffer.alloc(16).toString('base64');
   client.write(
     `GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`,
   );
   socket = (await accepted) as MessageSocket;
-  return () => {
-    client.destroy();
-    server.close();
-  };
+  return () => client.destroy();
 });
 
 const ping = () => clock.advance(30_000, { timers: 1 });

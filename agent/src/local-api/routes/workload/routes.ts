@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { MicroserviceView } from '../../../../../src/wire/agent.ts';
+import { jsonOr } from '../../../domain/json.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
 import type { ControlChannels } from './control-channels.ts';
@@ -26,10 +27,10 @@ export const WORKLOAD_ROUTES = [
       form: 'envelope',
       schema: () => z.object({ microserviceUuid: z.string(), config: z.unknown() }),
     },
-    handler: ({ caller: { microservice }, deps: { agent } }) => ({
-      microserviceUuid: microservice,
-      config: jsonOrText(ownView(agent, microservice).config),
-    }),
+    handler: ({ caller: { microservice }, deps: { agent } }) => {
+      const { config } = ownView(agent, microservice);
+      return { microserviceUuid: microservice, config: jsonOr(config, config) };
+    },
   }),
   socket({
     method: 'GET',
@@ -51,12 +52,4 @@ function ownView(agent: WorkloadDependencies['agent'], uuid: string) {
   const view = agent.view(uuid);
   if (!view) throw new LocalApiError('NOT_FOUND', 'this microservice is not wanted on this node any more');
   return view;
-}
-
-function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }

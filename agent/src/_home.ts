@@ -2,16 +2,16 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { callEngine } from '../../../hack/engine-api.ts';
-import { CONTAINER_LABELS } from '../../../src/api/names.ts';
-import { listens } from '../_listens.ts';
-import type { Container } from '../engine-port/container.ts';
-import { cleanUp, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
-import { readText } from '../machine/disk.ts';
-import { lines, open } from '../machine/http.ts';
+import { callEngine } from '../../hack/engine-api.ts';
+import { CONTAINER_LABELS } from '../../src/api/names.ts';
+import { listens } from './_listens.ts';
+import type { Container } from './engine-port/container.ts';
+import { cleanUp, until } from './engines/_contract.ts';
+import { DockerEngine } from './engines/docker/engine.ts';
+import { readText } from './machine/disk.ts';
+import { lines, open } from './machine/http.ts';
 
-const MAIN = join(import.meta.dirname, '../main.ts');
+const MAIN = join(import.meta.dirname, 'main.ts');
 
 export interface HomeOptions {
   engineUrl: string;
