@@ -1,28 +1,37 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { watchUsage } from './processes.ts';
+import { type Usage, watchUsage } from './processes.ts';
 import type { Stack } from './stack.ts';
 
-/** CPU-ms: of controller, API server and etcd, and of the controller alone. */
+/** CPU-ms: of controller, API server and etcd together, and of two of them alone. */
 export interface Cost {
   total: number;
   controller: number;
+  apiServer: number;
 }
+
+const costIn = ({ cpuMs }: Usage): Cost => ({
+  total: cpuMs.total,
+  controller: cpuMs.controller ?? 0,
+  apiServer: cpuMs['API server'] ?? 0,
+});
+const each = (cost: Cost, change: (ms: number, of: keyof Cost) => number): Cost => ({
+  total: change(cost.total, 'total'),
+  controller: change(cost.controller, 'controller'),
+  apiServer: change(cost.apiServer, 'apiServer'),
+});
 
 /** CPU-ms per second at rest, or while `work` runs. */
 export async function rateOf(stack: Stack, work: () => Promise<unknown> = () => sleep(10_000)): Promise<Cost> {
   const usage = watchUsage(stack.pids());
   await work();
-  const { cpuMs, seconds } = usage();
-  return { total: cpuMs.total / seconds, controller: (cpuMs.controller ?? 0) / seconds };
+  const used = usage();
+  return each(costIn(used), (ms) => ms / used.seconds);
 }
 
 /** CPU-ms for each of `count`, without the usage at rest. */
 export async function costOf(stack: Stack, atRest: Cost, count: number, work: () => Promise<unknown>): Promise<Cost> {
   const usage = watchUsage(stack.pids());
   await work();
-  const { cpuMs, seconds } = usage();
-  return {
-    total: (cpuMs.total - atRest.total * seconds) / count,
-    controller: ((cpuMs.controller ?? 0) - atRest.controller * seconds) / count,
-  };
+  const used = usage();
+  return each(costIn(used), (ms, of) => (ms - atRest[of] * used.seconds) / count);
 }

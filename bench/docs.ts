@@ -11,7 +11,7 @@ export function renderDocs({ results }: Report): string {
     conditions(results),
     ['## Figures', table(results)].join('\n\n'),
     misses(results),
-    earlier(results),
+    ...EARLIER.map((one) => earlier(one, results)),
     ['## Not measured', notMeasured(results)].join('\n\n'),
     ['## How each was measured', results.map(method).join('\n\n')].join('\n\n'),
   ];
@@ -42,7 +42,7 @@ function conditions(results: readonly Result[]): string {
       `${c.cores} x ${c.cpu}, ${c.memory} GiB`,
       `${c.kubernetes}, etcd ${c.etcd}`,
       c.node,
-      isBusy(c) ? `${c.load}: **busy**, figures are worse than those of a quiet machine` : `${c.load}`,
+      isBusy(c) ? `${c.load}: **busy**, figures are worse than on a quiet one` : `${c.load}`,
     ];
   });
   return `## Conditions\n\n${markdown(['run', 'benchmarks', 'machine', 'Kubernetes', 'Node', 'load at the start'], rows)}`;
@@ -83,14 +83,14 @@ function misses(results: readonly Result[]): string {
   return lines.length === 0 ? '' : `## Misses\n\n${lines.join('\n')}`;
 }
 
-function earlier(results: readonly Result[]): string {
+function earlier({ title, about, figures: before }: (typeof EARLIER)[number], results: readonly Result[]): string {
   const figures = new Map(results.flatMap(({ figures }) => figures).map((figure) => [figure.id, figure]));
-  const rows = Object.entries(EARLIER.figures).flatMap(([id, value]) => {
+  const rows = Object.entries(before).flatMap(([id, value]) => {
     const now = figures.get(id);
     return now ? [[now.what, shown({ value, unit: now.unit }), shown(now)]] : [];
   });
   if (rows.length === 0) return '';
-  return [`## ${EARLIER.title}`, EARLIER.about, markdown(['what', 'before', 'after'], rows)].join('\n\n');
+  return [`## ${title}`, about, markdown(['what', 'before', 'after'], rows)].join('\n\n');
 }
 
 /** At the specified frequencies a node reports every 10 s and polls every 20 s. */

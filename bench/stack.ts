@@ -22,6 +22,8 @@ import { samplesOf, sumOf } from './prometheus.ts';
 /** Everything that is measured: a control plane, a controller, and real and test agents. */
 export interface Stack extends AsyncDisposable {
   readonly kube: Kube;
+  /** path of the kubeconfig of a cluster admin */
+  readonly kubeconfig: string;
   readonly rest: Rest;
   /** the client with which the test agents send requests */
   readonly http: Http;
@@ -52,11 +54,17 @@ export interface Stack extends AsyncDisposable {
   readonly onDisk: boolean;
 }
 
-/** The number of successful requests, in total and by verb and resource: `PATCH edgenodes/status`. */
+/** The number of successful requests, in total and by verb and resource: `PUT edgenodes/status`. */
 export interface Requests {
   total: number;
   kinds: ReadonlyMap<string, number>;
 }
+
+/** Whether the statuses of `count` nodes and of `count` applications are among the writes. */
+export const haveStatuses = ({ kinds }: Requests, count: number) =>
+  ['edgenodes', 'applications'].every((plural) =>
+    ['PUT', 'PATCH'].some((verb) => (kinds.get(`${verb} ${plural}/status`) ?? 0) >= count),
+  );
 
 /** API path of our kinds. */
 export const pathOf = (plural: string, name = '') =>
@@ -184,6 +192,7 @@ export async function createStack(log: Log): Promise<Stack> {
 
   const stack: Stack = {
     kube,
+    kubeconfig: cluster.kubeconfig,
     rest,
     http,
     url,
@@ -215,7 +224,7 @@ export async function createStack(log: Log): Promise<Stack> {
   return stack;
 }
 
-/** `1.0 POST applications, 2.3 PATCH applications/status`, each divided by `by`. */
+/** `1.0 POST applications, 2.3 PUT applications/status`, each divided by `by`. */
 export function describeRequests({ kinds }: Requests, by: number): string {
   const parts = [...kinds].sort(([, a], [, b]) => b - a).map(([kind, count]) => `${(count / by).toFixed(1)} ${kind}`);
   return parts.join(', ') || 'none';

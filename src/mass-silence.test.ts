@@ -42,7 +42,7 @@ test('a fleet that falls silent and returns causes one paced write per node and 
   cluster.writes.clear();
   const silent = await until(all('UNKNOWN', 'Unknown'));
   await fleet.settle();
-  expect(wrote()).toEqual({ 'patch edgenodes/status': NODES + 1, 'patch applications/status': NODES });
+  expect(wrote()).toEqual({ 'replace edgenodes/status': NODES + 1, 'replace applications/status': NODES });
   expect(silent).toBeGreaterThan((NODES / 20) * 0.8);
   expect(events.filter(({ about }) => about === 'MassSilence')).toHaveLength(1);
   expect(events.filter(({ about }) => about === 'Ready').length).toBeLessThanOrEqual(BEFORE_SUSPICION);
@@ -53,7 +53,7 @@ test('a fleet that falls silent and returns causes one paced write per node and 
   await until(all('RUNNING', 'True'));
   await fleet.settle();
   clearInterval(passing);
-  expect(wrote()).toEqual({ 'patch edgenodes/status': NODES + 1, 'patch applications/status': NODES });
+  expect(wrote()).toEqual({ 'replace edgenodes/status': NODES + 1, 'replace applications/status': NODES });
   expect(events.filter(({ about }) => about === 'Ready').length).toBeLessThanOrEqual(BEFORE_SUSPICION);
 });
 

@@ -112,8 +112,8 @@ export function createInMemoryApiServer(
       const metadata = { uid: randomUUID(), generation: 1, creationTimestamp, ...structuredClone(object.metadata) };
       return put(resource, { ...structuredClone(object), metadata });
     },
-    replace: async (resource: Resource, object: KubeObject) =>
-      write('replace', resource, object.metadata, '', () => structuredClone(object)),
+    replace: async (resource: Resource, object: KubeObject, { subresource = '' } = {}) =>
+      write('replace', resource, object.metadata, subresource, () => structuredClone(object)),
     patch: async (resource: Resource, ref: ObjectRef, patch: Patch, { subresource = '' } = {}) =>
       write('patch', resource, ref, subresource, (old) =>
         patch.type === 'json' ? jsonPatched(old, patch.body) : (merged(old, patch.body) as KubeObject),

@@ -6,7 +6,7 @@ import { costOf, rateOf } from '../cost.ts';
 import { applicationBody, MICROSERVICES } from '../fleet.ts';
 import { closedLoop, openLoop } from '../load.ts';
 import { percentile } from '../percentile.ts';
-import { createStack, describeRequests, pathOf, type Stack, timeList } from '../stack.ts';
+import { createStack, describeRequests, haveStatuses, pathOf, type Stack, timeList } from '../stack.ts';
 import type { TestAgent } from '../test-agent.ts';
 
 const SIZES = [100, 1_000] as const;
@@ -176,14 +176,11 @@ async function silence(context: Context, stack: Stack) {
     const cost = await costOf(stack, atRest, count, async () => {
       await work();
       latencies = await polls.during(
-        waitFor(
-          async () => {
-            const { kinds } = await wrote();
-            const all = (kind: string) => (kinds.get(`PATCH ${kind}/status`) ?? 0) >= count;
-            return all('edgenodes') && all('applications');
-          },
-          { what: `${count} nodes and their applications to be written`, timeoutMs: 600_000, intervalMs: 1_000 },
-        ).then(() => {
+        waitFor(async () => haveStatuses(await wrote(), count), {
+          what: `${count} nodes and their applications to be written`,
+          timeoutMs: 600_000,
+          intervalMs: 1_000,
+        }).then(() => {
           seconds = (performance.now() - began) / 1_000;
         }),
       );

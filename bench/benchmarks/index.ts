@@ -18,6 +18,7 @@ import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
 import { secrets } from './secrets.ts';
 import { sessions } from './sessions.ts';
+import { status } from './status.ts';
 import { templates } from './templates.ts';
 
 /**
@@ -42,6 +43,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   listing,
   idle,
   memory,
+  status,
   reconnect,
   sessions,
   scale,

@@ -75,7 +75,12 @@ function objectSchema(kind: ResourceDefinition): Structural {
       kind: { type: 'string', description: `${kind.kind}.` },
       metadata: { type: 'object' },
       spec: { ...published(toStructural(kind.spec)), description: 'What is asked for.' },
-      status: { ...published(toStructural(kind.status)), description: 'What is observed; written by the controller.' },
+      // Written as a whole by one writer: the API server need not keep who has which of its members.
+      status: {
+        ...published(toStructural(kind.status)),
+        'x-kubernetes-map-type': 'atomic',
+        description: 'What is observed; written by the controller.',
+      },
     },
   };
 }

@@ -146,15 +146,30 @@ function messageOf(rule: Rule, object: Fields): string {
 /** CEL access to a field; names that are not identifiers are escaped as the API server demands. */
 const at = (field: string, base = 'self') => `${base}.${escapeCel(field)}`;
 const has = (field: string, base = 'self') => `has(${at(field, base)})`;
-const count = (fields: readonly string[]) => fields.map((field) => `(${has(field)} ? 1 : 0)`).join(' + ');
+/** CEL: whether none of the fields is present. */
+const none = (fields: readonly string[]) => fields.map((field) => `!${has(field)}`).join(' && ');
+/** CEL: whether exactly one field is present, or at most one where `orNone`. */
+function one([first = '', ...rest]: readonly string[], orNone = false): string {
+  if (rest.length === 0) return orNone ? 'true' : has(first);
+  return `(${has(first)} ? ${none(rest)} : ${one(rest, orNone)})`;
+}
 
-/** The rule as a CEL expression over `self` (and `oldSelf` for transition rules). */
+/** The member that a rule is about, where CEL needs no other one. The rule is then a rule of the member, and costs nothing without it. */
+export const judgedMember = (rule: Rule): string | undefined =>
+  rule.rule === 'not' || rule.rule === 'beginsWith' ? rule.field : rule.rule === 'unique' ? rule.list : undefined;
+
+/**
+ * The rule as a CEL expression over `self` (and `oldSelf` for transition rules). The API server evaluates it with each write, of a
+ * status as well, and copies the schemas of all members of an object for each member that an expression reads
+ * (docs/decisions/2026-11-26-where-a-rule-of-a-kind-lives.md): it reads as few as possible.
+ */
 export function toCel(rule: Rule): string {
   switch (rule.rule) {
     case 'exactlyOne':
-      return `${count(rule.of)} == 1`;
+      return one(rule.of);
     case 'atMostOne':
-      return `${count(rule.of)} <= 1`;
+      // The first one is the usual spelling: where the others are absent, nobody asks for it.
+      return one(rule.of.toReversed(), true);
     case 'requires':
       return `!(${has(rule.field)}${rule.positive ? ` && ${at(rule.field)} > 0` : ''}) || ${rule.filled ? `(${has(rule.needs)} && size(${at(rule.needs)}) > 0)` : has(rule.needs)}`;
     case 'ordered':
@@ -170,12 +185,11 @@ export function toCel(rule: Rule): string {
     case 'unlessEquals':
       return `(${has(rule.field)} && ${at(rule.field)} != '${rule.value}') == ${has(rule.needs)}`;
     case 'not':
-      return `!(${has(rule.field)} && ${at(rule.field)} == ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`})`;
-    case 'unique': {
-      return `!${has(rule.list)} || ${at(rule.list)}.all(a, ${isOnce(rule)})`;
-    }
+      return `self != ${typeof rule.value === 'number' ? rule.value : `'${rule.value}'`}`;
+    case 'unique':
+      return `size(self) < 2 || self.all(a, ${isOnce(rule)})`;
     case 'beginsWith':
-      return `!${has(rule.field)} || size(${at(rule.field)}) == 0 || ${at(rule.field)}[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
+      return `size(self) == 0 || self[0] in [${rule.words.map((word) => `'${word}'`).join(', ')}]`;
     case 'immutableOnceSet':
       return `!${has(rule.field, 'oldSelf')} || (${has(rule.field)} && ${at(rule.field)} == ${at(rule.field, 'oldSelf')})`;
     case 'recorded': {
@@ -205,7 +219,7 @@ const valuesOf = ({ by }: Unique, item: string) =>
 function isOnce(rule: Unique): string {
   const others = valuesOf(rule, 'b');
   const same = valuesOf(rule, 'a').map((value, index) => `${value} == ${others[index]}`);
-  return `${at(rule.list)}.exists_one(b, ${same.join(' && ')})`;
+  return `self.exists_one(b, ${same.join(' && ')})`;
 }
 
 const anyKey = (rule: { other: string; keys: readonly string[] }) =>

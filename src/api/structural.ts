@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { RULES, type Rule, toCel } from './rules.ts';
+import { judgedMember, RULES, type Rule, toCel } from './rules.ts';
 import { CLOSED } from './schema.ts';
 
 /** A structural schema for a CRD of apiextensions.k8s.io/v1. */
@@ -34,10 +34,11 @@ export function toStructural(schema: z.ZodType): Structural {
   return adapt(json as Structural, '');
 }
 
-function adapt(node: Structural, path: string): Structural {
+function adapt(node: Structural, path: string, ofParent: readonly Rule[] = []): Structural {
   const { type, properties, items, additionalProperties, anyOf, ...rest } = node;
   for (const keyword of FOREIGN) delete rest[keyword];
-  const rules = node[RULES] as readonly Rule[] | undefined;
+  const own = (node[RULES] ?? []) as readonly Rule[];
+  const rules = [...ofParent, ...own.filter((rule) => judgedMember(rule) === undefined)];
   const isIntOrText = rest['x-kubernetes-int-or-string'] === true;
   const unsupported = UNSTRUCTURAL.filter((keyword) => keyword in rest);
   if (anyOf && !isIntOrText) unsupported.push('anyOf');
@@ -50,12 +51,19 @@ function adapt(node: Structural, path: string): Structural {
     ...rest,
     ...(type === 'integer' && integerFormat(rest)),
     // The API server drops an empty list, and whoever compares would find a difference.
-    ...(rules?.length && {
+    ...(rules.length > 0 && {
       'x-kubernetes-validations': rules.map((rule) => ({ rule: toCel(rule), message: rule.message })),
     }),
     ...(properties && {
       properties: Object.fromEntries(
-        Object.entries(properties).map(([name, member]) => [name, adapt(member, at(name))]),
+        Object.entries(properties).map(([name, member]) => [
+          name,
+          adapt(
+            member,
+            at(name),
+            own.filter((rule) => judgedMember(rule) === name),
+          ),
+        ]),
       ),
     }),
     ...(items && { items: adapt(items, `${path}[]`) }),

@@ -15,18 +15,6 @@ export function equal(a: unknown, b: unknown): boolean {
   return keysOfBoth(a, b).every((key) => equal(own(a, key), own(b, key)));
 }
 
-/** The JSON merge patch (RFC 7386) that turns `from` into `to`; undefined when there is nothing to do. */
-export function mergeDiff(from: unknown, to: unknown): unknown {
-  if (equal(from, to)) return undefined;
-  if (!isPlain(from) || !isPlain(to)) return to === undefined ? null : to;
-  const changes = keysOfBoth(from, to).flatMap((key): [string, unknown][] => {
-    const [before, after] = [own(from, key), own(to, key)];
-    const change = after === undefined && before !== undefined ? null : mergeDiff(before, after);
-    return change === undefined ? [] : [[key, change]];
-  });
-  return Object.fromEntries(changes);
-}
-
 /** Users choose the keys: one named `toString` or `__proto__` is an ordinary member. */
 const own = (object: Json, key: string): unknown => (Object.hasOwn(object, key) ? object[key] : undefined);
 

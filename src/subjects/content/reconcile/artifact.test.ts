@@ -125,10 +125,10 @@ describe.each(ARTIFACT_KINDS)('of %s', (kind) => {
     await start(['gw-0', 'gw-1', 'gw-2']);
     await report(kind, 0, {});
     await vi.waitFor(() => expect(countOf(kind)).toBe('1/3'));
-    const before = cluster.writes.get(`patch ${kind}/status`);
+    const before = cluster.writes.get(`replace ${kind}/status`);
     for (const i of [1, 2]) await report(kind, i, {}, 10);
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect([countOf(kind), cluster.writes.get(`patch ${kind}/status`)]).toEqual(['1/3', before]);
+    expect([countOf(kind), cluster.writes.get(`replace ${kind}/status`)]).toEqual(['1/3', before]);
     // Any cause of a run counts.
     cluster.edit(get(kind) as Artifact, (copy) => {
       copy.spec.format = 'unknown';
