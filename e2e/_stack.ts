@@ -20,6 +20,7 @@ import { controllerRoles, namespaceManifests, peopleRoles } from '../src/manifes
 import { type Answer, createTestClient } from '../src/rest/_client.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
 import { atEnd } from '../testing/at-end.ts';
+import { manifest } from '../testing/manifest.ts';
 
 /**
  * The parts that a user has: the API server, a container engine and a registry of the test run, and controller and agent
@@ -232,12 +233,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     };
     const cli = (...args: string[]) => run([bundle, ...args, '--config', config]);
     started.defer(async () => void (await daemon?.stop(10_000)));
-    await stack.apply({
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name },
-      spec: { watchdogEnabled: false, statusFrequency: 5 },
-    });
+    await stack.apply(manifest('EdgeNode', { name }, { watchdogEnabled: false, statusFrequency: 5 }));
     await start();
     const key = await provisioningKey(name, controller);
     const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key }));

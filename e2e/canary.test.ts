@@ -10,6 +10,7 @@ import { REGISTRY_USERS, startRegistry } from '../hack/registry.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
 import { routes } from '../src/assembly/routes.ts';
 import { BASE } from '../src/rest/contract/base.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { createStack, until } from './_stack.ts';
 
@@ -62,12 +63,7 @@ async function show(method: string, path: string, token: string, body?: unknown,
 
 const entry = (name: string, fields: Record<string, unknown>) => ({ name, agent: { name: 'gw-9' }, ...fields });
 const apply = (name: string, fields: Record<string, unknown>) =>
-  stack.apply({
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: { name },
-    spec: { microservices: [entry('web', fields)] },
-  });
+  stack.apply(manifest('Application', { name }, { microservices: [entry('web', fields)] }));
 const stateOf = async (name: string) =>
   (await stack.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../src/api/names.ts';
+import { manifest } from '../testing/manifest.ts';
 import { ForeignAgent, foreignProvision } from './_foreign.ts';
 import { type ControllerProcess, createStack, readyOf, until, untilReason } from './_stack.ts';
 
@@ -17,12 +18,7 @@ replicas.push(await stack.startController(), await stack.startController());
 const first = () => replicas[0] as ControllerProcess;
 
 async function startForeign(node: string): Promise<ForeignAgent> {
-  await stack.apply({
-    apiVersion: API_VERSION,
-    kind: 'EdgeNode',
-    metadata: { name: node },
-    spec: { logLevel: 'DEBUG' },
-  });
+  await stack.apply(manifest('EdgeNode', { name: node }, { logLevel: 'DEBUG' }));
   const key = await stack.provisioningKey(node, first());
   let turn = 0;
   const agent = new ForeignAgent(await foreignProvision(first().url, key), () => {

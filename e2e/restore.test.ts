@@ -10,6 +10,7 @@ import { findEtcdClient } from '../hack/etcd-client.ts';
 import { freePort } from '../hack/ports.ts';
 import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
 import { isIssued, parseEpochLog } from '../src/rules/epoch.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type ControllerProcess, createStack, get, readyOf, until, untilReady, webApplication } from './_stack.ts';
 
@@ -231,12 +232,7 @@ test.runIf(NIGHTLY)(
     );
     for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
 
-    await stack.apply({
-      apiVersion: 'skerry.dev/v3',
-      kind: 'EdgeNode',
-      metadata: { name: NODE },
-      spec: { statusFrequency: 5 },
-    });
+    await stack.apply(manifest('EdgeNode', { name: NODE }, { statusFrequency: 5 }));
     await stack.apply(await app('kept', 'k3', { uuid: APPLICATION }));
     const provisioned = await stack.provision(agent, NODE, controller);
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });

@@ -6,9 +6,10 @@ import { promisify } from 'node:util';
 import { describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { BOUNDS } from './api/bounds.ts';
-import { API_VERSION, LABELS } from './api/names.ts';
+import { LABELS } from './api/names.ts';
 import type { ConfigMap } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
 import { startTestCluster } from './rest/_cluster.ts';
@@ -37,12 +38,7 @@ const resourceOf = (kind: Kind) =>
 const ref = (name: string) => ({ namespace: cluster.namespace, name });
 const read = (kind: Kind, name: string) => cluster.kube.find<Any>(resourceOf(kind), ref(name));
 const create = (kind: Kind, name: string, spec: object = {}, metadata: object = {}) =>
-  cluster.kube.create<Any>(resourceOf(kind), {
-    apiVersion: API_VERSION,
-    kind,
-    metadata: { ...ref(name), ...metadata },
-    spec,
-  } as never);
+  cluster.kube.create<Any>(resourceOf(kind), manifest(kind, { ...ref(name), ...metadata }, spec) as never);
 const merge = (kind: Kind, name: string, body: object) =>
   cluster.kube.patch<Any>(resourceOf(kind), ref(name), { type: 'merge', body });
 const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
@@ -85,12 +81,7 @@ const MANIFESTS: Record<Kind, object> = {
   },
 };
 
-const manifestOf = (kind: Kind, name: string) => ({
-  apiVersion: API_VERSION,
-  kind,
-  metadata: { name },
-  spec: MANIFESTS[kind],
-});
+const manifestOf = (kind: Kind, name: string) => manifest(kind, { name }, MANIFESTS[kind]);
 async function fileOf(kind: Kind, name: string): Promise<string> {
   const file = join(dir, `${kind}-${name}.yaml`);
   await writeFile(file, stringify(manifestOf(kind, name)));

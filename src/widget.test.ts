@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createInMemoryApiServer } from '../testing/in-memory-api-server.ts';
+import { manifest } from '../testing/manifest.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
@@ -123,12 +124,7 @@ describe('a kind that is only a definition', () => {
   });
 
   test('becomes Ready, also when it was not created over REST', async () => {
-    await client.create(widgetKind.resource, {
-      apiVersion: 'skerry.dev/v3',
-      kind: 'Widget',
-      metadata: { name: 'kubectl', namespace },
-      spec: {},
-    });
+    await client.create(widgetKind.resource, manifest('Widget', { name: 'kubectl', namespace }, {}));
     await expect.poll(() => readyOf('kubectl')).toBe('Usable');
     const { metadata, status } = widgets.get(namespace, 'kubectl') as Widget;
     expect(metadata.labels?.[LABELS.id]).toBe(String(status?.id));

@@ -2,6 +2,7 @@ import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:cryp
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from '../../testing/at-end.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Model, Registry, VolumeMount } from '../api/v3/index.ts';
@@ -36,12 +37,7 @@ const metadata = (name: string, extra: object = {}) => ({
 });
 
 export function makeNode(name: string, spec: Partial<EdgeNode['spec']> = {}, extra: object = {}): EdgeNode {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'EdgeNode',
-    metadata: metadata(name, extra),
-    spec: { uuid: randomUUID(), archId: 1, ...spec },
-  } as EdgeNode;
+  return manifest('EdgeNode', metadata(name, extra), { uuid: randomUUID(), archId: 1, ...spec }) as EdgeNode;
 }
 
 export function makeApplication(name: string, microservices: object[], extra: object = {}): Application {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { agreementTables } from './_agreement.ts';
 import { readSpec } from './_read-spec.ts';
 import type { ResourceDefinition } from './meta.ts';
@@ -45,12 +46,7 @@ describe('the API server refuses changes of an identity with the message of the 
       (error: Error) => error.message,
     );
   beforeAll(async () => {
-    await kube.request('POST', path, {
-      apiVersion: API_VERSION,
-      kind: 'Application',
-      metadata: { name: 'identity' },
-      spec,
-    });
+    await kube.request('POST', path, manifest('Application', { name: 'identity' }, spec));
   });
   test.each([
     ['another uuid', { uuid: UUID2 }, 'spec.uuid: Invalid value'],

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { findTools } from '../../hack/binaries.ts';
 import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { API_VERSION } from './names.ts';
 
 /** What people see: kubectl's own output for objects with a given status, compared with golden files. */
@@ -25,12 +26,7 @@ const condition = (type: string, status: string, reason: string, message: string
 const objects = [
   {
     plural: 'edgenodes',
-    object: {
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name: 'gw-1' },
-      spec: { description: 'Gateway in hall 3' },
-    },
+    object: manifest('EdgeNode', { name: 'gw-1' }, { description: 'Gateway in hall 3' }),
     status: {
       observedGeneration: 1,
       uuid: UUID,
@@ -79,12 +75,7 @@ const objects = [
   },
   {
     plural: 'registries',
-    object: {
-      apiVersion: API_VERSION,
-      kind: 'Registry',
-      metadata: { name: 'plant' },
-      spec: { url: 'registry.plant.example:5000' },
-    },
+    object: manifest('Registry', { name: 'plant' }, { url: 'registry.plant.example:5000' }),
     status: {
       observedGeneration: 1,
       id: 11,
@@ -146,12 +137,7 @@ test('kubectl can select objects by uuid', async () => {
 
 test('a new object has observedGeneration -1, so that kstatus does not count it as done', async () => {
   const path = `/apis/${API_VERSION}/namespaces/${namespace}/applications`;
-  await kube.request('POST', path, {
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: { name: 'fresh' },
-    spec: {},
-  });
+  await kube.request('POST', path, manifest('Application', { name: 'fresh' }, {}));
   expect(await kube.get(`${path}/fresh`)).toMatchObject({ status: { observedGeneration: -1 } });
 });
 

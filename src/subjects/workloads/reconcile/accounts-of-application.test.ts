@@ -5,6 +5,7 @@ import {
   NAMESPACE,
   startInMemoryController,
 } from '../../../../testing/in-memory-controller.ts';
+import { manifest } from '../../../../testing/manifest.ts';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { ServiceAccount } from '../../../api/v3/index.ts';
 
@@ -57,12 +58,7 @@ test('a younger application of the same name takes no account with it', async ()
   const { client } = fleet.cluster;
   const metadata = ref('line-2-again');
   const spec = { name: 'line-2', microservices: [] };
-  await client.create(fleet.stores.applications.resource, {
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata,
-    spec,
-  } as never);
+  await client.create(fleet.stores.applications.resource, manifest('Application', metadata, spec) as never);
   await fleet.settle();
   await deleteApplication('line-2-again');
   expect(fleet.stores.applications.get(NAMESPACE, 'line-2-again')).toBeUndefined();
