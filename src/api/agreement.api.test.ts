@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { KubeError, kubeFromFile } from '../../hack/kube.ts';
 import { manifest } from '../../testing/manifest.ts';
 import { agreementTables } from './_agreement.ts';
 import { readSpec } from './_read-spec.ts';
@@ -16,11 +16,8 @@ const tables = await agreementTables();
 
 const UUID2 = '11111111-2222-4333-8444-555555555555';
 
-let kube: Kube;
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-});
-afterAll(() => kube?.close());
+const kube = await kubeFromFile(inject('kubeconfig'));
+afterAll(() => kube.close());
 
 /** What the API server would store, or undefined when it refuses the document. */
 async function throughApiServer(

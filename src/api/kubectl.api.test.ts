@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, expect, inject, test } from 'vitest';
 import { findTools } from '../../hack/binaries.ts';
-import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { kubeFromFile } from '../../hack/kube.ts';
 import { manifest } from '../../testing/manifest.ts';
 import { API_VERSION } from './names.ts';
 
@@ -11,8 +11,6 @@ import { API_VERSION } from './names.ts';
 const run = promisify(execFile);
 const namespace = `kubectl-${randomUUID().slice(0, 8)}`;
 const UUID = '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6';
-let kube: Kube;
-let kubectl: string;
 
 const condition = (type: string, status: string, reason: string, message: string) => ({
   type,
@@ -84,17 +82,15 @@ const objects = [
   },
 ];
 
-beforeAll(async () => {
-  kubectl = (await findTools(['kubectl'])).kubectl;
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  for (const { plural, object, status } of objects) {
-    const path = `/apis/${API_VERSION}/namespaces/${namespace}/${plural}`;
-    await kube.request('POST', path, object);
-    await kube.request('PATCH', `${path}/${object.metadata.name}/status`, { status }, 'application/merge-patch+json');
-  }
-});
-afterAll(() => kube?.close());
+const kubectl = (await findTools(['kubectl'])).kubectl;
+const kube = await kubeFromFile(inject('kubeconfig'));
+await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+for (const { plural, object, status } of objects) {
+  const path = `/apis/${API_VERSION}/namespaces/${namespace}/${plural}`;
+  await kube.request('POST', path, object);
+  await kube.request('PATCH', `${path}/${object.metadata.name}/status`, { status }, 'application/merge-patch+json');
+}
+afterAll(() => kube.close());
 
 /** Output with what differs from run to run made equal. */
 async function output(args: string): Promise<string> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
-import { inject } from 'vitest';
+import { expect, inject } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { atEnd } from '../../testing/at-end.ts';
 import { testConfig } from '../../testing/test-config.ts';
@@ -166,4 +166,13 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       });
     },
   };
+}
+
+/** What becomes true within the time that reconcilers of a slow machine need. */
+export const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
+
+/** Waits, since ages are distinguished by the second. */
+export async function nextSecond(than: { metadata: { creationTimestamp?: string } } | undefined) {
+  const at = Date.parse(than?.metadata.creationTimestamp ?? '');
+  await poll(async () => Date.now() >= at + 1_000).toBe(true);
 }

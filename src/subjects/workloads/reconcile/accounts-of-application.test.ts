@@ -1,20 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  applicationBody,
-  type InMemoryController,
-  NAMESPACE,
-  startInMemoryController,
-} from '../../../../testing/in-memory-controller.ts';
+import { afterAll, expect, test } from 'vitest';
+import { applicationBody, NAMESPACE, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
 import { manifest } from '../../../../testing/manifest.ts';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { ServiceAccount } from '../../../api/v3/index.ts';
 
 /** What becomes of service accounts when their application is deleted, with all reconcilers over an API server in memory. */
-let fleet: InMemoryController;
-beforeAll(async () => {
-  fleet = await startInMemoryController(4);
-});
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+const fleet = await startInMemoryController(4);
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const ref = (name: string) => ({ name, namespace: NAMESPACE });
 const stored = (name: string) => fleet.stores.serviceAccounts.get(NAMESPACE, name);
