@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest';
+import { controllerDependencies } from '../testing/controller-dependencies.ts';
 import { createInMemoryApiServer } from '../testing/in-memory-api-server.ts';
 import { manifest } from '../testing/manifest.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
@@ -6,12 +7,9 @@ import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import { createRoutes } from './assembly/routes.ts';
-import type { ControllerDependencies } from './controllers/dependencies.ts';
 import { createKindController } from './controllers/kind.ts';
 import { createIds } from './datastore/ids.ts';
-import { createLookups } from './datastore/lookups.ts';
 import { countObjects, createIdLookup, createStores, storeOf } from './datastore/stores.ts';
-import { silentLog } from './lib/log.ts';
 import { createTestClient } from './rest/_client.ts';
 import { tokensOfRoles } from './rest/_rules.ts';
 import { roles } from './rest/access/roles.ts';
@@ -50,18 +48,7 @@ const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
 const rest = createTestClient(`http://127.0.0.1:${port}`, routes);
 const admin = rest.as('admin');
 const viewer = rest.as('viewer');
-const controllers = {
-  client,
-  namespace,
-  stores,
-  kinds,
-  ids,
-  lookups: createLookups(stores),
-  events: { record: () => {} },
-  log: silentLog,
-  metrics: {},
-  clock: Date.now,
-} as unknown as ControllerDependencies;
+const controllers = controllerDependencies(client, namespace, stores, kinds);
 const loops = [createKindController(controllers, widgetKind), createRegistryController(controllers)];
 const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
 afterAll(async () => {

@@ -3,6 +3,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { expect, inject } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { atEnd } from '../../testing/at-end.ts';
+import { controllerDependencies } from '../../testing/controller-dependencies.ts';
 import { testConfig } from '../../testing/test-config.ts';
 import { type App, createApp } from '../app.ts';
 import { createRest } from '../assembly/rest.ts';
@@ -14,7 +15,6 @@ import { createSegments } from '../datastore/audit-segments.ts';
 import { createIds } from '../datastore/ids.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { type Controller, createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
-import { silentLog } from '../lib/log.ts';
 import type { Observation } from '../rules/inputs.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { createLog } from '../telemetry/log.ts';
@@ -152,12 +152,8 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       const url = `http://127.0.0.1:${app.addresses.rest}`;
       return { app, url, client: createTestClient(url, createRoutes(kinds)) };
     },
-    reconcile({ stores, deps }, make) {
-      const ids = createIds({ client: kube, namespace, withId: createIdLookup(stores, kinds) });
-      const loops = make({
-        ...{ client: kube, namespace, stores, kinds, ids, lookups: deps.lookups },
-        ...{ events: { record: () => {} }, log: silentLog, metrics: {}, clock: Date.now },
-      } as unknown as ControllerDependencies);
+    reconcile({ stores }, make) {
+      const loops = make(controllerDependencies(kube, namespace, stores, kinds));
       const stop = new AbortController();
       const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
       cleanup.defer(async () => {
