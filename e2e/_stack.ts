@@ -19,6 +19,8 @@ import { routes } from '../src/assembly/routes.ts';
 import { controllerRoles, namespaceManifests, peopleRoles } from '../src/manifests/roles.ts';
 import { type Answer, createTestClient } from '../src/rest/_client.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
+import { atEnd } from '../testing/at-end.ts';
+import { manifest } from '../testing/manifest.ts';
 
 /**
  * The parts that a user has: the API server, a container engine and a registry of the test run, and controller and agent
@@ -115,11 +117,12 @@ interface Container {
  * Calls the REST API as an admin; text as body is uploaded as a YAML file. Every response is checked against the OpenAPI
  * document.
  */
-export type Rest = (method: string, path: string, body?: unknown) => Promise<Answer>;
+type Rest = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
 /** The name of the form's part: `application` for `/application/yaml`. */
 const partOf = (route: string) => (route.startsWith('/microservices') ? 'microservice' : 'application');
 
+/** Starts a stack; at the top of a file, or in a test, it ends with that. In a `beforeAll` its caller ends it. */
 export async function createStack(options: { kubeconfig?: string } = {}): Promise<Stack> {
   const kubeconfig = options.kubeconfig ?? inject('kubeconfig');
   const engineUrl = inject('engineUrl');
@@ -129,6 +132,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   const dir = await mkdtemp(join(tmpdir(), 'skerry-e2e-'));
   const kube = await kubeFromFile(kubeconfig);
   const started = new AsyncDisposableStack();
+  atEnd(() => started.disposeAsync());
   if (!process.env.SKERRY_KEEP) started.defer(() => rm(dir, { recursive: true, force: true }));
   started.defer(() => kube.close());
   const tokenFor = async (account: string, audience?: string) => {
@@ -229,12 +233,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     };
     const cli = (...args: string[]) => run([bundle, ...args, '--config', config]);
     started.defer(async () => void (await daemon?.stop(10_000)));
-    await stack.apply({
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name },
-      spec: { watchdogEnabled: false, statusFrequency: 5 },
-    });
+    await stack.apply(manifest('EdgeNode', { name }, { watchdogEnabled: false, statusFrequency: 5 }));
     await start();
     const key = await provisioningKey(name, controller);
     const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key }));

@@ -3,15 +3,16 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, describe, expect, inject, test } from 'vitest';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
-import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
+import { REGISTRY_USERS, startRegistry } from '../hack/registry.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
 import { routes } from '../src/assembly/routes.ts';
 import { BASE } from '../src/rest/contract/base.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
-import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
+import { createStack, until } from './_stack.ts';
 
 /**
  * Every secret that the product has is a canary. Successes and failures are produced at the most verbose log level; then
@@ -20,10 +21,6 @@ import { type AgentProcess, type ControllerProcess, createStack, type Stack, unt
 const word = (what: string) => `canary-${what}-${randomBytes(12).toString('hex')}`;
 const LONG = 300_000;
 
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
-let guarded: Registry;
 const dir = temporaryFolder();
 /** name -> secret */
 const canaries = new Map<string, string>();
@@ -36,16 +33,11 @@ const wrongToken = word('bearer');
 const malformed = word('body');
 const kubeToken = word('kubeconfig');
 
-beforeAll(async () => {
-  stack = await createStack();
-  guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
-  controller = await stack.startController();
-  agent = await stack.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
-}, LONG);
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]();
-  await guarded?.[Symbol.asyncDispose]();
-}, 60_000);
+const stack = await createStack();
+const guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
+const controller = await stack.startController();
+const agent = await stack.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
+afterAll(() => guarded[Symbol.asyncDispose](), 60_000);
 
 /** Sends a request with a token. */
 async function ask(
@@ -71,12 +63,7 @@ async function show(method: string, path: string, token: string, body?: unknown,
 
 const entry = (name: string, fields: Record<string, unknown>) => ({ name, agent: { name: 'gw-9' }, ...fields });
 const apply = (name: string, fields: Record<string, unknown>) =>
-  stack.apply({
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: { name },
-    spec: { microservices: [entry('web', fields)] },
-  });
+  stack.apply(manifest('Application', { name }, { microservices: [entry('web', fields)] }));
 const stateOf = async (name: string) =>
   (await stack.application(name))?.status?.microservices?.[0] as { state?: string; message?: string } | undefined;
 

@@ -9,6 +9,7 @@ import { ROOT } from '../hack/paths.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { API_VERSION } from '../src/api/names.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
+import { manifest } from '../testing/manifest.ts';
 import { type Access, adminAccess } from './_access.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import { until } from './_stack.ts';
@@ -161,12 +162,7 @@ test.runIf(isNightly)(
     // The Lease lasts 15 s; candidates look again up to a second later.
     expect(waited).toBeLessThan(25_000);
 
-    await access.apply({
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name: 'after-sigkill' },
-      spec: { archId: 1 },
-    });
+    await access.apply(manifest('EdgeNode', { name: 'after-sigkill' }, { archId: 1 }));
     const isCared = async () => (await access.node('after-sigkill'))?.status?.uuid !== undefined;
     await until('the new leader to work', isCared, { timeoutMs: 120_000 });
     await until(

@@ -1,25 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TestHub } from '../agent/src/content/artifacts/_hub.ts';
 import { freePort } from '../hack/ports.ts';
-import { type ControllerProcess, createStack, get, type Rest, type Stack, until, untilReady } from './_stack.ts';
+import { createStack, get, until, untilReady } from './_stack.ts';
 
 /** What containers get besides their image, through controller and agent: secrets, config maps, models, templates. */
-let stack: Stack;
-let controller: ControllerProcess;
 
-let rest: Rest;
-let hub: TestHub;
-
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController();
-  await stack.startAgent('gw-1', controller);
-  rest = stack.rest(controller);
-  hub = await TestHub.start();
-}, 240_000);
+const stack = await createStack();
+const controller = await stack.startController();
+await stack.startAgent('gw-1', controller);
+const rest = stack.rest(controller);
+const hub = await TestHub.start();
 afterAll(async () => {
-  await hub?.[Symbol.asyncDispose]();
-  await stack?.[Symbol.asyncDispose]();
+  await hub[Symbol.asyncDispose]();
 }, 60_000);
 
 async function call(method: string, path: string, body: unknown, status: number) {

@@ -1,28 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
 import { CONTAINER_LABELS } from '../src/api/names.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { createStack, readyOf, until, untilReady, webApplication } from './_stack.ts';
 
 /** An object is removed only when the machine no longer runs its containers. */
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
 
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController();
-  agent = await stack.startAgent('gw-4', controller);
-}, 240_000);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+const stack = await createStack();
+const controller = await stack.startController();
+const agent = await stack.startAgent('gw-4', controller);
 
 test('a deleted application is removed only when the machine no longer runs its containers', async () => {
   await stack.apply(webApplication('gone', 'gw-4', await stack.image('d1', { STOP_DELAY: '2s' }), await freePort()));

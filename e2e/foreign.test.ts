@@ -1,32 +1,24 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS, API_VERSION } from '../src/api/names.ts';
+import { manifest } from '../testing/manifest.ts';
 import { ForeignAgent, foreignProvision } from './_foreign.ts';
-import { type ControllerProcess, createStack, readyOf, type Stack, until, untilReason } from './_stack.ts';
+import { type ControllerProcess, createStack, readyOf, until, untilReason } from './_stack.ts';
 
 /**
  * Third-party agents: they know nothing of our additions, and the controller serves and judges them by the v3 wire alone.
  * Their requests alternate between two replicas, as behind a load balancer.
  */
-let stack: Stack;
 const replicas: ControllerProcess[] = [];
 /** of the nodes of the agents */
 const names = new Map<ForeignAgent, string>();
 
-beforeAll(async () => {
-  stack = await createStack();
-  replicas.push(await stack.startController(), await stack.startController());
-}, 240_000);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+const stack = await createStack();
+replicas.push(await stack.startController(), await stack.startController());
 
 const first = () => replicas[0] as ControllerProcess;
 
 async function startForeign(node: string): Promise<ForeignAgent> {
-  await stack.apply({
-    apiVersion: API_VERSION,
-    kind: 'EdgeNode',
-    metadata: { name: node },
-    spec: { logLevel: 'DEBUG' },
-  });
+  await stack.apply(manifest('EdgeNode', { name: node }, { logLevel: 'DEBUG' }));
   const key = await stack.provisioningKey(node, first());
   let turn = 0;
   const agent = new ForeignAgent(await foreignProvision(first().url, key), () => {

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { MemoryEngine } from '../agent/src/engines/memory/_engine.ts';
 import { signingKey } from '../agent/src/state/token.ts';
 import { freePort } from '../hack/ports.ts';
@@ -16,16 +16,7 @@ import {
   foreignToken,
   type TokenChanges,
 } from './_foreign.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { type ControllerProcess, createStack, readyOf, until, untilReady, webApplication } from './_stack.ts';
 
 /**
  * Authentication of agents, over HTTP against two replicas of a real controller: an invalid credential is refused with the
@@ -35,12 +26,8 @@ import {
 const PUBLIC_URL = 'http://controller.example:51121';
 const SECOND = 1000;
 
-let stack: Stack;
-let a: ControllerProcess;
-let b: ControllerProcess;
 let node: ForeignIdentity;
 let other: ForeignIdentity;
-let agent: AgentProcess;
 const started = new AsyncDisposableStack();
 
 const makeNode = (name: string) =>
@@ -52,13 +39,11 @@ async function provision(name: string): Promise<ForeignIdentity> {
 }
 const home = temporaryFolder();
 
-beforeAll(async () => {
-  stack = started.use(await createStack());
-  a = await stack.startController({ env: { CONTROLLER_NAME: 'a' } });
-  b = await stack.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
-  [node, other] = [await provision('who-1'), await provision('who-2')];
-  agent = await stack.startAgent('who-3', a);
-}, 240_000);
+const stack = await createStack();
+const a = await stack.startController({ env: { CONTROLLER_NAME: 'a' } });
+const b = await stack.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
+[node, other] = [await provision('who-1'), await provision('who-2')];
+const agent = await stack.startAgent('who-3', a);
 afterAll(() => started.disposeAsync(), 60_000);
 
 const send = (token: string | undefined, replica = a): Promise<ForeignReply> =>

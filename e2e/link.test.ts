@@ -1,25 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, type ExpectStatic, inject, test } from 'vitest';
+import { afterAll, describe, type ExpectStatic, inject, test } from 'vitest';
 import { DockerEngine } from '../agent/src/engines/docker/engine.ts';
 import { VirtualClock } from '../agent/src/machine/_virtual-clock.ts';
 import { freePort } from '../hack/ports.ts';
-import { type FaultyProxy, startToxiproxy, type Toxiproxy } from '../hack/toxiproxy.ts';
+import { type FaultyProxy, startToxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { formatJoinString } from '../src/wire/node-token.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { startLocalAgent } from './_agent.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-} from './_stack.ts';
+import { type AgentProcess, createStack, get, readyOf, until, untilReady } from './_stack.ts';
 
 /**
  * Bad links between real agents and a real controller. Each test has a machine of its own: an agent process in a network
@@ -36,20 +27,14 @@ const KIB = 1024;
 /** Timeout for a link that works now and then. */
 const SLOW = { timeoutMs: 240 * SECOND };
 
-let stack: Stack;
-let controller: ControllerProcess;
-let toxiproxy: Toxiproxy;
-let image: string;
 const started = new AsyncDisposableStack();
 const dir = temporaryFolder();
 const home = temporaryFolder();
 
-beforeAll(async () => {
-  stack = started.use(await createStack());
-  toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
-  controller = await stack.startController();
-  image = await stack.image('link');
-}, 300_000);
+const stack = await createStack();
+const toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
+const controller = await stack.startController();
+const image = await stack.image('link');
 afterAll(() => started.disposeAsync(), 60_000);
 
 /** Two microservices of a node: the first stays unchanged, the second is edited. */

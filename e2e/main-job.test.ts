@@ -1,32 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  type Rest,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  untilReason,
-} from './_stack.ts';
+import { createStack, get, readyOf, until, untilReady, untilReason } from './_stack.ts';
 
 /** The main job, end to end: an Application is applied, and its containers run on a machine. */
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
-let rest: Rest;
 
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController();
-  agent = await stack.startAgent('gw-1', controller);
-  rest = stack.rest(controller);
-}, 240_000);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+const stack = await createStack();
+const controller = await stack.startController();
+const agent = await stack.startAgent('gw-1', controller);
+const rest = stack.rest(controller);
 
 const application = (name: string, microservices: unknown[], spec: Record<string, unknown> = {}) => ({
   apiVersion: API_VERSION,

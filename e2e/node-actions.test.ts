@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
 import { FileServer, makeBundles, makeReleaseFiles } from '../agent/src/update/_program.ts';
 import { createPlugin } from '../cli/src/_plugin.ts';
@@ -13,17 +13,10 @@ import { createStack, type Stack, until, untilReady, webApplication } from './_s
 
 /** The actions of a node, over REST and by annotation, on an agent that is installed as it is shipped. */
 
-let stack: Stack;
 const key = makeReleaseKey();
 const bundles = temporaryFolder();
-let built: Awaited<ReturnType<typeof makeBundles>>;
-beforeAll(async () => {
-  stack = await createStack();
-  built = await makeBundles(bundles);
-});
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]();
-});
+const stack = await createStack();
+const built = await makeBundles(bundles);
 
 test('a node reboots, prunes, upgrades, falls back and rolls back, each once, and its container runs on', async () => {
   const server = await new FileServer(temporaryFolder()).listen();

@@ -2,67 +2,47 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type Certificate, makeCertificate } from '../hack/certificate.ts';
+import { afterAll, expect, inject, test } from 'vitest';
+import { makeCertificate } from '../hack/certificate.ts';
 import { pushImage } from '../hack/image.ts';
 import { freePort } from '../hack/ports.ts';
-import { REGISTRY_USERS, type Registry, startRegistry } from '../hack/registry.ts';
+import { REGISTRY_USERS, startRegistry } from '../hack/registry.ts';
 import { sampleImage } from '../hack/sample.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
-import { createNetwork, type EdgeNetwork } from './_network.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  type Rest,
-  type Stack,
-  until,
-  untilReady,
-} from './_stack.ts';
+import { createNetwork } from './_network.ts';
+import { type AgentProcess, createStack, get, until, untilReady } from './_stack.ts';
 
 /** A registry with a private CA and a password, from the REST request to the machine that pulls from it. */
 const cleanup = new AsyncDisposableStack();
+afterAll(() => cleanup.disposeAsync(), 60_000);
 const now = REGISTRY_USERS.limpet.password;
 const later = REGISTRY_USERS['limpet-later'].password;
-let stack: Stack;
-let controller: ControllerProcess;
-let rest: Rest;
-let user: AgentProcess;
-let other: AgentProcess;
-let registry: Registry;
-let certificate: Certificate;
-let network: EdgeNetwork;
 let id: number;
-let port: number;
 const dir = temporaryFolder();
 
-beforeAll(async () => {
-  network = cleanup.use(await createNetwork());
-  certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
-  const images = await (async () => {
-    await using pier = await startRegistry({ dir: join(dir, 'pier') });
-    await pushImage(pier.url, 'team/app', '1', await sampleImage({ env: { GREETING: dir } }));
-    return pier.images;
-  })();
-  registry = cleanup.use(
-    await startRegistry({
-      dir: join(dir, 'registry'),
-      images,
-      network: { command: network.command, address: network.inside },
-      tls: certificate,
-      auth: 'basic',
-    }),
-  );
-  stack = cleanup.use(await createStack());
-  controller = await stack.startController();
-  rest = stack.rest(controller);
-  user = await stack.startAgent('user', controller);
-  other = await stack.startAgent('other', controller);
-  port = await freePort();
-}, 240_000);
-afterAll(() => cleanup.disposeAsync(), 60_000);
+const network = cleanup.use(await createNetwork());
+const certificate = makeCertificate(join(dir, 'tls'), [network.inside]);
+const images = await (async () => {
+  await using pier = await startRegistry({ dir: join(dir, 'pier') });
+  await pushImage(pier.url, 'team/app', '1', await sampleImage({ env: { GREETING: dir } }));
+  return pier.images;
+})();
+const registry = cleanup.use(
+  await startRegistry({
+    dir: join(dir, 'registry'),
+    images,
+    network: { command: network.command, address: network.inside },
+    tls: certificate,
+    auth: 'basic',
+  }),
+);
+const stack = await createStack();
+const controller = await stack.startController();
+const rest = stack.rest(controller);
+const user = await stack.startAgent('user', controller);
+const other = await stack.startAgent('other', controller);
+const port = await freePort();
 
 const application = (name: string, microservice: Record<string, unknown>) => ({
   apiVersion: API_VERSION,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, expect, inject, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
 import { ROOT } from '../hack/paths.ts';
@@ -11,34 +11,16 @@ import { API_VERSION } from '../src/api/names.ts';
 import { type Client, openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES } from '../src/wire/frames.ts';
 import { SESSIONS_PER_TARGET } from '../src/wire/sessions.ts';
-import { isAsShown, openShell, type Shell, shownCommands, untilShown } from './_shell.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { isAsShown, openShell, shownCommands, untilShown } from './_shell.ts';
+import { type ControllerProcess, createStack, get, readyOf, until, untilReady, webApplication } from './_stack.ts';
 import { startLink } from './history/tcp-link.ts';
 
 /** Two replicas of the controller: one reconciles, both serve; when the leader dies, the other one reconciles. */
 const started = new AsyncDisposableStack();
-let stack: Stack;
 const replicas: Record<string, ControllerProcess> = {};
-let leader: string;
 /** the other replica, to which the agent is connected */
-let follower: string;
-let serving: ControllerProcess;
-let agent: AgentProcess;
-let port: number;
 /** uuid of the microservice with a shell */
-let reader: string;
 /** with the plugin of kubectl, whose address of the controller leads to the replica below */
-let shell: Shell;
 let answering: ControllerProcess | undefined;
 
 interface Lease {
@@ -85,24 +67,22 @@ async function echo(terminal: Client, words: string) {
   await terminal.until(`STDOUT ${words}`, FRAME_MS);
 }
 
-beforeAll(async () => {
-  stack = started.use(await createStack());
-  for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { CONTROLLER_NAME: name } });
-  leader = (await until('a leader', leaderName)) as string;
-  follower = leader === 'a' ? 'b' : 'a';
-  serving = replicas[follower] as ControllerProcess;
-  answering = replicas[leader];
-  agent = await stack.startAgent('gw-1', serving);
-  port = await freePort();
-  await stack.apply(webApplication('before', 'gw-1', await stack.image('r1', { GREETING: 'r1' }), port));
-  await stack.apply(shellApplication('plant-a', 'gw-1', await pushShell()));
-  const service = started.use(await startLink(() => (answering ? [Number(new URL(answering.url).port)] : [])));
-  shell = started.use(await openShell(stack.namespace, { SKERRY_CONTROLLER: `localhost:${service.port}` }));
-  shell.env.SKERRY_TOKEN = await stack.tokenOf('sre', 'operator');
-  await untilReady(stack, 'before');
-  const { status } = await untilReady(stack, 'plant-a');
-  reader = status?.microservices?.find(({ name }) => name === 'reader')?.uuid ?? '';
-}, 240_000);
+const stack = await createStack();
+for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { CONTROLLER_NAME: name } });
+const leader = (await until('a leader', leaderName)) as string;
+const follower = leader === 'a' ? 'b' : 'a';
+const serving = replicas[follower] as ControllerProcess;
+answering = replicas[leader];
+const agent = await stack.startAgent('gw-1', serving);
+const port = await freePort();
+await stack.apply(webApplication('before', 'gw-1', await stack.image('r1', { GREETING: 'r1' }), port));
+await stack.apply(shellApplication('plant-a', 'gw-1', await pushShell()));
+const service = started.use(await startLink(() => (answering ? [Number(new URL(answering.url).port)] : [])));
+const shell = started.use(await openShell(stack.namespace, { SKERRY_CONTROLLER: `localhost:${service.port}` }));
+shell.env.SKERRY_TOKEN = await stack.tokenOf('sre', 'operator');
+await untilReady(stack, 'before');
+const { status } = await untilReady(stack, 'plant-a');
+const reader = status?.microservices?.find(({ name }) => name === 'reader')?.uuid ?? '';
 afterAll(() => started.disposeAsync(), 60_000);
 
 test('a report sent to the replica that does not lead reaches the status, and both show live values', async () => {

@@ -3,25 +3,16 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, write
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual, promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { findTools } from '../hack/binaries.ts';
-import { type ControlPlane, installCrds, startControlPlane } from '../hack/control-plane.ts';
+import { installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { findEtcdClient } from '../hack/etcd-client.ts';
 import { freePort } from '../hack/ports.ts';
 import { createSealedPositions } from '../src/agents/pipeline/sealed-position.ts';
 import { isIssued, parseEpochLog } from '../src/rules/epoch.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { type ControllerProcess, createStack, get, readyOf, until, untilReady, webApplication } from './_stack.ts';
 
 /**
  * etcd is restored from an older snapshot, or is empty, while a real agent runs containers. Nothing is removed from the
@@ -32,25 +23,17 @@ const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const NODE = 'gw-restore';
 const APPLICATION = '5f1c2a9e-0b4d-4c6e-9f57-3a2b1c0d4e5f';
 const folder = temporaryFolder();
-let cluster: ControlPlane;
-let stack: Stack;
 let controller: ControllerProcess;
-let agent: AgentProcess;
 const ports = { kept: 0, lost: 0 };
 const snapshot = () => join(folder, 'snapshot');
 
-beforeAll(async () => {
-  cluster = await startControlPlane({ dir: join(folder, 'cluster') });
-  await installCrds(cluster.kubeconfig);
-  stack = await createStack({ kubeconfig: cluster.kubeconfig });
-  controller = await stack.startController();
-  agent = await stack.startAgent(NODE, controller);
-  for (const name of ['kept', 'lost'] as const) ports[name] = await freePort();
-}, 240_000);
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]();
-  await cluster?.stop();
-}, 60_000);
+const cluster = await startControlPlane({ dir: join(folder, 'cluster') });
+await installCrds(cluster.kubeconfig);
+afterAll(() => cluster.stop(), 60_000);
+const stack = await createStack({ kubeconfig: cluster.kubeconfig });
+controller = await stack.startController();
+const agent = await stack.startAgent(NODE, controller);
+for (const name of ['kept', 'lost'] as const) ports[name] = await freePort();
 
 const app = async (name: 'kept' | 'lost', version: string, spec: object = {}) => {
   const manifest = webApplication(name, NODE, await stack.image(version, { GREETING: version }), ports[name]);
@@ -249,12 +232,7 @@ test.runIf(NIGHTLY)(
     );
     for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
 
-    await stack.apply({
-      apiVersion: 'skerry.dev/v3',
-      kind: 'EdgeNode',
-      metadata: { name: NODE },
-      spec: { statusFrequency: 5 },
-    });
+    await stack.apply(manifest('EdgeNode', { name: NODE }, { statusFrequency: 5 }));
     await stack.apply(await app('kept', 'k3', { uuid: APPLICATION }));
     const provisioned = await stack.provision(agent, NODE, controller);
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });

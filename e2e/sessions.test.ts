@@ -2,19 +2,19 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
 import { fakeTime } from '../hack/faketime.ts';
 import { pushImage } from '../hack/image.ts';
 import { shellImage } from '../hack/shell-image.ts';
-import { type FaultyProxy, startToxiproxy } from '../hack/toxiproxy.ts';
+import { startToxiproxy } from '../hack/toxiproxy.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import { type FrameSocket, openSocket, type SocketEnd } from '../src/session-client/socket.ts';
 import { openClient, socketOf } from '../src/sessions/_client.ts';
 import { FRAME_TYPES as T } from '../src/wire/frames.ts';
 import { readControl, SESSION_TIMES } from '../src/wire/sessions.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
-import { type AgentProcess, type ControllerProcess, createStack, type Stack, until, untilReady } from './_stack.ts';
+import { createStack, until, untilReady } from './_stack.ts';
 
 /**
  * Sessions that last, over a link that is slow or breaks: a real controller, agent and container, and a proxy between agent and
@@ -28,12 +28,7 @@ const SLOW = { timeoutMs: 240 * SECOND };
 const GROWTH = { agent: 64, controller: 128 };
 
 const started = new AsyncDisposableStack();
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
-let link: FaultyProxy;
 /** uuid of the microservice in whose container programs run */
-let reader: string;
 const dir = temporaryFolder();
 
 /** Runs a script in a container with a shell on a node, and resolves with the uuid of its microservice. */
@@ -58,17 +53,15 @@ async function runReader(name: string, node: string, script: string): Promise<st
   return status?.microservices?.[0]?.uuid ?? '';
 }
 
-beforeAll(async () => {
-  stack = started.use(await createStack());
-  controller = await stack.startController();
-  const toxiproxy = started.use(await startToxiproxy({ dir }));
-  link = await toxiproxy.proxy('sessions', new URL(controller.url).host);
-  // As its first line has it.
-  const program = [process.execPath, '--max-semi-space-size=1', inject('programs').agent];
-  agent = await stack.startAgent('gw-1', controller, { url: `http://${link.address}`, program });
-  await pushImage(inject('registryUrl'), `${stack.namespace}/shell`, '1', shellImage());
-  reader = await runReader('plant-a', 'gw-1', 'exec sleep 36000');
-}, 240_000);
+const stack = await createStack();
+const controller = await stack.startController();
+const toxiproxy = started.use(await startToxiproxy({ dir }));
+const link = await toxiproxy.proxy('sessions', new URL(controller.url).host);
+// As its first line has it.
+const program = [process.execPath, '--max-semi-space-size=1', inject('programs').agent];
+const agent = await stack.startAgent('gw-1', controller, { url: `http://${link.address}`, program });
+await pushImage(inject('registryUrl'), `${stack.namespace}/shell`, '1', shellImage());
+const reader = await runReader('plant-a', 'gw-1', 'exec sleep 36000');
 afterAll(() => started.disposeAsync(), 60_000);
 
 /** A user of a program, who keeps nothing of its output but its number of bytes, its digest and the last of its text. */

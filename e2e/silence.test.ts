@@ -1,48 +1,32 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, inject, test } from 'vitest';
-import { type Engine, findEngine, removeEngineData } from '../hack/engine.ts';
+import { afterAll, describe, inject, test } from 'vitest';
+import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine } from '../hack/engine-api.ts';
 import { freePort } from '../hack/ports.ts';
 import { CONTAINER_LABELS } from '../src/api/names.ts';
 import type { Application } from '../src/api/v3/index.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  readyOf,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { type AgentProcess, createStack, get, readyOf, until, untilReady, webApplication } from './_stack.ts';
 
 /**
  * A microservice runs on one node at a time. A silent node is not reported as ready, and a node that returns converges to the newest generation. Both tests wait for the
  * silence limit of a long poll (90 s), so they run in parallel, each with a machine of its own.
  */
-let stack: Stack;
-let controller: ControllerProcess;
 /** A machine of its own for gw-6: two containers of one microservice can run only on two engines. */
-let engine: Engine;
 const cleanup = new AsyncDisposableStack();
+afterAll(() => cleanup.disposeAsync(), 60_000);
 const agents: Record<string, AgentProcess> = {};
 
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController();
-  for (const node of ['gw-3', 'gw-5']) agents[node] = await stack.startAgent(node, controller);
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-silence-'));
-  cleanup.defer(() => removeEngineData(dir));
-  engine = cleanup.use(await findEngine({ dir, alwaysPrivate: true, registry: new URL(inject('registryUrl')).host }));
-  await stack.startAgent('gw-6', controller, { settings: { containerEngineUrl: engine.url } });
-}, 240_000);
-afterAll(async () => {
-  await stack?.[Symbol.asyncDispose]();
-  await cleanup.disposeAsync();
-}, 60_000);
+const stack = await createStack();
+const controller = await stack.startController();
+for (const node of ['gw-3', 'gw-5']) agents[node] = await stack.startAgent(node, controller);
+const dir = mkdtempSync(join(tmpdir(), 'skerry-silence-'));
+cleanup.defer(() => removeEngineData(dir));
+const engine = cleanup.use(
+  await findEngine({ dir, alwaysPrivate: true, registry: new URL(inject('registryUrl')).host }),
+);
+await stack.startAgent('gw-6', controller, { settings: { containerEngineUrl: engine.url } });
 
 /** When containers of a microservice started or ended on an engine, ns, by its own events. */
 async function times(url: string, uuid: string, event: 'start' | 'die'): Promise<number[]> {

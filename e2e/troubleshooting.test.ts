@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { ControllerClient } from '../agent/src/link/client.ts';
 import { systemClock } from '../agent/src/machine/clock.ts';
@@ -15,15 +15,7 @@ import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import { startStack } from '../hack/stack/stack.ts';
 import { API_VERSION } from '../src/api/names.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { type AgentProcess, createStack, until, untilReady, webApplication } from './_stack.ts';
 
 /**
  * Reproduces every entry of docs/troubleshooting.md: what the page shows is what a user sees. The first block of an entry
@@ -54,20 +46,15 @@ const patternOf = (line: string) =>
       .replace(/ +/g, '\\s+'),
   );
 
-let stack: Stack;
-let controller: ControllerProcess;
 let agent: AgentProcess;
 let other: AgentProcess;
 let kubectl: string;
 
-beforeAll(async () => {
-  ({ kubectl } = await findTools(['kubectl']));
-  stack = await createStack();
-  controller = await stack.startController();
-  await speakOnce('gw-silent');
-  [agent, other] = [await stack.startAgent('gw-1', controller), await stack.startAgent('gw-2', controller)];
-}, 300_000);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+({ kubectl } = await findTools(['kubectl']));
+const stack = await createStack();
+const controller = await stack.startController();
+await speakOnce('gw-silent');
+[agent, other] = [await stack.startAgent('gw-1', controller), await stack.startAgent('gw-2', controller)];
 
 /** Runs a program of the page in the namespace of this test; returns its whole output. */
 function said(program: string, ...args: string[]): Promise<string> {

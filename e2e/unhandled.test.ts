@@ -1,22 +1,16 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
+import { expect, inject, test } from 'vitest';
+import { createStack, until } from './_stack.ts';
 
 /** What the programs do about failures of their own that no code handles. */
 const FAILURES = join(import.meta.dirname, '_unhandled.ts');
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
 
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController({ env: { NODE_OPTIONS: `--import=${FAILURES}` } });
-  const program = [process.execPath, '--import', FAILURES, inject('programs').agent];
-  agent = await stack.startAgent('gw', controller, { program });
-});
-afterAll(() => stack?.[Symbol.asyncDispose]());
+const stack = await createStack();
+const controller = await stack.startController({ env: { NODE_OPTIONS: `--import=${FAILURES}` } });
+const program = [process.execPath, '--import', FAILURES, inject('programs').agent];
+const agent = await stack.startAgent('gw', controller, { program });
 
 const metric = async (url: string, name: string) => {
   const page = await (await fetch(url)).text();

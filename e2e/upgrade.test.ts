@@ -6,6 +6,7 @@ import { startControlPlane } from '../hack/control-plane.ts';
 import { type LastRelease, unpackLastRelease } from '../hack/last-release.ts';
 import { freePort } from '../hack/ports.ts';
 import { API_VERSION, LABELS } from '../src/api/names.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { type SimulatedNode, startSimulatedNodes } from './_simulated-nodes.ts';
 import {
@@ -190,12 +191,7 @@ async function edit(): Promise<string> {
   const image = await stack.image('probe');
   const env = [{ key: 'EDIT', value }];
   const microservices = [entry('web', image, { ports: [{ internal: 8080, external: probePort }], env })];
-  await stack.apply({
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: { name: 'probe' },
-    spec: { microservices },
-  });
+  await stack.apply(manifest('Application', { name: 'probe' }, { microservices }));
   return value;
 }
 

@@ -28,11 +28,6 @@ describe('the operations of v3', () => {
     const untested = coverage.filter(({ route, tests }) => route && tests.length === 0);
     expect(untested.map(({ operation }) => shapeOf(operation))).toEqual([]);
   });
-
-  test('respond 501 when they wait for another part, and only then', () => {
-    const wrong = coverage.filter(({ operation, route }) => Boolean(operation.waitsFor) !== Boolean(route?.isLater));
-    expect(wrong.map(({ operation }) => shapeOf(operation))).toEqual([]);
-  });
 });
 
 test('all sockets have a test', () => {

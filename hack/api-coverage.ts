@@ -202,8 +202,8 @@ const namesOf = (tests: readonly string[]) =>
     .join(', ');
 
 function coverageRow({ operation, route, tests }: Coverage): string {
-  const { method, path, waitsFor } = operation;
-  const is501 = route?.isLater ? `, responds 501${waitsFor ? `: needs ${waitsFor}` : ''}` : '';
+  const { method, path } = operation;
+  const is501 = route?.isLater ? ', responds 501' : '';
   const cells = [
     route ? `${route.operation}${is501}` : '',
     `\`${method} ${path}\``,

@@ -6,13 +6,11 @@ export interface V3Operation {
   section: string;
   method: Method;
   path: string;
-  /** the part of v3 that the operation waits for; until then it responds 501 */
-  waitsFor?: string;
 }
 
 /**
- * The operations of v3 on fleet, workloads and catalogs: method, path, then the part of v3 without which it cannot be served.
- * The list says what clients may ask for; routes, permissions and tests are found by it and must not be entered here.
+ * The operations of v3 on fleet, workloads and catalogs: method and path. The list says what clients may ask for.
+ * Routes, permissions and tests are found by it and must not be entered here.
  */
 const TABLE: Readonly<Record<string, string>> = {
   Controller: `
@@ -32,8 +30,8 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /node/{uuid}/version/{versionCommand}
     POST   /node/{uuid}/reboot
     POST   /node/{uuid}/prune
-    GET    /node/{uuid}/tunnel                      tunnel
-    PATCH  /node/{uuid}/tunnel                      tunnel
+    GET    /node/{uuid}/tunnel
+    PATCH  /node/{uuid}/tunnel
     POST   /node/{uuid}/exec
     DELETE /node/{uuid}/exec`,
   Applications: `
@@ -124,27 +122,27 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /serviceaccounts/{appName}/{name}
     PATCH  /serviceaccounts/yaml/{appName}/{name}
     DELETE /serviceaccounts/{appName}/{name}`,
-  Roles: patched('/roles', 'identity'),
-  'Role bindings': patched('/rolebindings', 'identity'),
+  Roles: patched('/roles'),
+  'Role bindings': patched('/rolebindings'),
   'Network topology': `
     GET    /network-topology/summary${topology('router')}${topology('bus')}`,
   'Default router': `
-    GET    /router                                  router
-    PUT    /router                                  router`,
+    GET    /router
+    PUT    /router`,
   Events: `
     GET    /events
     DELETE /events`,
 };
 
-function patched(path: string, waitsFor = ''): string {
+function patched(path: string): string {
   return `
-    GET    ${path}              ${waitsFor}
-    POST   ${path}              ${waitsFor}
-    POST   ${path}/yaml         ${waitsFor}
-    GET    ${path}/{name}       ${waitsFor}
-    PATCH  ${path}/{name}       ${waitsFor}
-    PATCH  ${path}/yaml/{name}  ${waitsFor}
-    DELETE ${path}/{name}       ${waitsFor}`;
+    GET    ${path}
+    POST   ${path}
+    POST   ${path}/yaml
+    GET    ${path}/{name}
+    PATCH  ${path}/{name}
+    PATCH  ${path}/yaml/{name}
+    DELETE ${path}/{name}`;
 }
 
 function upserted(path: string): string {
@@ -174,9 +172,8 @@ export const V3_OPERATIONS: readonly V3Operation[] = Object.entries(TABLE).flatM
     .trim()
     .split('\n')
     .map((line) => {
-      const [method = '', path = '', ...part] = line.trim().split(/ +/);
-      const waitsFor = part.join(' ');
-      return { section, method: method as Method, path, ...(waitsFor && { waitsFor }) };
+      const [method = '', path = ''] = line.trim().split(/ +/);
+      return { section, method: method as Method, path };
     }),
 );
 

@@ -6,7 +6,7 @@ import { kubeFromFile } from '../hack/kube.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { ANNOTATIONS, API_VERSION, LABELS } from './api/names.ts';
 import type { Application, CatalogItem, EdgeNode, Registry } from './api/v3/index.ts';
-import { startTestCluster } from './rest/_cluster.ts';
+import { nextSecond, poll, startTestCluster } from './rest/_cluster.ts';
 
 /** The reconcilers on a real API server, with kubectl as the client and without an agent. */
 const kube = await kubeFromFile(inject('kubeconfig'));
@@ -35,12 +35,6 @@ const node = (name: string) => kube.get<EdgeNode>(path('edgenodes', name));
 const registry = (name: string) => kube.get<Registry>(path('registries', name));
 const condition = (object: Application | EdgeNode | Registry | undefined, type: string) =>
   object?.status?.conditions?.find((one) => one.type === type);
-const poll = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 20_000, interval: 50 });
-/** Waits, since ages are distinguished by the second. */
-const nextSecond = async (than: { metadata: { creationTimestamp?: string } } | undefined) => {
-  const at = Date.parse(than?.metadata.creationTimestamp ?? '');
-  await poll(async () => Date.now() >= at + 1_000).toBe(true);
-};
 const entry = (name: string, fields: object = {}) => ({
   name,
   agent: { name: 'n1' },

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
+import { afterAll, describe, expect, test } from 'vitest';
+import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import { LABELS } from './api/names.ts';
 import type { Application, CatalogItem, Registry } from './api/v3/index.ts';
 
 /** Catalog items with all reconcilers; the first microservice of each application has the item of its number. */
-let fleet: InMemoryController;
-beforeAll(async () => {
-  fleet = await startInMemoryController(3, { systemImages: { debug: { 2: 'mirror.example/debug:1' } } });
-});
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+const fleet = await startInMemoryController(3, { systemImages: { debug: { 2: 'mirror.example/debug:1' } } });
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const item = (name: string) => fleet.stores.catalogItems.get(NAMESPACE, name) as CatalogItem;
 const readyOf = ({ status }: Application | CatalogItem) =>

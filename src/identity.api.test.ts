@@ -6,12 +6,13 @@ import { promisify } from 'node:util';
 import { describe, expect, inject, test } from 'vitest';
 import { stringify } from 'yaml';
 import { findTools } from '../hack/binaries.ts';
+import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { BOUNDS } from './api/bounds.ts';
-import { API_VERSION, LABELS } from './api/names.ts';
+import { LABELS } from './api/names.ts';
 import type { ConfigMap } from './api/resources.ts';
 import type { Application, EdgeNode, Registry } from './api/v3/index.ts';
-import { startTestCluster } from './rest/_cluster.ts';
+import { nextSecond, poll, startTestCluster } from './rest/_cluster.ts';
 import { RESOURCES } from './subjects/kinds.ts';
 
 /** Who objects are, on a real API server with a controller that leads: as kubectl, GitOps tools and backups meet it. */
@@ -37,15 +38,9 @@ const resourceOf = (kind: Kind) =>
 const ref = (name: string) => ({ namespace: cluster.namespace, name });
 const read = (kind: Kind, name: string) => cluster.kube.find<Any>(resourceOf(kind), ref(name));
 const create = (kind: Kind, name: string, spec: object = {}, metadata: object = {}) =>
-  cluster.kube.create<Any>(resourceOf(kind), {
-    apiVersion: API_VERSION,
-    kind,
-    metadata: { ...ref(name), ...metadata },
-    spec,
-  } as never);
+  cluster.kube.create<Any>(resourceOf(kind), manifest(kind, { ...ref(name), ...metadata }, spec) as never);
 const merge = (kind: Kind, name: string, body: object) =>
   cluster.kube.patch<Any>(resourceOf(kind), ref(name), { type: 'merge', body });
-const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
 /** Once the controller has looked at its present spec. */
 const settled = async (kind: Kind, name: string): Promise<Any> => {
   let now: Any | undefined;
@@ -56,11 +51,6 @@ const settled = async (kind: Kind, name: string): Promise<Any> => {
   return now as Any;
 };
 const ready = ({ status }: Any) => status?.conditions?.find(({ type }) => type === 'Ready');
-/** Waits, since ages are distinguished by the second. */
-const nextSecond = async ({ metadata }: Any) => {
-  const at = Date.parse(metadata.creationTimestamp ?? '');
-  await poll(async () => Date.now() >= at + 1_000).toBe(true);
-};
 
 /** A manifest as people write it: nothing that the server would add. Its lists have items that leave out what they may. */
 const MANIFESTS: Record<Kind, object> = {
@@ -85,12 +75,7 @@ const MANIFESTS: Record<Kind, object> = {
   },
 };
 
-const manifestOf = (kind: Kind, name: string) => ({
-  apiVersion: API_VERSION,
-  kind,
-  metadata: { name },
-  spec: MANIFESTS[kind],
-});
+const manifestOf = (kind: Kind, name: string) => manifest(kind, { name }, MANIFESTS[kind]);
 async function fileOf(kind: Kind, name: string): Promise<string> {
   const file = join(dir, `${kind}-${name}.yaml`);
   await writeFile(file, stringify(manifestOf(kind, name)));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
-import { API_VERSION } from './api/names.ts';
+import { manifest } from '../testing/manifest.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from './api/v3/index.ts';
 import { nodeUuid } from './rules/identity.ts';
 import { v3Name } from './rules/names.ts';
@@ -59,12 +59,7 @@ async function setUp() {
     ready: () => application().status?.conditions?.find(({ type }) => type === 'Ready'),
     create: async (name: string, spec: object = {}) => {
       const metadata = { name, namespace: NAMESPACE };
-      await cluster.client.create(RESOURCES.nodes, {
-        apiVersion: API_VERSION,
-        kind: 'EdgeNode',
-        metadata,
-        spec,
-      } as never);
+      await cluster.client.create(RESOURCES.nodes, manifest('EdgeNode', metadata, spec) as never);
       await settle();
       return stores.nodes.get(NAMESPACE, name) as EdgeNode;
     },

@@ -8,7 +8,7 @@ import { findTools } from '../hack/binaries.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { API_VERSION, LABELS } from './api/names.ts';
 import type { Artifact } from './api/v3/index.ts';
-import { startTestCluster } from './rest/_cluster.ts';
+import { poll, startTestCluster } from './rest/_cluster.ts';
 import { RESOURCES } from './subjects/kinds.ts';
 
 /** Models and knowledge on a real API server with a controller that leads: by kubectl, files and JSON. */
@@ -22,7 +22,6 @@ await vi.waitFor(async () => expect((await rest.get('/status')).status).toBe(200
 const hub = (await rest.post('/registries', { json: { name: 'hub', url: 'hub.example', type: 'hub' } })).body.id;
 const { uuid: node } = (await rest.post('/node', { json: { name: 'gw-1', archId: 1 } })).body;
 
-const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
 const documentOf = (kind: string, name: string, spec: object) =>
   stringify({ apiVersion: API_VERSION, kind, metadata: { name }, spec });
 

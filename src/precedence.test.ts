@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { makeDraft } from '../testing/example.ts';
 import { EXAMPLES } from '../testing/examples.ts';
 import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
@@ -17,12 +17,9 @@ import { findTarget } from './subjects/workloads/rules/session-target.ts';
  * Who has what can be named, for every kind: what is there stays, whatever an older object asks for over kubectl later, and the
  * newcomer says who has it. The whole controller over an API server in memory; nothing is decided by what a process remembers.
  */
-let fleet: Awaited<ReturnType<typeof startInMemoryController>>;
-beforeAll(async () => {
-  fleet = await startInMemoryController(1);
-}, 60_000);
+const fleet = await startInMemoryController(1);
 afterEach(() => fleet.reset());
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const OLDER = '2020-01-01T00:00:00Z';
 const YOUNGER = '2025-01-01T00:00:00Z';

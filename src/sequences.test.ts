@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type InMemoryController, startInMemoryController } from '../testing/in-memory-controller.ts';
+import { afterAll, expect, test } from 'vitest';
+import { startInMemoryController } from '../testing/in-memory-controller.ts';
 import {
   checkConditions,
   checkDeletion,
@@ -25,12 +25,9 @@ const SHRINK_SECONDS = 120;
 /** The rate limits count callers. */
 const CALLERS = 100;
 
-let controller: InMemoryController;
 let runs = 0;
-beforeAll(async () => {
-  controller = await startInMemoryController(0, { callers: CALLERS });
-});
-afterAll(() => controller?.[Symbol.asyncDispose]());
+const controller = await startInMemoryController(0, { callers: CALLERS });
+afterAll(() => controller[Symbol.asyncDispose]());
 
 async function carryOut(operations: readonly Operation[]): Promise<void> {
   await controller.reset();

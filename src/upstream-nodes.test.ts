@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
+import { afterAll, expect, test } from 'vitest';
+import { NAMESPACE, startInMemoryController } from '../testing/in-memory-controller.ts';
 import type { EdgeNode } from './api/v3/index.ts';
 
 /** Nodes that name others as routers or bus servers, written with kubectl and judged by the reconciler. */
-let fleet: InMemoryController;
-beforeAll(async () => {
-  fleet = await startInMemoryController(0);
-});
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+const fleet = await startInMemoryController(0);
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const stored = (name: string) => fleet.stores.nodes.get(NAMESPACE, name) as EdgeNode;
 const refusedOf = (name: string) => stored(name).status?.conditions?.find(({ type }) => type === 'SettingsRefused');

@@ -1,22 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
+import { controllerDependencies } from '../testing/controller-dependencies.ts';
 import { createInMemoryApiServer } from '../testing/in-memory-api-server.ts';
+import { manifest } from '../testing/manifest.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import { createRoutes } from './assembly/routes.ts';
-import type { ControllerDependencies } from './controllers/dependencies.ts';
 import { createKindController } from './controllers/kind.ts';
 import { createIds } from './datastore/ids.ts';
-import { createLookups } from './datastore/lookups.ts';
 import { countObjects, createIdLookup, createStores, storeOf } from './datastore/stores.ts';
-import { silentLog } from './lib/log.ts';
-import { createTestClient, type TestClient } from './rest/_client.ts';
-import { ROLE_NAMES, roles, rulesOf } from './rest/access/roles.ts';
-import { createRuleAuthorizer, createTokenTable } from './rest/access/rules.ts';
+import { createTestClient } from './rest/_client.ts';
+import { tokensOfRoles } from './rest/_rules.ts';
+import { roles } from './rest/access/roles.ts';
 import { createClusterDependencies } from './rest/adapters/dependencies.ts';
 import { openApiDocument } from './rest/server/openapi.ts';
-import type { RestServer } from './rest/server/server.ts';
 import { createRegistryController } from './subjects/catalog/reconcile/registry.ts';
 import { KINDS } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
@@ -30,51 +28,33 @@ const { client } = createInMemoryApiServer(stores);
 const widgets = storeOf<Widget>(stores, widgetKind);
 const routes = createRoutes(kinds);
 const stop = new AbortController();
-let server: RestServer;
-let admin: TestClient;
-let viewer: TestClient;
-let running: Promise<unknown>;
 
-beforeAll(async () => {
-  for (const store of Object.values(stores)) if (store !== (widgets as never)) store.swap([], '1');
-  const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds) });
-  const deps = createClusterDependencies({
-    templates: createRenderer(),
-    client,
-    namespace,
-    stores,
-    kinds,
-    ids,
-    observations: { of: async () => new Map(), listeningSince: () => 0 },
-    self: { version: '0.0.0', caCert: () => '' },
-    provisioning: () => undefined,
-    authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
-    authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
-  });
-  server = createRest({ deps });
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const rest = createTestClient(`http://127.0.0.1:${port}`, routes);
-  admin = rest.as('admin');
-  viewer = rest.as('viewer');
-  const controllers = {
-    client,
-    namespace,
-    stores,
-    kinds,
-    ids,
-    lookups: createLookups(stores),
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
-  const loops = [createKindController(controllers, widgetKind), createRegistryController(controllers)];
-  running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
+for (const store of Object.values(stores)) if (store !== (widgets as never)) store.swap([], '1');
+const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds) });
+const deps = createClusterDependencies({
+  templates: createRenderer(),
+  client,
+  namespace,
+  stores,
+  kinds,
+  ids,
+  observations: { of: async () => new Map(), listeningSince: () => 0 },
+  self: { version: '0.0.0', caCert: () => '' },
+  provisioning: () => undefined,
+  ...tokensOfRoles(kinds),
 });
+const server = createRest({ deps });
+const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+const rest = createTestClient(`http://127.0.0.1:${port}`, routes);
+const admin = rest.as('admin');
+const viewer = rest.as('viewer');
+const controllers = controllerDependencies(client, namespace, stores, kinds);
+const loops = [createKindController(controllers, widgetKind), createRegistryController(controllers)];
+const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
 afterAll(async () => {
   stop.abort();
   await running;
-  await server?.[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 const labelsOf = (name: string) => stores.registries.get(namespace, name)?.metadata.labels ?? {};
@@ -123,12 +103,7 @@ describe('a kind that is only a definition', () => {
   });
 
   test('becomes Ready, also when it was not created over REST', async () => {
-    await client.create(widgetKind.resource, {
-      apiVersion: 'skerry.dev/v3',
-      kind: 'Widget',
-      metadata: { name: 'kubectl', namespace },
-      spec: {},
-    });
+    await client.create(widgetKind.resource, manifest('Widget', { name: 'kubectl', namespace }, {}));
     await expect.poll(() => readyOf('kubectl')).toBe('Usable');
     const { metadata, status } = widgets.get(namespace, 'kubectl') as Widget;
     expect(metadata.labels?.[LABELS.id]).toBe(String(status?.id));

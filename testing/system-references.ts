@@ -7,6 +7,7 @@ import { isOneOf } from '../src/rules/built-in.ts';
 import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
 import { referencedByApplications } from '../src/subjects/workloads/kinds/application.ts';
+import { manifest } from './manifest.ts';
 
 /**
  * Every way in which an application of the system comes to use an object: for each kind with references and each kind that it
@@ -98,12 +99,7 @@ function chainOf(path: readonly Edge[]): Chain {
   });
   return {
     title: ['applications', ...path.map(({ to }) => to)].join(' -> '),
-    application: {
-      apiVersion: API_VERSION,
-      kind: 'Application',
-      metadata: { name: SYSTEM_APPLICATION },
-      spec: { ...first.spec, isSystem: true },
-    } as KindObject,
+    application: manifest('Application', { name: SYSTEM_APPLICATION }, { ...first.spec, isSystem: true }) as KindObject,
     links,
   };
 }

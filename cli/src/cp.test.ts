@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeEach, expect, test } from 'vitest';
 import { until } from '../../agent/src/engines/_contract.ts';
 import type { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
 import type { MemoryProgram } from '../../agent/src/engines/memory/_program.ts';
@@ -14,12 +14,9 @@ import { createPlugin } from './_plugin.ts';
 
 /** `cp` through the sockets of a controller to an agent whose containers are in memory. */
 
-let stack: Awaited<ReturnType<typeof startStack>>;
 let engine: MemoryEngine;
 const folder = temporaryFolder();
-beforeAll(async () => {
-  stack = await startStack();
-});
+const stack = await startStack();
 afterAll(async () => {
   await stack[Symbol.asyncDispose]();
 });

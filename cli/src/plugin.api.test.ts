@@ -15,6 +15,7 @@ import { startTestCluster } from '../../src/rest/_cluster.ts';
 import { normalEntry } from '../../src/rules/normal-entry.ts';
 import { RESOURCES } from '../../src/subjects/kinds.ts';
 import { parseJoinString } from '../../src/wire/node-token.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createPlugin, type Ran } from './_plugin.ts';
 
@@ -592,12 +593,7 @@ describe('backup and restore', () => {
     const { kube } = cluster;
     const other = await elsewhere('part');
     const log = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'skerry-epochs' }, data: { epochs: '' } };
-    const copied = (description: object) => ({
-      apiVersion: 'skerry.dev/v3',
-      kind: 'EdgeNode',
-      metadata: { name },
-      spec: { ...description },
-    });
+    const copied = (description: object) => manifest('EdgeNode', { name }, { ...description });
     const copyOf = (...items: object[]) => file(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }), 'part.json');
     const refused = await other.skerry('restore', '-f', copyOf(log, copied({ ofNextYear: 1 })));
     expect(refused).toMatchObject({ code: 1, out: '0 created, 0 there already, 2 failed\n' });

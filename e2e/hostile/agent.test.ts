@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { ROUTES } from '../../agent/src/local-api/routes.ts';
-import { type AgentProcess, createStack, type Stack } from '../_stack.ts';
+import { createStack } from '../_stack.ts';
 import { HEADERS, HUGE_NUMBERS, JSON_BODIES, PARAMETERS, QUERIES, TEXTS } from './_attacks.ts';
 import { brokenLines, faults, memoryOf } from './_process.ts';
 import { createSender, dial, forEach, hear, type Sender, type Sent } from './_send.ts';
@@ -15,26 +15,19 @@ const MIB = 2 ** 20;
 const WARMTH = 150;
 const AMOUNT = Number(process.env.SKERRY_HOSTILE_MIB ?? 256);
 
-let stack: Stack;
-let agent: AgentProcess;
-let socket: Sender;
-let port: Sender;
-let token: string;
 const complaints: string[] = [];
 
-beforeAll(async () => {
-  stack = await createStack();
-  const controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
-  agent = await stack.startAgent('gw-h', controller);
-  const run = join(agent.dir, 'data/run');
-  token = readFileSync(join(run, 'token'), 'utf8').trim();
-  socket = createSender({ socketPath: join(run, 'api.sock') });
-  port = createSender({ origin: `http://127.0.0.1:${agent.port}` });
-});
+const stack = await createStack();
+const controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
+const agent = await stack.startAgent('gw-h', controller);
+const run = join(agent.dir, 'data/run');
+const token = readFileSync(join(run, 'token'), 'utf8').trim();
+const socket = createSender({ socketPath: join(run, 'api.sock') });
+const port = createSender({ origin: `http://127.0.0.1:${agent.port}` });
 afterAll(async () => {
-  socket?.[Symbol.dispose]();
-  port?.[Symbol.dispose]();
-  await stack?.[Symbol.asyncDispose]();
+  socket[Symbol.dispose]();
+  port[Symbol.dispose]();
+  await stack[Symbol.asyncDispose]();
 });
 
 async function attack(what: string, sent: Sent, send: Sender): Promise<number> {

@@ -1,13 +1,13 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { makeToken, type TestKey } from '../../src/agents/_util.ts';
 import { HEADERS as NAMES } from '../../src/api/names.ts';
 import { routes } from '../../src/assembly/routes.ts';
 import { parameterNames } from '../../src/lib/path-pattern.ts';
-import { type Checker, createChecker } from '../../src/rest/_client.ts';
+import { createChecker } from '../../src/rest/_client.ts';
 import { BASE } from '../../src/rest/contract/base.ts';
 import type { AnyRoute } from '../../src/rest/contract/route.ts';
-import { type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
+import { createStack, until } from '../_stack.ts';
 import {
   CREDENTIALS,
   FILE_BODIES,
@@ -20,7 +20,7 @@ import {
   TEXTS,
 } from './_attacks.ts';
 import { brokenLines, faults } from './_process.ts';
-import { createSender, dial, forEach, type Heard, hear, type Sender, type Sent } from './_send.ts';
+import { createSender, dial, forEach, type Heard, hear, type Sent } from './_send.ts';
 
 /**
  * All hostile requests that we know of, to every API surface of a controller process: each response is an error in the
@@ -29,10 +29,6 @@ import { createSender, dial, forEach, type Heard, hear, type Sender, type Sent }
 const LONG = 300_000;
 const LARGE = 300_000;
 const CALLERS = 8;
-let stack: Stack;
-let controller: ControllerProcess;
-let send: Sender;
-let check: Checker;
 /** A node whose agent the test simulates. */
 interface Agent {
   uuid: string;
@@ -40,8 +36,6 @@ interface Agent {
 }
 const nodes: Agent[] = [];
 let node: Agent;
-let application: { uuid: string };
-let registry: number;
 /** tokens of several callers, since the files of each are limited in rate */
 const callers: string[] = [];
 let uploads = 0;
@@ -54,24 +48,21 @@ spec:
     - {name: reader, agent: {name: gw}, images: {amd64: "registry.example/reader:1", registry: remote}, container: {ports: [{internal: 80, external: 8080}]}}
 `;
 
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController();
-  send = createSender({ origin: controller.url });
-  check = createChecker(routes);
-  const rest = stack.rest(controller);
-  for (const name of ['gw', 'gw-2', 'gw-3', 'gw-4']) nodes.push(await provision(name));
-  for (let i = 0; i < CALLERS; i++) callers.push(await stack.tokenOf('admin', `caller-${i}`));
-  [node] = nodes as [Agent];
-  const uploaded = await rest('POST', '/application/yaml', APPLICATION);
-  expect(uploaded.status, JSON.stringify(uploaded.body)).toBe(201);
-  const { body } = await rest('GET', '/application/plant');
-  application = { uuid: body.microservices[0].uuid };
-  registry = (await rest('POST', '/registries', { url: 'registry.example' })).body.id;
-});
+const stack = await createStack();
+const controller = await stack.startController();
+const send = createSender({ origin: controller.url });
+const check = createChecker(routes);
+const rest = stack.rest(controller);
+for (const name of ['gw', 'gw-2', 'gw-3', 'gw-4']) nodes.push(await provision(name));
+for (let i = 0; i < CALLERS; i++) callers.push(await stack.tokenOf('admin', `caller-${i}`));
+[node] = nodes as [Agent];
+const uploaded = await rest('POST', '/application/yaml', APPLICATION);
+expect(uploaded.status, JSON.stringify(uploaded.body)).toBe(201);
+const { body } = await rest('GET', '/application/plant');
+const application = { uuid: body.microservices[0].uuid };
+const registry = (await rest('POST', '/registries', { url: 'registry.example' })).body.id;
 afterAll(async () => {
-  send?.[Symbol.dispose]();
-  await stack?.[Symbol.asyncDispose]();
+  send[Symbol.dispose]();
 });
 
 async function provision(name: string): Promise<Agent> {

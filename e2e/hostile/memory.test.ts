@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { BASE } from '../../src/rest/contract/base.ts';
-import { type ControllerProcess, createStack, type Stack } from '../_stack.ts';
+import { createStack } from '../_stack.ts';
 import { FILE_BODIES, JSON_BODIES } from './_attacks.ts';
 import { memoryOf } from './_process.ts';
 import { createSender, forEach } from './_send.ts';
@@ -21,13 +21,8 @@ const GROWTH = 64;
 /** MiB that the process may need at most: a fourteenth of what eight uploads at once would need without limits */
 const PEAK = 640;
 
-let stack: Stack;
-let controller: ControllerProcess;
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
-});
-afterAll(() => stack?.[Symbol.asyncDispose]());
+const stack = await createStack();
+const controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
 
 test(
   `${AMOUNT} MiB of hostile input do not let the memory of the controller grow`,

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { BASE } from '../../src/rest/contract/base.ts';
-import { type AgentProcess, type ControllerProcess, createStack, type Stack, until } from '../_stack.ts';
+import { createStack, until } from '../_stack.ts';
 import { memoryOf } from './_process.ts';
 import { createSender, dial, hear } from './_send.ts';
 
@@ -14,15 +14,9 @@ const LONG = 300_000;
 const IDLE = 2_000;
 const SLOW = 200;
 
-let stack: Stack;
-let controller: ControllerProcess;
-let agent: AgentProcess;
-beforeAll(async () => {
-  stack = await createStack();
-  controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
-  agent = await stack.startAgent('gw-s', controller);
-}, LONG);
-afterAll(() => stack?.[Symbol.asyncDispose](), 60_000);
+const stack = await createStack();
+const controller = await stack.startController({ env: { LOG_LEVEL: 'info' } });
+const agent = await stack.startAgent('gw-s', controller);
 
 test(
   'the controller closes slow and silent connections, and other clients do not wait for them',
@@ -56,7 +50,7 @@ test(
     // They request far more than the buffers of a connection have room for, and read none of it.
     const deaf = await dials(100, '');
     for (const socket of deaf) {
-      socket.pause();
+      await socket.pause();
       socket.write(`GET ${BASE}/openapi.json HTTP/1.1\r\nHost: c\r\n\r\n`.repeat(4));
     }
 

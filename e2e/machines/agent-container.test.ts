@@ -11,8 +11,8 @@ import { groundImage, productImage, products } from '../../hack/package/images.t
 import { librariesFor } from '../../hack/package/parts.ts';
 import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
-import { API_VERSION } from '../../src/api/names.ts';
 import { formatJoinString } from '../../src/wire/node-token.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { createStack, type Stack, until, untilReady, webApplication } from '../_stack.ts';
 
 /** The image of the agent as a container beside the engine whose socket it has, as docs/install.md starts it. */
@@ -99,12 +99,7 @@ nightly(
       'watchdog: remove',
     ];
     const agent = await startContainer(`${settings.join('\n')}\n`);
-    await stack.apply({
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name: 'gw-c' },
-      spec: { watchdogEnabled: true, statusFrequency: 5 },
-    });
+    await stack.apply(manifest('EdgeNode', { name: 'gw-c' }, { watchdogEnabled: true, statusFrequency: 5 }));
     const { Id: stranger } = await engine<{ Id: string }>('POST', '/containers/create?name=a-stranger', {
       Image: IMAGE,
     });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { agreementTables } from './_agreement.ts';
 import { readSpec } from './_read-spec.ts';
 import type { ResourceDefinition } from './meta.ts';
@@ -15,11 +16,8 @@ const tables = await agreementTables();
 
 const UUID2 = '11111111-2222-4333-8444-555555555555';
 
-let kube: Kube;
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-});
-afterAll(() => kube?.close());
+const kube = await kubeFromFile(inject('kubeconfig'));
+afterAll(() => kube.close());
 
 /** What the API server would store, or undefined when it refuses the document. */
 async function throughApiServer(
@@ -45,12 +43,7 @@ describe('the API server refuses changes of an identity with the message of the 
       (error: Error) => error.message,
     );
   beforeAll(async () => {
-    await kube.request('POST', path, {
-      apiVersion: API_VERSION,
-      kind: 'Application',
-      metadata: { name: 'identity' },
-      spec,
-    });
+    await kube.request('POST', path, manifest('Application', { name: 'identity' }, spec));
   });
   test.each([
     ['another uuid', { uuid: UUID2 }, 'spec.uuid: Invalid value'],

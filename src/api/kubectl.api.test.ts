@@ -1,17 +1,16 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, expect, inject, test } from 'vitest';
 import { findTools } from '../../hack/binaries.ts';
-import { type Kube, kubeFromFile } from '../../hack/kube.ts';
+import { kubeFromFile } from '../../hack/kube.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { API_VERSION } from './names.ts';
 
 /** What people see: kubectl's own output for objects with a given status, compared with golden files. */
 const run = promisify(execFile);
 const namespace = `kubectl-${randomUUID().slice(0, 8)}`;
 const UUID = '0d9e6f2a-3c4b-4d5e-8f60-718293a4b5c6';
-let kube: Kube;
-let kubectl: string;
 
 const condition = (type: string, status: string, reason: string, message: string) => ({
   type,
@@ -25,12 +24,7 @@ const condition = (type: string, status: string, reason: string, message: string
 const objects = [
   {
     plural: 'edgenodes',
-    object: {
-      apiVersion: API_VERSION,
-      kind: 'EdgeNode',
-      metadata: { name: 'gw-1' },
-      spec: { description: 'Gateway in hall 3' },
-    },
+    object: manifest('EdgeNode', { name: 'gw-1' }, { description: 'Gateway in hall 3' }),
     status: {
       observedGeneration: 1,
       uuid: UUID,
@@ -79,12 +73,7 @@ const objects = [
   },
   {
     plural: 'registries',
-    object: {
-      apiVersion: API_VERSION,
-      kind: 'Registry',
-      metadata: { name: 'plant' },
-      spec: { url: 'registry.plant.example:5000' },
-    },
+    object: manifest('Registry', { name: 'plant' }, { url: 'registry.plant.example:5000' }),
     status: {
       observedGeneration: 1,
       id: 11,
@@ -93,17 +82,15 @@ const objects = [
   },
 ];
 
-beforeAll(async () => {
-  kubectl = (await findTools(['kubectl'])).kubectl;
-  kube = await kubeFromFile(inject('kubeconfig'));
-  await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  for (const { plural, object, status } of objects) {
-    const path = `/apis/${API_VERSION}/namespaces/${namespace}/${plural}`;
-    await kube.request('POST', path, object);
-    await kube.request('PATCH', `${path}/${object.metadata.name}/status`, { status }, 'application/merge-patch+json');
-  }
-});
-afterAll(() => kube?.close());
+const kubectl = (await findTools(['kubectl'])).kubectl;
+const kube = await kubeFromFile(inject('kubeconfig'));
+await kube.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+for (const { plural, object, status } of objects) {
+  const path = `/apis/${API_VERSION}/namespaces/${namespace}/${plural}`;
+  await kube.request('POST', path, object);
+  await kube.request('PATCH', `${path}/${object.metadata.name}/status`, { status }, 'application/merge-patch+json');
+}
+afterAll(() => kube.close());
 
 /** Output with what differs from run to run made equal. */
 async function output(args: string): Promise<string> {
@@ -146,12 +133,7 @@ test('kubectl can select objects by uuid', async () => {
 
 test('a new object has observedGeneration -1, so that kstatus does not count it as done', async () => {
   const path = `/apis/${API_VERSION}/namespaces/${namespace}/applications`;
-  await kube.request('POST', path, {
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata: { name: 'fresh' },
-    spec: {},
-  });
+  await kube.request('POST', path, manifest('Application', { name: 'fresh' }, {}));
   expect(await kube.get(`${path}/fresh`)).toMatchObject({ status: { observedGeneration: -1 } });
 });
 

@@ -1,32 +1,11 @@
 import type { z } from 'zod';
+import type { ObjectMeta } from '../lib/kubernetes-object.ts';
 import { BOUNDS } from './bounds.ts';
 import type { ConditionType } from './conditions.ts';
 import type { Rule } from './rules.ts';
 import { atomicList, integer, mapList, object, oneOf, text } from './schema.ts';
 
-/** Metadata of an object, as far as we read it. */
-export interface ObjectMeta {
-  name: string;
-  namespace?: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  creationTimestamp?: string;
-  deletionTimestamp?: string;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: OwnerReference[];
-}
-
-interface OwnerReference {
-  apiVersion: string;
-  kind: string;
-  name: string;
-  uid: string;
-  controller?: boolean;
-  blockOwnerDeletion?: boolean;
-}
+export type { ObjectMeta };
 
 /** The standard condition of Kubernetes (metav1.Condition). */
 const conditionSchema = object({

@@ -1,15 +1,8 @@
-import type { ObjectMeta, ResourceDefinition } from './meta.ts';
+import type { ObjectMeta, ResourceOf } from '../lib/kubernetes-object.ts';
+import type { ResourceDefinition } from './meta.ts';
 import { GROUP, VERSION } from './names.ts';
 
-/** Where objects of a kind live in the API; `_object` is never set and carries the type only. */
-export interface ResourceOf<T> {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
-  readonly kind: string;
-  readonly namespaced: boolean;
-  readonly _object?: T;
-}
+export type { ResourceOf };
 
 /** A core Secret; values are base64. */
 export interface Secret {

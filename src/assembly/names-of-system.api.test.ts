@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Kube } from '../../hack/kube.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { BOUNDS } from '../api/bounds.ts';
 import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME } from '../api/names.ts';
@@ -139,12 +140,7 @@ test('kubectl renames templates, Secrets and ConfigMaps: for an admin onto a nam
 
 test('a developer creates objects with other names, and what is no Secret of the v3 API has any name', async () => {
   const kind = EVERY_KIND.runtimeClasses as Kind;
-  const free = {
-    apiVersion: 'skerry.dev/v3',
-    kind: kind.definition.kind,
-    metadata: { name: 'mine' },
-    spec: { handler: 'crun' },
-  };
+  const free = manifest(kind.definition.kind, { name: 'mine' }, { handler: 'crun' });
   expect(await verdict(system.user('developer'), 'POST', system.path(kind), free)).toBe('allowed');
   const { kind: secrets, object } = chains
     .flatMap(({ links }) => links)
@@ -199,12 +195,7 @@ describe('the ConfigMap with the names', () => {
 
   test('lets a developer create nothing of a kind with more names than it can have, and edit what exists', async () => {
     const kind = EVERY_KIND.runtimeClasses as Kind;
-    const body = (name: string) => ({
-      apiVersion: 'skerry.dev/v3',
-      kind: kind.definition.kind,
-      metadata: { name },
-      spec: { handler: 'crun' },
-    });
+    const body = (name: string) => manifest(kind.definition.kind, { name }, { handler: 'crun' });
     await kube.request('POST', system.path(kind), body('edited'));
     const by = system.user('developer');
     const known = (await kube.get(path())) as unknown as ConfigMap;

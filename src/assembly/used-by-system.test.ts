@@ -1,17 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { controllerDependencies } from '../../testing/controller-dependencies.ts';
 import { createInMemoryApiServer } from '../../testing/in-memory-api-server.ts';
 import { type Chain, EVERY_KIND, SYSTEM_APPLICATION, systemChains } from '../../testing/system-references.ts';
 import { LABELS } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createKindController } from '../controllers/kind.ts';
-import { createIds } from '../datastore/ids.ts';
-import { createLookups } from '../datastore/lookups.ts';
-import { createIdLookup, createStores, storeOf } from '../datastore/stores.ts';
+import { createStores, storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Resource } from '../kube/mod.ts';
-import { silentLog } from '../lib/log.ts';
 import { createCoreObjectController } from '../subjects/content/reconcile/core-objects.ts';
 import { KINDS } from '../subjects/kinds.ts';
 
@@ -24,18 +21,7 @@ function lead() {
   for (const store of Object.values(stores)) store.swap([], '1');
   const cluster = createInMemoryApiServer(stores);
   const { client } = cluster;
-  const deps = {
-    client,
-    namespace,
-    stores,
-    kinds: KINDS,
-    ids: createIds({ client, namespace, withId: createIdLookup(stores, KINDS) }),
-    lookups: createLookups(stores),
-    events: { record: () => {} },
-    log: silentLog,
-    metrics: {},
-    clock: Date.now,
-  } as unknown as ControllerDependencies;
+  const deps = controllerDependencies(client, namespace, stores);
   const stop = new AbortController();
   const loops = [
     ...(Object.values(KINDS) as unknown as Kind[])

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../testing/in-memory-controller.ts';
+import { afterAll, describe, expect, test } from 'vitest';
+import { NAMESPACE, startInMemoryController } from '../../testing/in-memory-controller.ts';
 import { API_VERSION } from '../api/names.ts';
 import type { RuntimeClass } from '../api/v3/index.ts';
 import { createLookups } from '../datastore/lookups.ts';
@@ -13,11 +13,8 @@ import { makeNode } from '../subjects/nodes/_make.ts';
 import { createLinks } from './links.ts';
 
 /** Links that kubectl writes, with all reconcilers over an API server in memory. */
-let fleet: InMemoryController;
-beforeAll(async () => {
-  fleet = await startInMemoryController(1);
-});
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+const fleet = await startInMemoryController(1);
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const LINKED = { models: 'model-0', knowledge: 'knowledge-0', runtimeClasses: 'runtime-0', volumeMounts: 'files-0' };
 type Linkable = keyof typeof LINKED & KindKey;

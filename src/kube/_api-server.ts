@@ -1,7 +1,8 @@
 /** Helpers of the tests against a real API server: a namespace per test, random writes in it, and stores that follow it. */
 import { randomBytes } from 'node:crypto';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { onTestFinished } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
+import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
 import { createClient, type KubeClient, type KubeClientOptions } from './client.ts';
 import { type KubeObject, keyOf, type Resource } from './object.ts';
@@ -34,6 +35,15 @@ export async function createFixture(client: KubeClient): Promise<Fixture> {
     await client.delete(NAMESPACES, { name: namespace }).catch(() => {});
   });
   return { client, namespace, there: new Set() };
+}
+
+/** A namespace, and a client whose requests go through a proxy, until the test ends. */
+export async function createProxied(options: Partial<KubeClientOptions> = {}) {
+  const kubeconfig = inject('kubeconfig');
+  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
+  const proxy = await startFaultProxy(kubeconfig);
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  return { fixture, proxy, client: connect(() => proxy.config(), options) };
 }
 
 const selectionOf = ({ namespace }: Fixture): Selection => ({ namespace, labels: LABELS });

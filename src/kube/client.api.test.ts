@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
-import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
-import { churnObject, connect, createFixture, type Fixture } from './_api-server.ts';
-import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody } from './_fault-proxy.ts';
+import { churnObject, connect, createProxied, type Fixture } from './_api-server.ts';
+import { type FaultProxy, type Seen, statusBody } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap } from './_util.ts';
 import { FencedError } from './call.ts';
 import { isConflict, isForbidden, isNotFound, type KubeClient } from './client.ts';
@@ -15,11 +15,7 @@ let proxy: FaultProxy;
 let client: KubeClient;
 
 beforeEach(async () => {
-  const kubeconfig = inject('kubeconfig');
-  fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
-  proxy = await startFaultProxy(kubeconfig);
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  client = connect(() => proxy.config());
+  ({ fixture, proxy, client } = await createProxied());
 });
 
 const any = () => true;

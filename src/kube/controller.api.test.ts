@@ -1,23 +1,15 @@
-import { expect, inject, onTestFinished, test } from 'vitest';
-import { churn, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
-import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { churn, createProxied, startMirror, untilEqual } from './_api-server.ts';
 import { createRandom, until } from './_util.ts';
 import { createController, watching } from './controller.ts';
 import { keyOf } from './object.ts';
 import { done } from './outcome.ts';
 
 test('with random writes and broken connections no key has two runs at once, and the last state of each object is reconciled', async () => {
-  const kubeconfig = inject('kubeconfig');
-  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
-  const proxy = await startFaultProxy(kubeconfig);
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const mirror = startMirror(
-    fixture,
-    connect(() => proxy.config()),
-    {
-      timing: { backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 } },
-    },
-  );
+  const { fixture, proxy, client: throughProxy } = await createProxied();
+  const mirror = startMirror(fixture, throughProxy, {
+    timing: { backoff: { baseMs: 20, factor: 2, maxMs: 200, jitter: 0.5 } },
+  });
   const random = createRandom(3);
   const active = new Set<string>();
   const twice: string[] = [];

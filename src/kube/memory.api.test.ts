@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { expect, inject, onTestFinished, test } from 'vitest';
-import { churn, churnObject, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
-import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { churn, churnObject, createProxied, startMirror, untilEqual } from './_api-server.ts';
 import { CONFIG_MAPS, makeConfigMap, until } from './_util.ts';
 import { createController, watching } from './controller.ts';
 import { done } from './outcome.ts';
@@ -30,14 +29,6 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-async function makeFixture() {
-  const kubeconfig = inject('kubeconfig');
-  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
-  const proxy = await startFaultProxy(kubeconfig);
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  return { fixture, proxy, client: connect(() => proxy.config()) };
-}
-
 /** A controller with a run for every change, so that the memory of its queue is measured too. */
 function startController(store: ReturnType<typeof startMirror>['store']) {
   const controller = createController({ name: 'memory', watches: [watching(store)], reconcile: async () => done() });
@@ -49,7 +40,7 @@ function startController(store: ReturnType<typeof startMirror>['store']) {
 }
 
 test('the memory does not grow during 5,000 writes at a real API server', async () => {
-  const { fixture, client } = await makeFixture();
+  const { fixture, client } = await createProxied();
   const mirror = startMirror(fixture, client);
   startController(mirror.store);
   fixture.client.observeWrites(CONFIG_MAPS, mirror.store);
@@ -63,7 +54,7 @@ test('the memory does not grow during 5,000 writes at a real API server', async 
 }, 300_000);
 
 test('the memory does not grow during 100,000 events, and no event is lost', async () => {
-  const { fixture, proxy, client } = await makeFixture();
+  const { fixture, proxy, client } = await createProxied();
   const count = 1_000;
   const events = 100_000;
   let sent = 0;
@@ -103,7 +94,7 @@ test('the memory does not grow during 100,000 events, and no event is lost', asy
 });
 
 test('a slow reader of a watch slows the sender and loses no event', async () => {
-  const { fixture, proxy, client } = await makeFixture();
+  const { fixture, proxy, client } = await createProxied();
   const events = 4_000;
   const text = 'x'.repeat(10_000);
   let sent = 0;

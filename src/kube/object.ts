@@ -3,33 +3,7 @@
  *
  * The types have JSON values only: timestamps are strings, absent is `undefined`, unknown fields survive a round trip.
  */
-
-/** Standard object metadata, reduced to what controllers read or write. */
-interface ObjectMeta {
-  name: string;
-  namespace?: string;
-  generateName?: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  creationTimestamp?: string;
-  deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: OwnerReference[];
-  managedFields?: unknown[];
-}
-
-export interface OwnerReference {
-  apiVersion: string;
-  kind: string;
-  name: string;
-  uid: string;
-  controller?: boolean;
-  blockOwnerDeletion?: boolean;
-}
+import type { ObjectMeta, OwnerReference, ResourceOf } from '../lib/kubernetes-object.ts';
 
 /** An object of any kind. Concrete kinds narrow `spec` and `status` or add fields (`data` of a ConfigMap). */
 export interface KubeObject {
@@ -46,19 +20,8 @@ export interface ObjectRef {
   name: string;
 }
 
-/**
- * The API resource of the objects of type `T`. Core resources have the group `''`.
- * `T` is a phantom type: a value with these fields is the resource of whichever type the caller declares.
- */
-export interface Resource<T extends KubeObject = KubeObject> {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
-  readonly kind: string;
-  readonly namespaced: boolean;
-  /** Never set; it exists for the type only. */
-  readonly _object?: T;
-}
+/** The API resource of the objects of type `T`. Core resources have the group `''`. */
+export type Resource<T extends KubeObject = KubeObject> = ResourceOf<T>;
 
 /** The `apiVersion` text of a resource: `v1`, `skerry.dev/v3`. */
 export function apiVersionOf(resource: Resource): string {

@@ -1,20 +1,14 @@
-import { expect, inject, onTestFinished, test } from 'vitest';
-import { churnObject, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
-import { loadConfig, startFaultProxy } from './_fault-proxy.ts';
+import { expect, inject, test } from 'vitest';
+import { churnObject, connect, createProxied, startMirror, untilEqual } from './_api-server.ts';
+import { loadConfig } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, createRandom, until } from './_util.ts';
 import { removeFinalizer } from './finalizer.ts';
 import type { ObjectRef } from './object.ts';
 
 /** A store whose watch goes through a proxy, and a client that writes without the proxy. */
 async function makeWriter() {
-  const kubeconfig = inject('kubeconfig');
-  const fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
-  const proxy = await startFaultProxy(kubeconfig);
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const mirror = startMirror(
-    fixture,
-    connect(() => proxy.config()),
-  );
+  const { fixture, proxy, client: throughProxy } = await createProxied();
+  const mirror = startMirror(fixture, throughProxy);
   await until('the first list', () => mirror.store.synced);
   const { client, namespace } = fixture;
   client.observeWrites(CONFIG_MAPS, mirror.store);

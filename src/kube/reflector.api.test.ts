@@ -1,6 +1,6 @@
-import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { churn, connect, createFixture, type Fixture, startMirror, untilEqual } from './_api-server.ts';
-import { type FaultProxy, loadConfig, type Seen, startFaultProxy, statusBody, type Trouble } from './_fault-proxy.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { churn, createProxied, type Fixture, startMirror, untilEqual } from './_api-server.ts';
+import { type FaultProxy, type Seen, statusBody, type Trouble } from './_fault-proxy.ts';
 import { CONFIG_MAPS, type ConfigMap, until } from './_util.ts';
 import type { KubeClient } from './client.ts';
 import { compareResourceVersions } from './object.ts';
@@ -12,11 +12,7 @@ let proxy: FaultProxy;
 let client: KubeClient;
 
 beforeEach(async () => {
-  const kubeconfig = inject('kubeconfig');
-  fixture = await createFixture(connect(() => loadConfig(kubeconfig)));
-  proxy = await startFaultProxy(kubeconfig);
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  client = connect(() => proxy.config(), { maxLineBytes: 100_000 });
+  ({ fixture, proxy, client } = await createProxied({ maxLineBytes: 100_000 }));
 });
 
 /** Short times, so that tests are fast. The results do not depend on the values. */

@@ -1,20 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ControlPlane, startControlPlane } from '../../hack/control-plane.ts';
+import { afterAll, expect, test } from 'vitest';
+import { startControlPlane } from '../../hack/control-plane.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { churn, connect, createFixture, startMirror, untilEqual } from './_api-server.ts';
 import { loadConfig } from './_fault-proxy.ts';
 import { until } from './_util.ts';
 
 /** A separate API server, since these tests kill it. */
-let cluster: ControlPlane;
 const dir = temporaryFolder();
 
-beforeAll(async () => {
-  cluster = await startControlPlane({ dir, controllerManager: false });
-});
+const cluster = await startControlPlane({ dir, controllerManager: false });
 
 afterAll(async () => {
-  await cluster?.stop();
+  await cluster.stop();
 });
 
 const TIMING = { backoff: { baseMs: 50, factor: 2, maxMs: 500, jitter: 0.5 } };

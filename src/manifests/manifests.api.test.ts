@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findTools } from '../../hack/binaries.ts';
-import { type ControlPlane, installCrds, startControlPlane } from '../../hack/control-plane.ts';
+import { installCrds, startControlPlane } from '../../hack/control-plane.ts';
 import { createKube, type Kube } from '../../hack/kube.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
@@ -22,12 +22,7 @@ import { CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } from './roles.ts';
  */
 const NAMESPACES = ['skerry', 'second'] as const;
 type Namespace = (typeof NAMESPACES)[number];
-let cluster: ControlPlane;
-let server: string;
-let credentials: RequestOptions;
-let admin: Kube;
 const dir = temporaryFolder();
-let kubectl: string;
 const run = promisify(execFile);
 const people: Kube[] = [];
 
@@ -61,41 +56,39 @@ const IMAGES = [{ archId: 1, containerImage: 'router:1' }];
 const BUDGETS = budgetsOf(DEFAULT_BUDGETS);
 const MERGE = 'application/merge-patch+json';
 
-beforeAll(async () => {
-  ({ kubectl } = await findTools(['kubectl']));
-  cluster = await startControlPlane({ dir });
-  const config = new KubeConfig();
-  config.loadFromFile(cluster.kubeconfig);
-  server = cluster.url;
-  credentials = {};
-  await config.applyToHTTPSOptions(credentials);
-  admin = createKube(server, credentials);
-  people.push(admin);
-  await installCrds(cluster.kubeconfig);
-  for (const namespace of NAMESPACES) {
-    await admin.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-    for (const manifest of [...controllerRoles(namespace), ...peopleRoles(namespace, namespace)])
-      await admin.apply(manifest as never);
-    const create = (plural: string, body: object) => admin.request('POST', path(plural, namespace), body);
-    const inUse = { labels: { [LABELS.inUse]: 'true' } };
-    await create('registries', object('Registry', 'remote', { url: 'registry.hub.example', id: 1 }, inUse));
-    await create('catalogitems', object('CatalogItem', 'router', { id: 1, images: IMAGES, registryId: 1 }, inUse));
-    await create('applications', object('Application', 'used', {}, inUse));
-    await create('applications', object('Application', 'of-the-system', { isSystem: true }));
-    await create('applications', object('Application', 'free'));
-  }
-  for (const namespace of NAMESPACES) {
-    for (const manifest of admissionPolicies(namespace)) await admin.apply(manifest as never);
-    // Policies take effect some time after they are stored; the last one in the list is the last to do so.
-    const isRefused = async (plural: string, name: string) =>
-      (await verdict(admin, 'DELETE', `${path(plural, namespace)}/${name}`)) !== 'allowed';
-    const act = async () => (await isRefused('registries', 'remote')) && (await isRefused('catalogitems', 'router'));
-    await waitFor(act, { what: 'the policies to act' });
-  }
-});
+const { kubectl } = await findTools(['kubectl']);
+const cluster = await startControlPlane({ dir });
+const config = new KubeConfig();
+config.loadFromFile(cluster.kubeconfig);
+const server = cluster.url;
+const credentials: RequestOptions = {};
+await config.applyToHTTPSOptions(credentials);
+const admin = createKube(server, credentials);
+people.push(admin);
+await installCrds(cluster.kubeconfig);
+for (const namespace of NAMESPACES) {
+  await admin.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  for (const manifest of [...controllerRoles(namespace), ...peopleRoles(namespace, namespace)])
+    await admin.apply(manifest as never);
+  const create = (plural: string, body: object) => admin.request('POST', path(plural, namespace), body);
+  const inUse = { labels: { [LABELS.inUse]: 'true' } };
+  await create('registries', object('Registry', 'remote', { url: 'registry.hub.example', id: 1 }, inUse));
+  await create('catalogitems', object('CatalogItem', 'router', { id: 1, images: IMAGES, registryId: 1 }, inUse));
+  await create('applications', object('Application', 'used', {}, inUse));
+  await create('applications', object('Application', 'of-the-system', { isSystem: true }));
+  await create('applications', object('Application', 'free'));
+}
+for (const namespace of NAMESPACES) {
+  for (const manifest of admissionPolicies(namespace)) await admin.apply(manifest as never);
+  // Policies take effect some time after they are stored; the last one in the list is the last to do so.
+  const isRefused = async (plural: string, name: string) =>
+    (await verdict(admin, 'DELETE', `${path(plural, namespace)}/${name}`)) !== 'allowed';
+  const act = async () => (await isRefused('registries', 'remote')) && (await isRefused('catalogitems', 'router'));
+  await waitFor(act, { what: 'the policies to act' });
+}
 afterAll(async () => {
   for (const kube of people) kube.close();
-  await cluster?.stop();
+  await cluster.stop();
 });
 
 describe.each(NAMESPACES)('with two installations in one cluster, in the namespace %s', (namespace) => {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
-import { inject } from 'vitest';
+import { expect, inject } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { atEnd } from '../../testing/at-end.ts';
+import { controllerDependencies } from '../../testing/controller-dependencies.ts';
 import { testConfig } from '../../testing/test-config.ts';
 import { type App, createApp } from '../app.ts';
 import { createRest } from '../assembly/rest.ts';
@@ -14,7 +15,6 @@ import { createSegments } from '../datastore/audit-segments.ts';
 import { createIds } from '../datastore/ids.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { type Controller, createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
-import { silentLog } from '../lib/log.ts';
 import type { Observation } from '../rules/inputs.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { createLog } from '../telemetry/log.ts';
@@ -152,12 +152,8 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       const url = `http://127.0.0.1:${app.addresses.rest}`;
       return { app, url, client: createTestClient(url, createRoutes(kinds)) };
     },
-    reconcile({ stores, deps }, make) {
-      const ids = createIds({ client: kube, namespace, withId: createIdLookup(stores, kinds) });
-      const loops = make({
-        ...{ client: kube, namespace, stores, kinds, ids, lookups: deps.lookups },
-        ...{ events: { record: () => {} }, log: silentLog, metrics: {}, clock: Date.now },
-      } as unknown as ControllerDependencies);
+    reconcile({ stores }, make) {
+      const loops = make(controllerDependencies(kube, namespace, stores, kinds));
       const stop = new AbortController();
       const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
       cleanup.defer(async () => {
@@ -166,4 +162,13 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       });
     },
   };
+}
+
+/** What becomes true within the time that reconcilers of a slow machine need. */
+export const poll = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: 20_000, interval: 50 });
+
+/** Waits, since ages are distinguished by the second. */
+export async function nextSecond(than: { metadata: { creationTimestamp?: string } } | undefined) {
+  const at = Date.parse(than?.metadata.creationTimestamp ?? '');
+  await poll(async () => Date.now() >= at + 1_000).toBe(true);
 }

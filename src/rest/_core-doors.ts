@@ -4,14 +4,10 @@ import { waitFor } from '../../hack/wait.ts';
 import type { CoreCase } from '../api/_core-agreement.ts';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
-import { createRest } from '../assembly/rest.ts';
-import { createRoutes } from '../assembly/routes.ts';
 import { admissionPolicies } from '../manifests/policies.ts';
 import { isObject } from '../rules/document.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
-import { KINDS } from '../subjects/kinds.ts';
-import { createTestClient } from './_client.ts';
-import { type Answer, clientFor, strictDryRun } from './_doors.ts';
+import { type Answer, clientFor, serveDry, strictDryRun } from './_doors.ts';
 import { createMemoryDependencies } from './_memory.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import type { Objects } from './contract/dependencies.ts';
@@ -77,15 +73,7 @@ export async function openCoreDoors(kubeconfig: string): Promise<CoreDoors> {
     authenticator: { authenticate: async (name) => ({ name, groups: [] }) },
     authorizer: { allowed: async () => true },
   });
-  const server = cleanup.use(createRest({ deps }));
-  const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-  const rest = createTestClient(`http://127.0.0.1:${port}`, createRoutes(KINDS));
-  let callers = 0;
-  const answer = async (path: string, request: { json?: unknown; yaml?: string }): Promise<Answer> => {
-    const { status, body } = await rest.post(path, { ...request, token: `caller-${callers++}` });
-    const { code = '', message = '' } = (body ?? {}) as { code?: string; message?: string };
-    return { accepted: status < 300, refusals: status < 300 ? [] : [message], status, code };
-  };
+  const { answer } = await serveDry(deps, cleanup);
   const pathOf = (key: CoreKey) => CORE_KINDS[key].rest.crud.path;
   return {
     kubectl,

@@ -37,10 +37,8 @@ export interface Doors extends AsyncDisposable {
 
 const NAME = 'corpus';
 
-export async function openDoors(kubeconfig: string): Promise<Doors> {
-  const cleanup = new AsyncDisposableStack();
-  const kube = cleanup.use(clientFor(kubeconfig));
-  const deps = dryDependencies(kube);
+/** REST over these dependencies, and how it answers the creation of an object. */
+export async function serveDry(deps: RestDependencies, cleanup: AsyncDisposableStack) {
   const server = cleanup.use(createRest({ deps }));
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
   const client = createTestClient(`http://127.0.0.1:${port}`, createRoutes(KINDS));
@@ -51,6 +49,14 @@ export async function openDoors(kubeconfig: string): Promise<Doors> {
     const { code = '', message = '' } = (body ?? {}) as { code?: string; message?: string };
     return { accepted: status < 300, refusals: status < 300 ? [] : [message], status, code };
   };
+  return { client, answer };
+}
+
+export async function openDoors(kubeconfig: string): Promise<Doors> {
+  const cleanup = new AsyncDisposableStack();
+  const kube = cleanup.use(clientFor(kubeconfig));
+  const deps = dryDependencies(kube);
+  const { client, answer } = await serveDry(deps, cleanup);
   const seen = new Map<string, Promise<Answer>>();
   return {
     client,

@@ -17,8 +17,7 @@ import type { Observation } from '../rules/inputs.ts';
 import type { Replica } from '../rules/replica.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createRenderer } from '../templates/renderer.ts';
-import { ROLE_NAMES, rulesOf } from './access/roles.ts';
-import { createRuleAuthorizer, createTokenTable } from './access/rules.ts';
+import { tokensOfRoles } from './_rules.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
 import type { KindsObjects, Objects, RestDependencies } from './contract/dependencies.ts';
@@ -89,8 +88,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     audit: createAuditLog({ segments: createMemorySegments().segments }),
     readiness: { check: async () => undefined },
     templates: createRenderer(),
-    authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
-    authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
+    ...tokensOfRoles(kinds),
     self: { version: '0.0.0-test', caCert: () => '' },
     clock: Date.now,
     ...overrides,

@@ -8,7 +8,7 @@ import type { Kind } from '../kinds/definition.ts';
 import { isObject } from '../rules/document.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { type CoreDoors, openCoreDoors } from './_core-doors.ts';
-import { type Answer, type Doors, inParallel, openDoors, readAs } from './_doors.ts';
+import { type Answer, inParallel, openDoors, readAs } from './_doors.ts';
 import { demandOfKube, demandOfRest } from './_wording.ts';
 
 /**
@@ -19,11 +19,8 @@ import { demandOfKube, demandOfRest } from './_wording.ts';
 const tables = new Map((await agreementTables()).map(([{ kind }, cases]) => [kind, cases]));
 const kinds = Object.values(KINDS) as unknown as Kind[];
 
-let doors: Doors;
-beforeAll(async () => {
-  doors = await openDoors(inject('kubeconfig'));
-});
-afterAll(() => doors?.[Symbol.asyncDispose]());
+const doors = await openDoors(inject('kubeconfig'));
+afterAll(() => doors[Symbol.asyncDispose]());
 
 describe.each(kinds)('$definition.kind', (kind) => {
   const { definition } = kind;

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
+import { manifest } from '../../testing/manifest.ts';
 import { ANNOTATIONS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import { createDesiredCache } from '../desired/desired-cache.ts';
@@ -16,12 +17,7 @@ const _stop = new AbortController();
 const cluster = await startTestCluster();
 const { namespace, kube } = cluster;
 for (const { name, spec } of BUILT_INS)
-  await kube.create(RESOURCES.registries, {
-    apiVersion: 'skerry.dev/v3',
-    kind: 'Registry',
-    metadata: { name, namespace },
-    spec,
-  });
+  await kube.create(RESOURCES.registries, manifest('Registry', { name, namespace }, spec));
 const replica = await cluster.startReplica();
 const admin = replica.client.as(await cluster.token('admin'));
 cluster.reconcile(replica, (deps) => [

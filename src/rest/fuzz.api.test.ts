@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Kube, KubeError, kubeFromFile } from '../../hack/kube.ts';
+import { afterAll, describe, expect, inject, test } from 'vitest';
+import { KubeError, kubeFromFile } from '../../hack/kube.ts';
 import { fuzzing } from '../../hack/testing/fuzz.ts';
 import { agreementTables } from '../api/_agreement.ts';
 import { readSpec } from '../api/_read-spec.ts';
@@ -122,12 +122,9 @@ const set = (holder: object, key: string, value: unknown) =>
 /** The value without members `__proto__`, which REST drops from every body, whereas the API server stores and counts them. */
 const withoutProto = (value: unknown): unknown => parseJsonBody(JSON.stringify(value), 64);
 
-let kube: Kube;
-beforeAll(async () => {
-  kube = await kubeFromFile(inject('kubeconfig'));
-  process.stderr.write(`fuzz: ${seeds}\n`);
-});
-afterAll(() => kube?.close());
+const kube = await kubeFromFile(inject('kubeconfig'));
+process.stderr.write(`fuzz: ${seeds}\n`);
+afterAll(() => kube.close());
 
 async function throughApiServer(
   kind: ResourceDefinition,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
+import { manifest } from '../../testing/manifest.ts';
 import type { Registry } from '../api/v3/index.ts';
 import { createLookups } from '../datastore/lookups.ts';
 import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
@@ -9,12 +10,7 @@ import { startTestCluster } from './_cluster.ts';
 const cluster = await startTestCluster();
 const { namespace } = cluster;
 for (const { name, spec } of BUILT_INS)
-  await cluster.kube.create(RESOURCES.registries, {
-    apiVersion: 'skerry.dev/v3',
-    kind: 'Registry',
-    metadata: { name, namespace },
-    spec,
-  });
+  await cluster.kube.create(RESOURCES.registries, manifest('Registry', { name, namespace }, spec));
 const replica = await cluster.startReplica();
 const admin = replica.client.as(await cluster.token('admin'));
 const developer = replica.client.as(await cluster.token('developer'));

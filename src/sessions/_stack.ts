@@ -8,8 +8,8 @@ import { createLookups } from '../datastore/lookups.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
+import { createTokenTable } from '../rest/_rules.ts';
 import { ROLE_NAMES } from '../rest/access/roles.ts';
-import { createTokenTable } from '../rest/access/rules.ts';
 import { presentNodes } from '../rest/objects/present.ts';
 import type { AuditEvent } from '../rules/audit.ts';
 

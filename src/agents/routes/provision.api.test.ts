@@ -17,8 +17,6 @@ import { readNodeKey } from '../channel/node-key.ts';
 const namespace = `agents-${randomUUID().slice(0, 8)}`;
 const stop = new AbortController();
 const all = new AsyncDisposableStack();
-let client: KubeClient;
-let replicas: [Replica, Replica];
 
 function connect(): KubeClient {
   const config = new KubeConfig();
@@ -36,17 +34,15 @@ async function startOver(own: KubeClient): Promise<Replica> {
   );
 }
 
-beforeAll(async () => {
-  client = connect();
-  await client.request('POST', '/api/v1/namespaces', {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: { name: namespace },
-  });
-  replicas = [await startOver(connect()), await startOver(connect())];
-  // Tokens count from the second after a replica started.
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+const client = connect();
+await client.request('POST', '/api/v1/namespaces', {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: namespace },
 });
+const replicas: [Replica, Replica] = [await startOver(connect()), await startOver(connect())];
+// Tokens count from the second after a replica started.
+await new Promise((resolve) => setTimeout(resolve, 1_100));
 
 afterAll(async () => {
   stop.abort();

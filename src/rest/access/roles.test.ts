@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { routes } from '../../assembly/routes.ts';
+import { permits } from '../_rules.ts';
 import type { Permission } from '../contract/route.ts';
 import { knownResources, ROLE_NAMES, type RoleName, roles, rulesOf } from './roles.ts';
-import { permits } from './rules.ts';
 
 const may = (role: RoleName, verb: Permission['verb'], resource: string) => permits(rulesOf(role), { resource, verb });
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { controllerDependencies } from '../../../../testing/controller-dependencies.ts';
 import { createInMemoryApiServer, type InMemoryApiServer } from '../../../../testing/in-memory-api-server.ts';
 import { LABELS } from '../../../api/names.ts';
 import {
@@ -9,10 +10,7 @@ import {
   type EdgeNode,
   type ObservedArtifact,
 } from '../../../api/v3/index.ts';
-import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { createIds } from '../../../datastore/ids.ts';
-import { createLookups } from '../../../datastore/lookups.ts';
-import { createIdLookup, createStores, type Stores } from '../../../datastore/stores.ts';
+import { createStores, type Stores } from '../../../datastore/stores.ts';
 import type { Store } from '../../../kube/store.ts';
 import { silentLog } from '../../../lib/log.ts';
 import { artifactFingerprint } from '../../../wire/artifacts.ts';
@@ -50,23 +48,8 @@ afterEach(async () => {
 });
 
 function run(kind: ArtifactKind) {
-  const { client } = cluster;
-  const controller = createArtifactController(
-    {
-      client,
-      namespace,
-      stores,
-      kinds: KINDS,
-      ids: createIds({ client, namespace, withId: createIdLookup(stores, KINDS) }),
-      lookups: createLookups(stores),
-      events: { record: () => {} },
-      log: silentLog,
-      metrics: {},
-      clock: () => clock.now,
-    } as unknown as ControllerDependencies,
-    kind,
-  );
-  running = controller.run(stop.signal);
+  const deps = controllerDependencies(cluster.client, namespace, stores);
+  running = createArtifactController({ ...deps, clock: () => clock.now }, kind).run(stop.signal);
 }
 
 const spec = { registryId: 7, files: ['x'] };

@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  applicationBody,
-  type InMemoryController,
-  NAMESPACE,
-  startInMemoryController,
-} from '../../../../testing/in-memory-controller.ts';
+import { afterAll, expect, test } from 'vitest';
+import { applicationBody, NAMESPACE, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import { manifest } from '../../../../testing/manifest.ts';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { ServiceAccount } from '../../../api/v3/index.ts';
 
 /** What becomes of service accounts when their application is deleted, with all reconcilers over an API server in memory. */
-let fleet: InMemoryController;
-beforeAll(async () => {
-  fleet = await startInMemoryController(4);
-});
-afterAll(() => fleet?.[Symbol.asyncDispose]());
+const fleet = await startInMemoryController(4);
+afterAll(() => fleet[Symbol.asyncDispose]());
 
 const ref = (name: string) => ({ name, namespace: NAMESPACE });
 const stored = (name: string) => fleet.stores.serviceAccounts.get(NAMESPACE, name);
@@ -57,12 +50,7 @@ test('a younger application of the same name takes no account with it', async ()
   const { client } = fleet.cluster;
   const metadata = ref('line-2-again');
   const spec = { name: 'line-2', microservices: [] };
-  await client.create(fleet.stores.applications.resource, {
-    apiVersion: API_VERSION,
-    kind: 'Application',
-    metadata,
-    spec,
-  } as never);
+  await client.create(fleet.stores.applications.resource, manifest('Application', metadata, spec) as never);
   await fleet.settle();
   await deleteApplication('line-2-again');
   expect(fleet.stores.applications.get(NAMESPACE, 'line-2-again')).toBeUndefined();

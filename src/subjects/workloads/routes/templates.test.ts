@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { createMemoryDependencies } from '../../../rest/_memory.ts';
+import { createRuleAuthorizer, createTokenTable } from '../../../rest/_rules.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { ROLE_NAMES, rulesOf } from '../../../rest/access/roles.ts';
-import { createRuleAuthorizer, createTokenTable } from '../../../rest/access/rules.ts';
 
 /** May write everything and list nothing. */
 const BLIND = rulesOf('developer').map((rule) => ({ ...rule, verbs: rule.verbs.filter((verb) => verb !== 'list') }));

@@ -1,13 +1,7 @@
-import { GROUP } from '../../api/names.ts';
-import type { Attributes, Authenticator, Authorizer, UserInfo } from '../contract/access.ts';
-
-/** A rule of Kubernetes RBAC. */
-export interface PolicyRule {
-  apiGroups: readonly string[];
-  resources: readonly string[];
-  verbs: readonly string[];
-  resourceNames?: readonly string[];
-}
+import { GROUP } from '../api/names.ts';
+import type { Kinds } from '../subjects/kinds.ts';
+import { type PolicyRule, ROLE_NAMES, rulesOf } from './access/roles.ts';
+import type { Attributes, Authenticator, Authorizer, UserInfo } from './contract/access.ts';
 
 /** Whether rules allow an operation in our API group, by the rules of the RBAC authorizer of Kubernetes. */
 export function permits(rules: readonly PolicyRule[], { resource, verb, name }: Attributes): boolean {
@@ -22,7 +16,7 @@ export function permits(rules: readonly PolicyRule[], { resource, verb, name }: 
   );
 }
 
-/** An authorizer over rules per user or group, in memory: for tests and tools. */
+/** An authorizer over rules per user or group. */
 export function createRuleAuthorizer(rulesOf: Readonly<Record<string, readonly PolicyRule[]>>): Authorizer {
   return {
     async allowed(identity, attributes) {
@@ -31,7 +25,7 @@ export function createRuleAuthorizer(rulesOf: Readonly<Record<string, readonly P
   };
 }
 
-/** An authenticator over known tokens, in memory: for tests. */
+/** An authenticator over known tokens. */
 export function createTokenTable(identities: Readonly<Record<string, UserInfo>>): Authenticator {
   return {
     async authenticate(token) {
@@ -39,3 +33,9 @@ export function createTokenTable(identities: Readonly<Record<string, UserInfo>>)
     },
   };
 }
+
+/** A token for each role, by its name, with the rules of the role. */
+export const tokensOfRoles = (kinds?: Kinds) => ({
+  authenticator: createTokenTable(Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }]))),
+  authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role, kinds)]))),
+});
