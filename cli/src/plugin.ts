@@ -95,7 +95,7 @@ function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof UsageError || error instanceof CommandError) return error.message;
   if (error instanceof LineError) return `${error.message}; ${nextStepOf(error)}`;
-  // The error of a connection has a code of the system, that of credentials has none.
+  // The error of a connection has a code of the system; an error of credentials has none.
   const { code } = (error.cause ?? {}) as NodeJS.ErrnoException;
   if (error instanceof TransportError && error.code === 'refused' && code)
     return `the API server of the kubeconfig does not answer: ${error.message}`;
