@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { TestHub } from '../agent/src/content/artifacts/_hub.ts';
 import { freePort } from '../hack/ports.ts';
 import { createStack, get, until, untilReady } from './_stack.ts';

@@ -114,6 +114,45 @@ test('kube-score finds nothing in the chart but what is left out on purpose', as
   expect(scoreChart({ helm, kubeScore })).toBeUndefined();
 }, 600_000);
 
+describe('the notes after an installation', () => {
+  const notes = async (...args: string[]) => {
+    const text = await helmWith(
+      'install',
+      'skerry',
+      CHART,
+      '--namespace',
+      'edge',
+      '--dry-run=client',
+      '--no-hooks',
+      ...args,
+    );
+    return text.slice(text.indexOf('NOTES:'));
+  };
+
+  test('name the next steps: the replicas, the jobs, and the first machine with the address that it reaches', async () => {
+    const values = [
+      'publicUrl=https://skerry.example:30121',
+      'releasesUrl=https://r.example',
+      'tls.authorityKey=ca.crt',
+    ];
+    const text = await notes(...values.flatMap((value) => ['--set', value]));
+    for (const command of [
+      'kubectl -n edge rollout status deployment/skerry-controller',
+      'kubectl -n edge logs job/skerry-crds',
+      'kubectl skerry provision NODE --create --namespace edge --controller https://skerry.example:30121 --ca ca.crt',
+    ])
+      expect(text).toContain(`  ${command}\n`);
+    expect(text).not.toContain('releasesVolume');
+  });
+
+  test('say that machines need an address, and that there are no packages for them', async () => {
+    const text = await notes();
+    expect(text).toContain('--controller https://HOST:PORT\n');
+    expect(text).toContain('publicUrl is not set');
+    expect(text).toContain('Neither releasesVolume nor releasesUrl is set');
+  });
+});
+
 describe('the chart renders', () => {
   test.each(['NodePort', 'LoadBalancer'])(
     'a new Service of type %s that shows the controller the addresses of clients',

@@ -360,7 +360,8 @@ async function startPodman({ dir, registry, within = [], args = [], again }: Eng
       command,
       args: [
         ...before,
-        ...['--root', join(dir, 'data'), '--runroot', join(run, 'state'), '--cgroup-manager', 'cgroupfs'],
+        // dockerd refuses a folder in which it finds the layers of podman.
+        ...['--root', join(dir, 'podman-data'), '--runroot', join(run, 'state'), '--cgroup-manager', 'cgroupfs'],
         ...(runtime ? ['--runtime', runtime] : []),
         ...args,
         ...['system', 'service', '--time=0', url],

@@ -1,6 +1,7 @@
-import { join, relative } from 'node:path';
+import { relative } from 'node:path';
 import { startClock } from './progress.ts';
 import { STACK_FOLDER } from './stack/files.ts';
+import { logsIn } from './stack/refusal.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
 /** `make up`: the local stack in the foreground. Environment: ONCE, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK. */
@@ -44,8 +45,7 @@ function reasonOf(error: unknown): Error {
 
 function explain(error: Error): void {
   process.stderr.write(`\n${error.message}\n`);
-  if (!(error instanceof StackRefused))
-    process.stderr.write(`\nLogs are in ${relative(process.cwd(), join(STACK_FOLDER, 'logs')) || '.'}.\n`);
+  if (!(error instanceof StackRefused)) process.stderr.write(logsIn(STACK_FOLDER));
 }
 
 /** The addresses of what runs, and what to try next. */

@@ -1,4 +1,4 @@
-import { isForbidden, isNotFound } from '../../src/kube/api-error.ts';
+import { isForbidden, isNotFound, TransportError } from '../../src/kube/api-error.ts';
 import { type CommandLine, type Flags, type FlagValues, LineError } from '../../src/lib/command-line/command.ts';
 import { completionOf } from '../../src/lib/command-line/completion.ts';
 import { readLine } from '../../src/lib/command-line/line.ts';
@@ -95,6 +95,10 @@ function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof UsageError || error instanceof CommandError) return error.message;
   if (error instanceof LineError) return `${error.message}; ${nextStepOf(error)}`;
+  // The error of a connection has a code of the system; an error of credentials has none.
+  const { code } = (error.cause ?? {}) as NodeJS.ErrnoException;
+  if (error instanceof TransportError && error.code === 'refused' && code)
+    return `the API server of the kubeconfig does not answer: ${error.message}`;
   if (isForbidden(error))
     return `${error.message}\nThe roles are skerry-admin, skerry-sre, skerry-developer and skerry-viewer.`;
   if (isNotFound(error) && /the server could not find the requested resource/.test(error.message))

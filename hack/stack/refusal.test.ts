@@ -5,6 +5,7 @@ import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { tryLock } from '../lock.ts';
 import { writePidFile } from '../process.ts';
 import { STACK_PROCESS } from './files.ts';
+import { logsIn } from './refusal.ts';
 import { startStack } from './stack.ts';
 
 let dir: string;
@@ -32,6 +33,12 @@ test('a second start is refused with what runs and how to stop it without losing
       `To stop it, press Ctrl-C where it runs, or: kill ${process.pid}. Its data stays; make clean removes that as well.`,
     ].join('\n'),
   );
+});
+
+test('a start that failed names the folder of logs only when it has some', () => {
+  expect(logsIn(dir)).toBe('');
+  mkdirSync(join(dir, 'logs'));
+  expect(logsIn(dir)).toBe(`\nLogs are in ${join(dir, 'logs')}.\n`);
 });
 
 test('a second start while the first one starts or stops is refused as well', async () => {

@@ -2,9 +2,8 @@ import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:cryp
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from '../../testing/at-end.ts';
-import { manifest } from '../../testing/manifest.ts';
 import { NAMESPACE, nextVersion, stored, storedApplication, storedNode, storedRegistry } from '../../testing/stored.ts';
-import { API_VERSION, HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
+import { HEADERS, NODE_TOKEN_ISSUER } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import type { Application, EdgeNode } from '../api/v3/index.ts';
 import { provisioningKeyData, provisioningKeyName } from '../datastore/provisioning-key.ts';

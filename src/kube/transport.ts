@@ -137,7 +137,7 @@ export function translate(error: unknown, signal: AbortSignal): unknown {
   const message = error instanceof Error ? error.message : String(error);
   return new TransportError(
     NOT_CONNECTED.has(code) ? 'refused' : 'lost',
-    code ? `${code}: ${message}` : message,
+    message.includes(code) ? message : `${code}: ${message}`,
     error,
   );
 }

@@ -227,6 +227,28 @@ const CASES: Record<string, Case> = {
     /0\.3\.0 failed/,
     () => daemonAnswering({ ...WELL, warnings: ['update: 0.3.0 failed, 0.2.0 runs: the disk is full'] }),
   ],
+  'an agent with settings that wait for its next start': [
+    'daemon/restart',
+    /localApiPort of the file takes effect/,
+    () =>
+      daemonAnswering({
+        ...WELL,
+        warnings: ['settings: localApiPort of the file takes effect when the agent starts again'],
+      }),
+  ],
+  'an agent with warnings that other checks explain': [
+    'daemon',
+    /answers at/,
+    () =>
+      daemonAnswering({
+        ...WELL,
+        warnings: [
+          'container engine: the engine at unix:///s does not answer: connect ENOENT /s',
+          'policy: /p.yaml: unknown rule "x"; the former rules stay',
+          'settings: /c.yaml: statusFrequency: must be a number; the former ones stay, and the agent does not start with it',
+        ],
+      }),
+  ],
   'a model that cannot be pulled': [
     'artifacts/failed',
     /^tiny: the repository team\/tiny at v9 does not exist$/,

@@ -27,6 +27,14 @@ const MIB = 1024 * 1024;
 /** With less free space the agent cannot save its state. */
 const LEAST_SPACE = 64 * MIB;
 
+/** Warnings of the agent about what another check looks at. */
+const HAS_OWN_CHECK = /^(?:container engine|policy): |^settings: .* the agent does not start with it$/s;
+/** Problems of the agent that have a remedy of their own, by their warnings. */
+const ALIKE = {
+  update: /^update: \S+ failed, \S+ runs: /,
+  restart: /^settings: .* effect when the agent starts again$/,
+} as const;
+
 /** Checks of this machine, which need no network. */
 export const MACHINE_CHECKS = [
   check({
@@ -284,6 +292,7 @@ export const MACHINE_CHECKS = [
       absent: failed('Start it: systemctl start skerry-agent, or without systemd skerry-agent start.'),
       broken: failed('Restart the agent; containers run on. skerry-agent logs may say why.'),
       troubled: warning('See the other checks; the agent tries again by itself.'),
+      restart: warning('Start the agent again: systemctl restart skerry-agent. Containers run on.'),
       update: warning(
         'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
       ),
@@ -292,11 +301,12 @@ export const MACHINE_CHECKS = [
       const view = await daemon();
       if (view.state === 'absent') return { problem: 'absent', what: `no agent answers at ${config.socket}` };
       if (view.state !== 'running') return { problem: 'broken', what: view.message };
-      const { warnings } = view.status;
-      const isUpdate = warnings.every((warning) => /^update: \S+ failed, \S+ runs: /.test(warning));
-      return warnings.length > 0
-        ? { problem: isUpdate ? 'update' : 'troubled', what: warnings.join('; ') }
-        : { ok: `answers at ${config.socket}` };
+      const warnings = view.status.warnings.filter((warning) => !HAS_OWN_CHECK.test(warning));
+      if (warnings.length === 0) return { ok: `answers at ${config.socket}` };
+      const [alike = 'troubled'] = Object.entries(ALIKE).flatMap(([problem, pattern]) =>
+        warnings.every((warning) => pattern.test(warning)) ? [problem as keyof typeof ALIKE] : [],
+      );
+      return { problem: alike, what: warnings.join('; ') };
     },
   }),
   check({

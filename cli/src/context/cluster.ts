@@ -6,7 +6,7 @@ import { DEFAULT_NAMESPACE } from '../../../src/api/names.ts';
 import { createClient, type KubeClient } from '../../../src/kube/mod.ts';
 import { pathOf, withQuery } from '../../../src/kube/path.ts';
 import { PODS } from './controller-pods.ts';
-import { UsageError } from './errors.ts';
+import { CommandError, UsageError } from './errors.ts';
 
 /** The cluster of a command: a client with the credentials of the user, and the namespace of the controller. */
 export interface Cluster extends AsyncDisposable {
@@ -27,6 +27,16 @@ export interface ClusterFlags {
   namespace?: string;
 }
 
+function readable(load: () => KubeConfig): KubeConfig {
+  try {
+    return load();
+  } catch (error) {
+    throw new CommandError(
+      `the kubeconfig cannot be read: ${(error as Error).message}; --kubeconfig or $KUBECONFIG names another one`,
+    );
+  }
+}
+
 /**
  * Connects as kubectl does: flag, KUBECONFIG, ~/.kube/config. The namespace is the flag's, else that of the context, else the
  * one in which the controller runs by default. Throws UsageError when there is no such context.
@@ -39,7 +49,7 @@ export function loadCluster({ kubeconfig, context, namespace }: ClusterFlags): C
     if (context) config.setCurrentContext(context);
     return config;
   };
-  const config = load();
+  const config = readable(load);
   const chosen = config.getContextObject(config.getCurrentContext());
   if (!chosen) throw new UsageError(`there is no context "${config.getCurrentContext()}" in the kubeconfig`);
   const userAgent = `kubectl-skerry/${packageJson.version}`;

@@ -99,7 +99,7 @@ export interface MicroserviceRow {
   uuid: string;
   /** absent when there is none for its node */
   image?: string;
-  /** where it is, which is the former node while it cannot move to the one that its entry names */
+  /** where it is: the former node, while it cannot move to the node of its entry */
   node?: EdgeNode;
   line?: NonNullable<NonNullable<Application['status']>['microservices']>[number];
   observed?: ObservedMicroservice;
@@ -145,7 +145,7 @@ export function microserviceRows(
   });
 }
 
-/** The node that it is on, with the one that its entry names beside it. */
+/** The node that it is on, with the node of its entry beside it. */
 export function nodeText({ entry: { agent }, node }: MicroserviceRow): string {
   const wanted = agent?.name ?? agent?.uuid;
   if (!node) return wanted ?? '<none>';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, expect, inject, onTestFinished, test } from 'vitest';
 import { storedNode, storedSecret } from '../../../testing/stored.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';

@@ -12,10 +12,9 @@ import {
 } from '../../../api/v3/index.ts';
 import { createStores, type Stores } from '../../../datastore/stores.ts';
 import type { Store } from '../../../kube/store.ts';
-import { silentLog } from '../../../lib/log.ts';
 import { artifactFingerprint } from '../../../wire/artifacts.ts';
 import { makeRegistry } from '../../catalog/_make.ts';
-import { KINDS, RESOURCES } from '../../kinds.ts';
+import { RESOURCES } from '../../kinds.ts';
 import { makeNode } from '../../nodes/_make.ts';
 import { makeApplication, makeEntry } from '../../workloads/_make.ts';
 import { makeKnowledge, makeModel } from '../_make.ts';
