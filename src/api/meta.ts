@@ -33,7 +33,7 @@ export const secretKeyRefSchema = object({
 export const UUID_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
 export const uuidSchema = text({ min: 36, max: 36, pattern: UUID_PATTERN, expects: 'a UUID in lower case' });
 
-/** The identity that an object should take over; see domain/identity.ts. */
+/** The identity that an object should take over; see src/rules/identity.ts. */
 const askedUuid = uuidSchema
   .optional()
   .describe(

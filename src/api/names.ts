@@ -54,7 +54,7 @@ export const LABELS = {
   authority: `${GROUP}/certificate-authority`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
-  /** identity of an object, repeated from its status: see domain/identity.ts */
+  /** identity of an object, repeated from its status: see src/rules/identity.ts */
   uuid: `${GROUP}/uuid`,
   id: `${GROUP}/id`,
 } as const;
@@ -77,7 +77,7 @@ export const ANNOTATIONS = {
   acceptEpoch: `${GROUP}/accept-epoch`,
   /** on a Registry: REST is creating it; it has no id, and is deleted after a minute unless its creation is completed */
   draft: `${GROUP}/draft`,
-  /** on a Secret: the only registry that its passwords may be sent to (domain/registry/destination.ts) */
+  /** on a Secret: the only registry that its passwords may be sent to (src/subjects/catalog/rules/registry-destination.ts) */
   registry: `${GROUP}/registry`,
   /** on the Lease of a replica: JSON of what it says about itself, and of what users changed */
   replica: `${GROUP}/replica`,

@@ -128,7 +128,7 @@ export function inUseError<T extends KindObject>(kind: Kind<T>, object: T, users
   return new DomainError(status, code, `${kind.noun} ${name} is used by ${usersText(users)}`);
 }
 
-/** The identity of an object for v3 clients and machines besides its v3 name; see domain/identity.ts. */
+/** The identity of an object for v3 clients and machines besides its v3 name; see src/rules/identity.ts. */
 interface KindIdentity<T> {
   /** the v3 name, where it is not that of the object alone */
   name?: Of<T, string>;

@@ -18,10 +18,12 @@ export interface CallContext {
   metrics: KubeMetrics;
   maxResponseBytes: number;
   mayWrite: () => boolean;
+  /** retries of a call without a connection to the API server */
+  connectRetries: number;
 }
 
 export const CALL_MS = 30_000;
-const RETRIES = 5;
+export const RETRIES = 5;
 const RETRY: Backoff = { baseMs: 100, factor: 3, maxMs: 5_000, jitter: 0.5 };
 
 /** One request for the retry loop. `repeatable`: the effect of two executions is that of one. */
@@ -43,13 +45,15 @@ export function retryDelay(
   attempt: number,
   repeatable: boolean,
   random: () => number,
+  connectRetries: number = RETRIES,
 ): number | undefined {
-  if (attempt > RETRIES) return undefined;
+  const isRefused = error instanceof TransportError && error.code === 'refused';
+  if (attempt > (isRefused ? connectRetries : RETRIES)) return undefined;
   const backoff = backoffDelay(RETRY, attempt, random);
   if (error instanceof TransportError) {
     const executedForSure = error.code === 'malformed' || error.code === 'too-large';
     if (executedForSure || error.code === 'timeout') return undefined;
-    return repeatable || error.code === 'refused' ? backoff : undefined;
+    return repeatable || isRefused ? backoff : undefined;
   }
   if (!(error instanceof ApiError)) return undefined;
   // 429 comes from flow control, before the request is executed.
@@ -118,7 +122,7 @@ export async function performCall(
         context.transport.reload();
         continue;
       }
-      const delay = retryDelay(error, attempt, call.repeatable, Math.random);
+      const delay = retryDelay(error, attempt, call.repeatable, Math.random, context.connectRetries);
       // A delay beyond the deadline would only replace this error by a timeout, which says less.
       if (delay === undefined || systemClock.now() + delay >= deadline.at) throw error;
       await sleep(delay, deadline.signal);

@@ -6,7 +6,14 @@ import { pathOf } from './path.ts';
 
 describe('a failed call', () => {
   const status = (code: number, retryAfter?: number) => new ApiError(code, {}, 'get', retryAfter);
-  const cases: Record<string, { error: unknown; repeatable: boolean; want: number | undefined; attempt?: number }> = {
+  interface Case {
+    error: unknown;
+    repeatable: boolean;
+    want: number | undefined;
+    attempt?: number;
+    connectRetries?: number;
+  }
+  const cases: Record<string, Case> = {
     'is retried after a lost connection when it is repeatable': {
       error: new TransportError('lost', ''),
       repeatable: true,
@@ -21,6 +28,13 @@ describe('a failed call', () => {
       error: new TransportError('refused', ''),
       repeatable: false,
       want: 100,
+    },
+    'is not retried without a connection by a client for people': {
+      error: new TransportError('refused', ''),
+      repeatable: true,
+      attempt: 2,
+      connectRetries: 1,
+      want: undefined,
     },
     'is retried after 429, even if it is not repeatable': { error: status(429), repeatable: false, want: 100 },
     'is retried after the delay that the server requests': { error: status(429, 3), repeatable: true, want: 3_000 },
@@ -49,8 +63,8 @@ describe('a failed call', () => {
     },
     'is not retried after five retries': { error: status(500), repeatable: true, attempt: 6, want: undefined },
   };
-  test.each(Object.entries(cases))('%s', (_name, { error, repeatable, want, attempt = 1 }) => {
-    expect(retryDelay(error, attempt, repeatable, () => 0)).toBe(want);
+  test.each(Object.entries(cases))('%s', (_name, { error, repeatable, want, attempt = 1, connectRetries }) => {
+    expect(retryDelay(error, attempt, repeatable, () => 0, connectRetries)).toBe(want);
   });
 });
 

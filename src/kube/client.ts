@@ -1,6 +1,6 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import { isNotFound, type StatusBody } from './api-error.ts';
-import { type ApiCall, type CallContext, type CallOptions, performCall } from './call.ts';
+import { type ApiCall, type CallContext, type CallOptions, performCall, RETRIES } from './call.ts';
 import type { KubeMetrics } from './metrics.ts';
 import { groupResource, isEnded, type KubeObject, type ObjectRef, type Resource, refOf } from './object.ts';
 import { createPageSize, PAGE_SIZE } from './page-size.ts';
@@ -83,6 +83,8 @@ export interface KubeClientOptions {
   maxPageBytes?: number;
   /** Maximum length of one line of a watch. */
   maxLineBytes?: number;
+  /** Retries of a call without a connection to the API server: few where a person waits; default 5, which take about 5 s. */
+  connectRetries?: number;
 }
 
 /**
@@ -155,6 +157,7 @@ export function createClient(options: KubeClientOptions): KubeClient {
     maxPageBytes: Math.min(options.maxPageBytes ?? 32 * 2 ** 20, options.maxResponseBytes ?? Number.POSITIVE_INFINITY),
     maxLineBytes: options.maxLineBytes ?? 16 * 2 ** 20,
     mayWrite: () => true,
+    connectRetries: options.connectRetries ?? RETRIES,
   });
 }
 

@@ -230,17 +230,23 @@ describe('deletion', () => {
     return stdout + stderr;
   };
   const running = (name: string, fields: object) => ({ name, uuid: name, state: 'RUNNING', ...fields });
-  const create = async (plural: string, body: { metadata: { name: string } }, microservices?: object[]) => {
+  const create = async (
+    plural: string,
+    body: { metadata: { name: string } },
+    microservices?: object[],
+    status: object = {},
+  ) => {
     await admin.request('POST', path(plural, 'skerry'), body);
     if (!microservices) return;
     const at = `${path(plural, 'skerry')}/${body.metadata.name}/status`;
-    await admin.request('PATCH', at, { status: { observedGeneration: 1, microservices } }, MERGE);
+    await admin.request('PATCH', at, { status: { observedGeneration: 1, microservices, ...status } }, MERGE);
   };
   beforeAll(async () => {
     const many = Array.from({ length: 100 }, (_, i) => running(`reader-${i}`, { application: 'plant-a' }));
     await create('edgenodes', object('EdgeNode', 'busy'), many.slice(0, 2));
     await create('edgenodes', object('EdgeNode', 'full'), many);
     await create('edgenodes', object('EdgeNode', 'idle'));
+    await create('edgenodes', object('EdgeNode', 'left'), many.slice(0, 2), { daemonStatus: 'DEPROVISIONED' });
     const entries = [
       running('web', { node: 'gw-1', ready: true }),
       { ...running('db', { node: 'gw-1', ready: false }), state: 'QUEUED' },
@@ -276,9 +282,10 @@ describe('deletion', () => {
 
   test.each([
     ['edgenode', 'idle'],
+    ['edgenode', 'left'],
     ['application', 'unplaced'],
     ['edgenode', 'said-false'],
-  ])('prints no warning for the %s %s, which runs nothing', async (kind, name) => {
+  ])('prints no warning for the %s %s, from which nothing is removed', async (kind, name) => {
     expect(await kubectlDelete(kind, name)).not.toContain('Warning');
   });
 

@@ -289,7 +289,8 @@ function policies(namespace: string): Policy[] {
       warns: true,
       validations: [
         {
-          expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || ${controller} || ${COLLECTOR}`,
+          // Nothing reaches the machine of an agent that gave up the identity of the node.
+          expression: `!(${OBSERVED}) || oldObject.status.microservices.size() == 0 || (has(oldObject.status.daemonStatus) && oldObject.status.daemonStatus == 'DEPROVISIONED') || ${controller} || ${COLLECTOR}`,
           message: `${NOT_REFUSED}: what the node runs is removed from its machine`,
           messageExpression: listing(
             `${NOT_REFUSED}: this removes from the machine what the node runs: `,

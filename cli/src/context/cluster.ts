@@ -53,7 +53,7 @@ export function loadCluster({ kubeconfig, context, namespace }: ClusterFlags): C
   const chosen = config.getContextObject(config.getCurrentContext());
   if (!chosen) throw new UsageError(`there is no context "${config.getCurrentContext()}" in the kubeconfig`);
   const userAgent = `kubectl-skerry/${packageJson.version}`;
-  const client = createClient({ config: load, userAgent });
+  const client = createClient({ config: load, userAgent, connectRetries: 1 });
   const place = namespace ?? chosen.namespace ?? DEFAULT_NAMESPACE;
   const open = new Set<Duplex>();
   const access = async () => {

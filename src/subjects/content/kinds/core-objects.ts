@@ -22,7 +22,7 @@ import { SECRET_TYPES } from '../rules/core-objects/rules.ts';
 
 /**
  * Secrets and ConfigMaps of the v3 API. They are core objects with the label skerry.dev/shareable, so they have no CRD, no
- * status and no store of their own; in the form of domain/core-objects/form.ts the plain REST operations and references serve
+ * status and no store of their own; in the form of rules/core-objects/form.ts the plain REST operations and references serve
  * them as they serve every kind.
  */
 
