@@ -10,7 +10,7 @@ import { bundle, chainOf, KEYS, type SignerNow, type Texts, trustedOf } from '..
 import { authorityNameOf, wantedOfCertificate } from '../rules/certificate.ts';
 import { alternativeNames, type Due, dueOf, requireLasting } from '../rules/due.ts';
 import { textOfTime } from '../rules/life.ts';
-import { type CertificateFacts, readPair } from '../rules/pair.ts';
+import type { CertificateFacts } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
 import { createMaterial, type OwnSecret } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
@@ -38,7 +38,7 @@ export function createCertificateController(deps: ControllerDependencies, signer
   }
 
   const dueNow = (certificate: Certificate, own: OwnSecret, by: SignerNow | 'itself'): Due =>
-    dueOf(wantedOfCertificate(certificate), factsIn(own), by === 'itself' ? undefined : by, clock());
+    dueOf(wantedOfCertificate(certificate), own.facts, by === 'itself' ? undefined : by, clock());
 
   async function issue(
     certificate: Certificate,
@@ -65,7 +65,7 @@ export function createCertificateController(deps: ControllerDependencies, signer
     const own = material.ofCertificate(certificate);
     if (own.taken) return stalledBy(SECRET_TAKEN(own.name));
     const by = material.signerOf(certificate, clock());
-    const facts = factsIn(own);
+    const facts = own.facts;
     const authority = `the authority "${authorityNameOf(certificate)}"`;
     const failure = failures.get(certificate);
     if (failure !== undefined) return stalledBy({ reason: 'AuthorityInvalid', message: withRest(failure, facts) });
@@ -84,7 +84,7 @@ export function createCertificateController(deps: ControllerDependencies, signer
   function renewAtOf(certificate: Certificate): number | undefined {
     const by = material.signerOf(certificate, clock());
     const own = material.ofCertificate(certificate);
-    const due = by && factsIn(own) && dueNow(certificate, own, by);
+    const due = by && own.facts && dueNow(certificate, own, by);
     return due?.issue ? clock() : due?.renewAt;
   }
 
@@ -92,24 +92,18 @@ export function createCertificateController(deps: ControllerDependencies, signer
     prepare,
     obstacle,
     next(certificate) {
-      const facts = factsIn(material.ofCertificate(certificate));
+      const facts = material.ofCertificate(certificate).facts;
       const by = material.signerOf(certificate, clock());
       const ends = by && by !== 'itself' ? [by.until, by.certificate.notAfter] : [];
       return nextOf([renewAtOf(certificate), facts?.notAfter, ...ends], clock());
     },
     status: (certificate) => {
       const own = material.ofCertificate(certificate);
-      return { ...issuedStatus(factsIn(own), renewAtOf(certificate)), ...(!own.taken && { secretName: own.name }) };
+      return { ...issuedStatus(own.facts, renewAtOf(certificate)), ...(!own.taken && { secretName: own.name }) };
     },
     watches: [
       watching(stores.secrets, ({ object }) => material.certificatesWith(object).map(keyOf)),
       watching(stores.certificateAuthorities, ({ object }) => material.signedBy(object).map(keyOf)),
     ],
   });
-}
-
-/** The certificate in a Secret whose key is there as well. */
-function factsIn({ texts }: OwnSecret): CertificateFacts | undefined {
-  const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
-  return 'problem' in facts ? undefined : facts;
 }

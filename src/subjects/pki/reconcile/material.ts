@@ -20,13 +20,15 @@ import {
   type Texts,
 } from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
-import { readCertificates } from '../rules/pair.ts';
+import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
 export interface OwnSecret {
   name: string;
   known: Secret | undefined;
   texts: Texts;
+  /** the certificate in it whose key is there as well */
+  facts: CertificateFacts | undefined;
   taken: boolean;
 }
 
@@ -39,12 +41,18 @@ export function createMaterial({
   const { find } = createReferences(stores, kinds);
   const shared = textsOf(find);
   const textsIn = memoised((secret: Secret): Texts => textOfSecret(secret).data);
+  const factsIn = memoised((secret: Secret) => {
+    const texts = textsIn(secret);
+    const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
+    return { facts: 'problem' in facts ? undefined : facts };
+  });
   const keysInOwn = memoised((secret: Secret) => keysIn(textsIn(secret)));
 
   function own(label: 'certificate' | 'authority', object: string, name: string): OwnSecret {
     const known = stores.secrets.get(namespace, name);
     const taken = known !== undefined && !isSecretOf(known, label, object);
-    return { name, known, taken, texts: known && !taken ? textsIn(known) : {} };
+    const content = known && !taken ? { texts: textsIn(known), ...factsIn(known) } : { texts: {}, facts: undefined };
+    return { name, known, taken, ...content };
   }
   const ofCertificate = ({ metadata: { name } }: Certificate) => own('certificate', name, name);
   const ofAuthority = ({ metadata: { name } }: CertificateAuthority) =>
