@@ -9,7 +9,7 @@ export interface V3Operation {
 }
 
 /**
- * The operations of v3 on fleet, workloads and catalogs: method and path. The list says what clients may ask for.
+ * The operations of v3 on fleet, workloads, catalogs and certificates: method and path. The list says what clients may ask for.
  * Routes, permissions and tests are found by it and must not be entered here.
  */
 const TABLE: Readonly<Record<string, string>> = {
@@ -19,6 +19,18 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /architectures
     HEAD   /capabilities/applicationTemplates
     HEAD   /capabilities/bus`,
+  Certificates: `
+    GET    /certificates/ca
+    POST   /certificates/ca
+    GET    /certificates/ca/{name}
+    DELETE /certificates/ca/{name}
+    GET    /certificates
+    POST   /certificates
+    POST   /certificates/yaml
+    GET    /certificates/expiring
+    GET    /certificates/{name}
+    DELETE /certificates/{name}
+    POST   /certificates/{name}/renew`,
   Nodes: `
     GET    /node-list
     POST   /node

@@ -130,6 +130,7 @@ const fromFile: AnyRoute = {
   ...createFromFile,
   summary: 'Create a certificate or a certificate authority from a file',
   description: 'A document of kind Certificate or CertificateAuthority.',
+  reply: { status: 201, schema: z.union([certificateCrud.shapes.read, certificateAuthorityCrud.shapes.read]) },
   async handler(call: Call) {
     const { document, caller } = call;
     if (!isObject(document) || document.kind !== certificateAuthorityKind.definition.kind)
