@@ -19,7 +19,8 @@ import { applyPolicies } from './_system-cluster.ts';
 /** What kubectl says about the deletion of an object in use: the words of REST, with the users. */
 const run = promisify(execFile);
 const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<string, Kind>>;
-const IN_USE = Object.values(EVERY_KIND).filter(({ inUse }) => inUse);
+// Users of a certificate use its Secret: src/subjects/pki/certificates.api.test.ts.
+const IN_USE = Object.values(EVERY_KIND).filter(({ inUse, key }) => inUse && key !== KINDS.certificates.key);
 
 const { kubectl } = await findTools(['kubectl']);
 const kube = await kubeFromFile(inject('kubeconfig'));
@@ -56,6 +57,8 @@ async function makeObjects() {
   await post('/configmaps', { name: 'used', data: { a: 'b' } });
   await post('/volumeMounts', { name: 'used', secretName: 'used' });
   await post('/runtimeClasses', { name: 'used', handler: 'runc' });
+  await post('/certificates/ca', { name: 'used', type: 'self-signed' });
+  await post('/certificates', { name: 'tls', subject: 'tls', hosts: 'a', ca: { type: 'direct', secretName: 'used' } });
   for (const path of ['/models', '/knowledge'])
     await post(path, { name: 'used', repo: 'team/x', registryId: hub, files: ['a'] });
   const namespace = cluster.namespace;
@@ -120,6 +123,7 @@ const ANSWERS: Readonly<Record<string, string>> = {
   knowledge: 'knowledge used is used by shop/tills (#)',
   volumeMounts: 'volume mount used is used by shop/tills',
   serviceAccounts: 'service account shop/tills is used by shop/tills',
+  certificateAuthorities: 'certificate authority used is used by certificate tls',
   secrets: 'secret used is used by shop/tills',
   configMaps: 'config map used is used by shop/tills',
 };

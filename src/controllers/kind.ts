@@ -1,7 +1,7 @@
 import { API_VERSION, FIELD_MANAGERS, FINALIZERS } from '../api/names.ts';
 import { holderIn } from '../datastore/holder.ts';
 import { storeOf } from '../datastore/stores.ts';
-import { createReferences, createUse, referrersOf } from '../datastore/use.ts';
+import { createReferences, createUse, referrersOf, type UserIndex } from '../datastore/use.ts';
 import { inUseError, type Kind, nameIn, referenceKey, refsTo } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import {
@@ -42,6 +42,10 @@ export interface KindExtension<T extends KindObject> {
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Runs once the object has its identity. */
   prepare?(object: T, signal: AbortSignal): Promise<void>;
+  /** Runs before a deleted object ends: removes what must not outlive it. */
+  release?(object: T, signal: AbortSignal): Promise<void>;
+  /** its users, where they are not those that name it */
+  use?: UserIndex<T>;
   /** why the object cannot be used */
   obstacle?(object: T): Progress | undefined;
   /** further members of the status */
@@ -61,7 +65,7 @@ export function createKindController<T extends KindObject>(
   const { resource, definition, noun, builtIns = [] } = kind;
   const store = storeOf(stores, kind);
   const statuses = createStatusWriter(deps, kind);
-  const use = createUse(stores, kinds, kind);
+  const use = extension.use ?? createUse(stores, kinds, kind);
   const references = createReferences(stores, kinds);
   const links = createLinks(deps, kind);
 
@@ -74,6 +78,7 @@ export function createKindController<T extends KindObject>(
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     const used = kind.inUse !== undefined && use.isUsed(stored);
     if (deleting && !used) {
+      await extension.release?.(stored, signal);
       if (kind.inUse) await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();
     }

@@ -36,33 +36,41 @@ export function createUse<T extends KindObject>(stores: object, kinds: Kinds, ki
   const find = finder(stores, { ...kinds, [kind.key]: kind as Kind });
   /** The references that mean this object: another object may have its name or id. */
   const meaning = (object: T) => refsTo(kind, object).filter((ref) => isSame(find({ to: kind.key, ref }), object));
-  const firstIn = firstUsers(kind.key);
-  const keys = (refs: readonly (number | string)[]) => refs.map((ref) => referenceKey({ to: kind.key, ref }));
+  const firstIn = firstUsers(kind.key, find);
+  const keys = (source: Kind, refs: readonly (number | string)[]) => keysOf(source, kind.key, refs, find);
   return {
     isUsed(object) {
-      const refs = keys(meaning(object));
-      return sources.some(({ store }) => refs.some((ref) => store.countByIndex('ref', ref) > 0));
+      const refs = meaning(object);
+      return sources.some(({ source, store }) => keys(source, refs).some((ref) => store.countByIndex('ref', ref) > 0));
     },
     users(object) {
       const refs = meaning(object);
       return sources
         .flatMap(({ source, store }) =>
-          [...new Set(keys(refs).flatMap((ref) => store.byIndex('ref', ref)))].flatMap(
+          [...new Set(keys(source, refs).flatMap((ref) => store.byIndex('ref', ref)))].flatMap(
             (user) => source.referrers?.(user, kind.key, refs) ?? [`${source.noun} ${nameIn(source, user)}`],
           ),
         )
         .sort();
     },
     isUsedBySystem(object) {
-      const refs = keys(refsTo(kind, object));
+      const refs = refsTo(kind, object);
       return (
-        sources.some(({ store }) => refs.some((ref) => store.countByIndex('systemRef', ref) > 0)) ||
-        ownersOfSystem(kinds, find, kind, object).length > 0
+        sources.some(({ source, store }) =>
+          keys(source, refs).some((ref) => store.countByIndex('systemRef', ref) > 0),
+        ) || ownersOfSystem(kinds, find, kind, object).length > 0
       );
     },
     first: (object) => firstIn(sources, meaning(object)),
   };
 }
+
+/** The keys of the references by which objects of a kind may mean an object of another one. */
+const keysOf = (source: Kind, to: string, refs: readonly (number | string)[], find: FindReferenced): string[] =>
+  refs
+    .map((ref) => ({ to, ref }))
+    .filter((reference) => source.means?.(reference, find) ?? true)
+    .map(referenceKey);
 
 /** Names of objects of the system that an object names: it belongs to them. */
 const ownersOfSystem = <T extends KindObject>(
@@ -84,7 +92,8 @@ const ownersOfSystem = <T extends KindObject>(
  */
 function systemUsersOf(stores: object, kinds: Kinds, kind: Kind, object: KindObject): readonly string[] {
   const sources = referrersOf(kinds).map((source) => ({ source, store: storeOf(stores, source) }));
-  const found = new Set(ownersOfSystem(kinds, finder(stores, kinds), kind, object));
+  const find = finder(stores, kinds);
+  const found = new Set(ownersOfSystem(kinds, find, kind, object));
   const seen = new Set<string>();
   const visit = (named: Kind, by: KindObject) => {
     for (const ref of refsTo(named, by)) {
@@ -92,6 +101,7 @@ function systemUsersOf(stores: object, kinds: Kinds, kind: Kind, object: KindObj
       if (seen.has(key)) continue;
       seen.add(key);
       for (const { source, store } of sources) {
+        if (source.means?.({ to: named.key, ref }, find) === false) continue;
         if (!source.isOfSystem) for (const user of store.byIndex('ref', key)) visit(source, user);
         else for (const user of store.firstByIndex('systemRef', key, NAMED_USERS + 1)) found.add(nameIn(source, user));
       }
@@ -103,13 +113,12 @@ function systemUsersOf(stores: object, kinds: Kinds, kind: Kind, object: KindObj
 
 /** The first users among those of several sources. */
 const firstUsers =
-  (to: string) =>
+  (to: string, find: FindReferenced) =>
   (sources: readonly { source: Kind; store: Store<KindObject> }[], refs: readonly (number | string)[]): Users => {
     const named = new Set<string>();
     let unseen = 0;
     for (const { source, store } of sources)
-      for (const ref of refs) {
-        const key = referenceKey({ to, ref });
+      for (const key of keysOf(source, to, refs, find)) {
         const first = store.firstByIndex('ref', key, NAMED_USERS + 1);
         const names = first.flatMap(
           (user) => source.referrers?.(user, to, refs) ?? [`${source.noun} ${nameIn(source, user)}`],

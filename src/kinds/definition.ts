@@ -35,6 +35,8 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   readonly recordsName?: true;
   /** references of an object to others */
   readonly references?: Of<T, Iterable<Reference>>;
+  /** whether a reference of its objects means an object of that kind, where a name may mean one of several kinds; always when absent */
+  readonly means?: { of(reference: Reference, find: FindReferenced): boolean }['of'];
   /** parts of an object that have one of these references, for messages; the object itself when absent */
   readonly referrers?: { of(object: T, to: string, refs: readonly (number | string)[]): readonly string[] }['of'];
   /**

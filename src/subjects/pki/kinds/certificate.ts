@@ -63,6 +63,8 @@ export const certificateKind = defineKind<Certificate>()({
     const ref = authorityNameOf(certificate);
     return ref === undefined ? [] : (['certificateAuthorities', 'secrets'] as const).map((to) => ({ to, ref }));
   },
+  means: ({ to, ref }, find) =>
+    to !== 'secrets' || (typeof ref === 'string' && find({ to: 'certificateAuthorities', ref }) === undefined),
   verdict: (certificate, find) =>
     certificateVerdict(certificate, { authority: () => authorityOf(certificate, find), texts: textsOf(find) }),
   rest: { tag: 'Certificates', key: 'name', notFound: 'CERTIFICATE_NOT_FOUND', crud: certificateCrud },

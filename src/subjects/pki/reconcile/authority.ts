@@ -18,10 +18,12 @@ import {
   wantedOfAuthority,
 } from '../rules/authority.ts';
 import { dueOf, requireLasting } from '../rules/due.ts';
+import { isValid } from '../rules/life.ts';
+import { readCertificates } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
 import { createMaterial } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
-import { writeSecret } from './secret.ts';
+import { deleteSecret, writeSecret } from './secret.ts';
 
 const kind = KINDS.certificateAuthorities;
 
@@ -30,8 +32,11 @@ const kind = KINDS.certificateAuthorities;
  * until the next certificate is everywhere, and the former certificate is trusted until it expires.
  */
 export function createAuthorityController(deps: ControllerDependencies, signer: Signer): Controller {
-  const { stores, clock } = deps;
+  const { stores } = deps;
   const material = createMaterial(deps);
+
+  const nowFor = (authority: CertificateAuthority): number =>
+    material.now(authority, material.ofAuthority(authority).known);
 
   async function prepare(authority: CertificateAuthority, signal: AbortSignal): Promise<void> {
     const own = material.ofAuthority(authority);
@@ -46,7 +51,7 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
     authority: CertificateAuthority,
     keys: AuthorityKeys | undefined,
   ): Promise<Texts | undefined> {
-    const now = clock();
+    const now = nowFor(authority);
     const wanted = wantedOfAuthority(authority);
     const due = dueOf(wanted, keys?.current.facts, undefined, now);
     if (due.issue) {
@@ -54,8 +59,10 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
       const pem = await signer.issue({ subject, algorithm, names: [], isAuthority: true, ...due.issue });
       const facts = requireLasting(wanted, pem, undefined, now);
       const former = keys && signerOf(keys, now).pair;
-      const others = keys ? [keys.current.facts, ...keys.others] : [];
-      return textsOfAuthority({ pem, facts }, former && former.facts.notAfter > now ? former : undefined, others, now);
+      // Of a key that is lost, or belongs to another owner, machines trust the certificate still.
+      const trusted = readCertificates(material.ofAuthority(authority).texts[KEYS.trusted] ?? '');
+      const others = keys ? [keys.current.facts, ...keys.others] : trusted;
+      return textsOfAuthority({ pem, facts }, former && isValid(former.facts, now) ? former : undefined, others, now);
     }
     if (!keys) return undefined;
     const waits = signerOf(keys, now).until !== undefined;
@@ -65,7 +72,7 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
   /** What machines trust of an authority whose key is in a Secret of its owner. */
   function trustTexts(authority: CertificateAuthority, keys: AuthorityKeys | undefined): Texts | undefined {
     const present = keys ?? material.keysNamed(authority.spec.secretName);
-    return present && { [KEYS.trusted]: bundle(trustedOf(present.current.facts, present.others, clock())) };
+    return present && { [KEYS.trusted]: bundle(trustedOf(present.current.facts, present.others, nowFor(authority))) };
   }
 
   const factsOf = (authority: CertificateAuthority) => material.keysOf(authority)?.current.facts;
@@ -73,8 +80,8 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
   function renewAtOf(authority: CertificateAuthority): number | undefined {
     const facts = factsOf(authority);
     if (!facts || !isOwn(authority)) return undefined;
-    const due = dueOf(wantedOfAuthority(authority), facts, undefined, clock());
-    return due.issue ? clock() : due.renewAt;
+    const due = dueOf(wantedOfAuthority(authority), facts, undefined, nowFor(authority));
+    return due.issue ? nowFor(authority) : due.renewAt;
   }
 
   function obstacle(authority: CertificateAuthority): Progress | undefined {
@@ -82,18 +89,19 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
     if (taken) return stalledBy(SECRET_TAKEN(name));
     const facts = factsOf(authority);
     if (!facts) return { is: 'working', reason: 'AuthorityNotReady', message: 'its certificate is being made' };
-    return expired(facts, 'AuthorityExpired', clock());
+    return expired(facts, 'AuthorityExpired', nowFor(authority));
   }
 
   function next(authority: CertificateAuthority): number | undefined {
     const keys = material.keysOf(authority);
     if (!keys) return undefined;
     const ends = [keys.current.facts, ...keys.others].map(({ notAfter }) => notAfter);
-    return nextOf([renewAtOf(authority), signerOf(keys, clock()).until, ...ends], clock());
+    return nextOf([renewAtOf(authority), signerOf(keys, nowFor(authority)).until, ...ends], nowFor(authority));
   }
 
   return createKindController(deps, kind, {
     prepare,
+    release: (authority, signal) => deleteSecret(deps, material.ofAuthority(authority), signal),
     obstacle,
     next,
     status: (authority) => issuedStatus(factsOf(authority), renewAtOf(authority)),

@@ -5,6 +5,7 @@ import type { CertificateAuthority } from '../../../api/v3/certificate-authority
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createReferences } from '../../../datastore/use.ts';
 import { referenceKey } from '../../../kinds/definition.ts';
+import type { KubeObject } from '../../../kube/mod.ts';
 import { textNameOf, textOfSecret } from '../../content/rules/core-objects/form.ts';
 import { authorityOf } from '../kinds/certificate.ts';
 import { textsOf } from '../kinds/shared.ts';
@@ -20,6 +21,7 @@ import {
   type Texts,
 } from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
+import { timeOf } from '../rules/life.ts';
 import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
@@ -37,7 +39,8 @@ export function createMaterial({
   stores,
   kinds,
   namespace,
-}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace'>) {
+  clock,
+}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
   const shared = textsOf(find);
   const textsIn = memoised((secret: Secret): Texts => textOfSecret(secret).data);
@@ -79,6 +82,9 @@ export function createMaterial({
 
   return {
     find,
+    /** Now, and not before what the API server noted on these objects: a controller whose clock is behind signs nothing that expired. */
+    now: (...objects: readonly (KubeObject | undefined)[]): number =>
+      Math.max(clock(), ...objects.flatMap((object) => (object ? timesOf(object) : []))),
     ofCertificate,
     ofAuthority,
     keysNamed,
@@ -112,6 +118,13 @@ export function createMaterial({
   };
 }
 
+/** When the API server created and changed an object, Unix ms. */
+const timesOf = memoised(({ metadata }: KubeObject): readonly number[] => {
+  const { managedFields = [] } = metadata as { managedFields?: readonly { time?: string }[] };
+  const texts = [metadata.creationTimestamp, ...managedFields.map(({ time }) => time)];
+  return texts.map(timeOf).filter((at) => at !== undefined);
+});
+
 const secretKey = (secret: Secret) => referenceKey({ to: 'secrets', ref: textNameOf(secret) });
 
 const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
@@ -119,11 +132,11 @@ const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
   authority: labels[LABELS.authority],
 });
 
-function memoised<V>(compute: (secret: Secret) => V): (secret: Secret) => V {
-  const known = new WeakMap<Secret, V>();
-  return (secret) => {
-    const value = known.get(secret) ?? compute(secret);
-    known.set(secret, value);
+function memoised<T extends object, V>(compute: (object: T) => V): (object: T) => V {
+  const known = new WeakMap<T, V>();
+  return (object) => {
+    const value = known.get(object) ?? compute(object);
+    known.set(object, value);
     return value;
   };
 }

@@ -31,6 +31,8 @@ export async function writeSecret(
     { namespace, name },
     (present) => {
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
+      // What another leader wrote meanwhile decides what is due: its key must not be lost. The store brings it, and another run.
+      if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
       const metadata = {
         ...(present?.metadata ?? { name, namespace }),
         labels: { ...present?.metadata.labels, ...labels, [LABELS[label]]: owner.metadata.name },
@@ -41,4 +43,15 @@ export async function writeSecret(
     },
     { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
   );
+}
+
+/** Deletes the Secret of an object that ends: another object of its name gets another key. */
+export async function deleteSecret(
+  { client, namespace }: Pick<ControllerDependencies, 'client' | 'namespace'>,
+  { name, known, taken }: OwnSecret,
+  signal: AbortSignal,
+): Promise<void> {
+  const uid = known?.metadata.uid;
+  if (uid === undefined || taken) return;
+  await client.delete(RESOURCES.secrets, { namespace, name }, { signal, preconditions: { uid } });
 }

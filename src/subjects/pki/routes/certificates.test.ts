@@ -70,7 +70,7 @@ describe('an authority', () => {
     expect(await admin.post('/certificates/ca', { json })).toMatchObject({ status, body: { code } });
   });
 
-  test('of the system is written by who may change the applications of the system', async () => {
+  test('an authority of the system is written by who may change the applications of the system', async () => {
     const json = { ...PLANT, name: 'router-site-ca' };
     const refused = await developer.post('/certificates/ca', { json });
     expect(refused).toMatchObject({ status: 403, body: { message: expect.stringContaining('belongs to the system') } });

@@ -4,6 +4,7 @@ import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Kind } from '../../../kinds/definition.ts';
 import { uploadBody } from '../../../kinds/upload.ts';
+import { requireMayChange } from '../../../rest/access/system.ts';
 import type { Caller } from '../../../rest/contract/access.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { forbidden } from '../../../rest/contract/errors.ts';
@@ -14,14 +15,17 @@ import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { accessByKey, presentObject } from '../../../rest/objects/lookup.ts';
 import { isObject } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
-import { CORE_KINDS } from '../../content/kinds/core-objects.ts';
+import { secretKind } from '../../content/kinds/core-objects.ts';
+import { deleteMountsOf, usersOfMounts } from '../../content/routes/core-objects.ts';
+import type { SecretForm } from '../../content/rules/core-objects/form.ts';
 import { authorityOf, certificateCrud, certificateKind } from '../kinds/certificate.ts';
 import { certificateAuthorityCrud, certificateAuthorityKind } from '../kinds/certificate-authority.ts';
 import { textsOf } from '../kinds/shared.ts';
-import { authoritySecretName, isOwn, isSystemAuthority, keysIn, type Texts } from '../rules/authority.ts';
+import { authoritySecretName, isOwn, isSecretOf, isSystemAuthority, keysIn, type Texts } from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
 import { hostsOf } from '../rules/hosts.ts';
-import { textOfTime, toSecond } from '../rules/life.ts';
+import { textOfTime } from '../rules/life.ts';
+import { orderAfter } from '../rules/order.ts';
 import {
   authorityRead,
   authorityValidity,
@@ -72,7 +76,8 @@ const certificates: CrudHooks<Certificate, { name?: string; spec: Certificate['s
     requireUnexpired(deps, certificate);
     return deps.certificates.create(certificate, signal);
   },
-  async change(deps, certificate, { spec }) {
+  async change(deps, certificate, { spec }, _signal, caller) {
+    await requireMayChangeSecret(deps, certificate, caller);
     const changed = withChanges(certificate, { spec });
     requireUnexpired(deps, changed);
     return changed;
@@ -87,11 +92,32 @@ const certificates: CrudHooks<Certificate, { name?: string; spec: Certificate['s
     };
   },
   // Who uses the Secret of a certificate uses the certificate.
-  users: (deps, { metadata: { name } }) => {
-    const secret = deps.references.find({ to: 'secrets', ref: name });
-    return secret ? deps.references.users(CORE_KINDS.secrets as unknown as Kind, secret) : [];
+  users(deps, certificate) {
+    const secret = secretOf(deps, certificate);
+    return secret
+      ? [...deps.references.users(secretKind as unknown as Kind, secret), ...usersOfMounts(deps, secretKind, secret)]
+      : [];
+  },
+  // The reconciler deletes the Secret.
+  async deleting(deps, certificate, caller, signal) {
+    const secret = secretOf(deps, certificate);
+    if (!secret) return;
+    await requireMayChangeSecret(deps, certificate, caller);
+    await deleteMountsOf(deps, secretKind, secret, caller, signal);
   },
 };
+
+/** The Secret that belongs to a certificate. */
+function secretOf({ references }: RestDependencies, { metadata: { name } }: Certificate): SecretForm | undefined {
+  const secret = references.find({ to: 'secrets', ref: name }) as SecretForm | undefined;
+  return secret?.core && isSecretOf(secret.core, 'certificate', name) ? secret : undefined;
+}
+
+/** What the system uses of a certificate is its Secret. */
+async function requireMayChangeSecret(deps: RestDependencies, certificate: Certificate, caller: Caller): Promise<void> {
+  const secret = secretOf(deps, certificate);
+  if (secret) await requireMayChange({ deps, caller }, secretKind, secret);
+}
 
 /** The end of what signs a certificate, Unix ms; undefined when it signs itself or its end is not known yet. */
 function authorityEnd({ references, clock }: RestDependencies, certificate: Certificate): number | undefined {
@@ -128,9 +154,9 @@ function operation(routes: readonly AnyRoute[], name: string): AnyRoute {
 /** One route takes files of both kinds. */
 const fromFile: AnyRoute = {
   ...createFromFile,
+  reply: { status: 201, schema: z.union([certificateAuthorityCrud.shapes.read, certificateCrud.shapes.read]) },
   summary: 'Create a certificate or a certificate authority from a file',
   description: 'A document of kind Certificate or CertificateAuthority.',
-  reply: { status: 201, schema: z.union([certificateCrud.shapes.read, certificateAuthorityCrud.shapes.read]) },
   async handler(call: Call) {
     const { document, caller } = call;
     if (!isObject(document) || document.kind !== certificateAuthorityKind.definition.kind)
@@ -198,7 +224,7 @@ export const certificateRoutes = grouped(TAG, [
         () => presentObject(deps, certificateKind, name, signal),
         async (present) => {
           requireUnexpired(deps, present);
-          orderedAt = toSecond(deps.clock());
+          orderedAt = orderAfter(present, deps.clock());
           const annotations = { ...present.metadata.annotations, [ANNOTATIONS.renew]: textOfTime(orderedAt) };
           return { ...present, metadata: { ...present.metadata, annotations } };
         },

@@ -49,6 +49,7 @@ export function dueOf(
   const end = signer?.certificate.notAfter;
   const issue = validityOf(startOf(now, have ? undefined : wanted.createdAt, orderedAt), life, end);
   if (!have) return { issue, because: 'there is none' };
+  if (have.notBefore > now) return { issue, because: 'a clock that was ahead made it' };
   const relation = relationOf(have, signer);
   const because = differenceOf(wanted, have) ?? (relation === 'other' ? 'something else signs it' : undefined);
   if (because !== undefined) return { issue, because };

@@ -25,4 +25,8 @@ export function hostsProblem(text: string): string | undefined {
   return wrong === undefined ? undefined : `hosts: "${wrong}" is neither a host name nor an IP address`;
 }
 
-const isHost = (host: string) => isAddress(host) || (!host.includes(':') && host.length <= LONGEST_NAME);
+/** A name whose last label has digits alone is an address that is wrong: programs read it as one. */
+const ENDS_IN_NUMBER = /(^|\.)[0-9]+$/;
+
+const isHost = (host: string) =>
+  isAddress(host) || (!host.includes(':') && !ENDS_IN_NUMBER.test(host) && host.length <= LONGEST_NAME);

@@ -22,6 +22,9 @@ export interface Validity {
   notAfter: number;
 }
 
+/** Whether a certificate can be used at a time. */
+export const isValid = ({ notBefore, notAfter }: Validity, now: number): boolean => notBefore <= now && now < notAfter;
+
 /** The life that an `expiration` asks for, ms: months below 1000, else ms. */
 export const lifeOf = (expiration = DEFAULT_MONTHS): number =>
   Math.floor(expiration < MONTHS_BELOW ? expiration * MONTH_MS : expiration);
@@ -39,7 +42,7 @@ export function validityOf(from: number, life: number, authorityEnd = Number.POS
 }
 
 /** When a certificate was made. */
-export const madeAt = ({ notBefore }: Validity): number => notBefore + EARLY_MS;
+export const madeAt = ({ notBefore }: Pick<Validity, 'notBefore'>): number => notBefore + EARLY_MS;
 
 /**
  * When the certificate of an object begins that needs one now: at the creation of the object, or at the order to renew it, if

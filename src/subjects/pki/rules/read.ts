@@ -24,7 +24,7 @@ function validityShown(
 export function authorityValidity(authority: CertificateAuthority, now: number): Validity | undefined {
   const { createdAt, life } = wantedOfAuthority(authority);
   return validityShown(authority.status, () =>
-    isOwn(authority) ? validityOf(startOf(now, createdAt), life) : undefined,
+    isOwn(authority) ? validityOf(startOf(Math.max(now, createdAt ?? now), createdAt), life) : undefined,
   );
 }
 
@@ -36,7 +36,11 @@ export function certificateValidity(
 ) {
   const { createdAt, life } = wantedOfCertificate(certificate);
   return validityShown(certificate.status, () =>
-    validityOf(startOf(now, createdAt), life, authority && authorityValidity(authority, now)?.notAfter),
+    validityOf(
+      startOf(Math.max(now, createdAt ?? now), createdAt),
+      life,
+      authority && authorityValidity(authority, now)?.notAfter,
+    ),
   );
 }
 
