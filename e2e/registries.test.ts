@@ -103,7 +103,7 @@ test('a wrong password is reported in the status, and a new one reaches the mach
   expect(await rest('PATCH', `/registries/${id}`, { password: now })).toMatchObject({ status: 204 });
   await untilReady(stack, 'shop');
   expect((await running())?.image).toBe(`${registry.host}/team/app:1`);
-  expect(await get(`http://127.0.0.1:${port}/`)).toContain('skerry-registry-');
+  expect(await get(`http://127.0.0.1:${port}/`)).toContain('skerry-test-');
   expect(diskOf(user)).toContain(now);
   for (const secret of [now, 'limpet', registry.host]) expect(diskOf(other)).not.toContain(secret);
 });

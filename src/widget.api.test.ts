@@ -31,6 +31,8 @@ const find = (name: string) => cluster.kube.find<Widget>(widgetKind.resource, { 
 test('requests about a kind without a CRD get 503, and requests about nodes are served', async () => {
   await expect.poll(async () => (await admin.get('/node-list')).status, { timeout: 30_000 }).toBe(200);
   expect((await admin.get('/widgets')).status).toBe(503);
+  // A new controller is ready before the CRDs of its new kinds exist.
+  expect((await admin.get('/status')).status).toBe(200);
   expect((await fetch(`http://127.0.0.1:${app.addresses.metrics}/readyz`)).status).toBe(200);
   await cluster.kube.create(CRDS, crd);
   await expect.poll(async () => (await admin.get('/widgets')).status, { timeout: 60_000, interval: 500 }).toBe(200);

@@ -3,7 +3,14 @@ import { CORE_RESOURCES } from '../../api/resources.ts';
 import { decodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
 import { createLookups } from '../../datastore/lookups.ts';
 import { createProvisioningKeys } from '../../datastore/provisioning-keys.ts';
-import { allSynced, byKey, type EssentialStores, type Stores, storeOf } from '../../datastore/stores.ts';
+import {
+  allSynced,
+  byKey,
+  type EssentialStores,
+  essentialStores,
+  type Stores,
+  storeOf,
+} from '../../datastore/stores.ts';
 import { trackUsage } from '../../datastore/usage.ts';
 import { createReferences } from '../../datastore/use.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -97,7 +104,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     budgets:
       options.budgets ?? createWriteBudgets({ usage: trackUsage(byKey(stores)), budgets: budgetsOf(DEFAULT_BUDGETS) }),
     audit: options.audit ?? NO_AUDIT,
-    readiness: createReadinessCheck(client, stores),
+    readiness: createReadinessCheck(client, essentialStores(stores)),
     templates: options.templates,
     authenticator:
       options.authenticator ??
