@@ -116,7 +116,7 @@ describe.each(['ECDSA', 'RSA'] as const)('with keys of %s', (algorithm) => {
     });
 
     test.each(Object.entries(CLIENTS))(
-      'and a client of %s know each other by name, IPv4 and IPv6',
+      'trusts a client of %s and is trusted by it, by name, IPv4 and IPv6',
       async (_, visit) => {
         for (const place of PLACES) await visit(place, port, made.files, made.files.ca);
       },
@@ -158,7 +158,7 @@ async function natsServer(dir: string, lines: readonly string[], port: number): 
 
 /** A leaf of nats-server is a client of Go: it connects to the port for leaves of another server, and both verify. */
 test.each(['ECDSA', 'RSA'] as const)(
-  'a client of Go and a server of Go with keys of %s know each other by name, IPv4 and IPv6',
+  'a client and a server of Go with keys of %s trust each other by name, IPv4 and IPv6',
   async (algorithm) => {
     const { dir, files, otherCa } = await make(algorithm);
     const [client, leaves] = [await freePort(), await freePort()];

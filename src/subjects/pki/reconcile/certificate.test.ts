@@ -254,7 +254,7 @@ test('after the restore of a backup from before a renewal both kinds are whole, 
 });
 
 describe('a wrong clock of the controller', () => {
-  // The clock of the API server is that of the machine.
+  // The API server has the clock of the machine.
   beforeEach(() => {
     fleet.time.now = Date.now();
   });

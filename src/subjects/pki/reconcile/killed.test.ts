@@ -25,7 +25,7 @@ interface Kill {
   when: When;
 }
 
-/** Set while a story is told. */
+/** Set while a story runs. */
 let story: { kill: Kill | undefined; writes: string[]; dead: boolean; keys: Map<string, string[]> } | undefined;
 const OURS = new Set(['certificates', 'certificateauthorities', 'secrets']);
 const VERBS = ['create', 'replace', 'patch', 'delete'] as const;
@@ -75,7 +75,7 @@ const textsOf = (name: string) => {
   return secret && decodeData(secret.data);
 };
 
-/** What is wrong with the Secrets and statuses of both objects. */
+/** Faults of the Secrets and statuses of both objects. */
 function wrongs(): string[] {
   const [pump, authority] = [textsOf('pump'), textsOf('skerry-ca-plant')];
   if (!pump || !authority) return ['a Secret is missing'];
