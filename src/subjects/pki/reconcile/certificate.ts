@@ -14,7 +14,7 @@ import { alternativeNames, type Due, dueOf, requireLasting } from '../rules/due.
 import { textOfTime } from '../rules/life.ts';
 import { type CertificateFacts, readPair } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
-import { createMaterial, type OwnSecret } from './material.ts';
+import { createMaterial, type OwnSecret, once } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
 import { deleteSecret, writeSecret } from './secret.ts';
 
@@ -145,7 +145,8 @@ export function createCertificateController(deps: ControllerDependencies, signer
 }
 
 /** The certificate in a Secret whose key is there as well. */
-function factsIn({ texts }: OwnSecret): CertificateFacts | undefined {
+const factsIn = ({ texts }: OwnSecret): CertificateFacts | undefined => factsOf(texts);
+const factsOf = once((texts: Texts): CertificateFacts | undefined => {
   const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
   return 'problem' in facts ? undefined : facts;
-}
+});
