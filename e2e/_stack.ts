@@ -117,7 +117,7 @@ interface Container {
  * Calls the REST API as an admin; text as body is uploaded as a YAML file. Every response is checked against the OpenAPI
  * document.
  */
-type Rest = (method: string, path: string, body?: unknown) => Promise<Answer>;
+export type Rest = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
 /** The name of the form's part: `application` for `/application/yaml`. */
 const partOf = (route: string) => (route.startsWith('/microservices') ? 'microservice' : 'application');

@@ -64,6 +64,17 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_ENGINE: 'podman' },
   },
   {
+    name: 'certificates',
+    about: 'HTTPS in containers across renewals and another key of the authority, on podman',
+    command: tests('e2e', 'e2e/certificates.test.ts'),
+    env: { SKERRY_ENGINE: 'podman' },
+  },
+  {
+    name: 'pki-faults',
+    about: 'a leader killed before and after each write of certificates',
+    command: tests('unit', 'src/subjects/pki/reconcile/killed.test.ts'),
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),

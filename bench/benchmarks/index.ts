@@ -1,5 +1,6 @@
 import type { Benchmark } from '../benchmark.ts';
 import { apply } from './apply.ts';
+import { certificates } from './certificates.ts';
 import { change } from './change.ts';
 import { creation } from './creation.ts';
 import { growth } from './growth.ts';
@@ -33,6 +34,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   growth,
   reads,
   secrets,
+  certificates,
   provisioning,
   creation,
   replay,

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -77,6 +78,7 @@ func serve(args []string) {
 	greeting := flags.String("greeting", "Hello from the edge", "what / answers")
 	listenAfter := flags.Duration("listen-after", 0, "how long to wait before listening")
 	readyAfter := flags.Duration("ready-after", 0, "how long /healthz answers 503 after that")
+	tlsFolder := flags.String("tls", "", "folder with tls.crt and tls.key: HTTPS on :8443 as well, with the files as they are at each connection")
 	exitAfter := flags.Duration("exit-after", 0, "end by itself after this time; 0 is never")
 	exitCode := flags.Int("exit-code", 0, "the exit code of an end by itself")
 	ignoreSignals := flags.Bool("ignore-signals", false, "do not end on SIGTERM")
@@ -103,8 +105,11 @@ func serve(args []string) {
 
 	pause(*listenAfter, signals, *ignoreSignals)
 	server := &http.Server{Addr: *address, Handler: logged(routes(*greeting, time.Now().Add(*readyAfter)))}
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- server.ListenAndServe() }()
+	if *tlsFolder != "" {
+		go func() { failed <- serveTLS(*tlsFolder, server.Handler) }()
+	}
 	go echo(*address)
 	log.Printf("sample listens on %s", *address)
 	for {
@@ -122,6 +127,16 @@ func serve(args []string) {
 			return
 		}
 	}
+}
+
+// serveTLS reads the key and its certificate again for each connection.
+func serveTLS(folder string, handler http.Handler) error {
+	read := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+		return &pair, err
+	}
+	server := &http.Server{Addr: ":8443", Handler: handler, TLSConfig: &tls.Config{GetCertificate: read}}
+	return server.ListenAndServeTLS("", "")
 }
 
 // echo sends every datagram back.

@@ -15,6 +15,7 @@ const LONG: readonly string[] = [
   'e2e/installation.test.ts',
   'e2e/hostile/controller.test.ts',
   'e2e/restore.test.ts',
+  'e2e/certificates.test.ts',
   'e2e/main-job.test.ts',
   'e2e/troubleshooting.test.ts',
   'src/kube/reflector.api.test.ts',

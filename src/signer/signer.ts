@@ -45,10 +45,18 @@ const USES = ['sign', 'verify'] as const;
 const SERIAL_BYTES = 16;
 
 export function createSigner(): Signer {
+  /** One key at a time: keys of RSA would take every thread and core from what the controller serves. */
+  let last: Promise<unknown> = Promise.resolve();
+  function makeKeys(algorithm: CertificateRequest['algorithm']): Promise<webcrypto.CryptoKeyPair> {
+    const made = last.then(() => subtle.generateKey(ALGORITHMS[algorithm], true, USES));
+    last = made.catch(() => {});
+    return made as Promise<webcrypto.CryptoKeyPair>;
+  }
+
   return {
     async issue(request, by) {
       const x509 = await load();
-      const keys = (await subtle.generateKey(ALGORITHMS[request.algorithm], true, USES)) as webcrypto.CryptoKeyPair;
+      const keys = await makeKeys(request.algorithm);
       const authority = by && new x509.X509Certificate(by.cert);
       const signing = by ? await importKey(by.key) : { key: keys.privateKey, algorithm: ALGORITHMS[request.algorithm] };
       const name = new x509.Name([{ CN: [{ utf8String: request.subject }] }]);

@@ -15,8 +15,10 @@ import { expirationSchema, issuedSchema, keyAlgorithmSchema, RENEWED_COLUMN, sub
 const identity = IDENTITIES.uuid;
 
 const LABEL = '[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?';
-/** A host name, or one with a wildcard as its first label (RFC 1123, RFC 6125), or roughly an IPv6 address. */
-const HOST = `((\\*\\.)?${LABEL}(\\.${LABEL})*|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]+)`;
+/** The last label of a name has more than digits, unlike the last part of an address. */
+const LAST = '([0-9][-0-9]*)?[A-Za-z_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?';
+/** A host name, or one with a wildcard as its first label (RFC 1123, RFC 6125), or roughly an address of IPv4 or IPv6. */
+const HOST = `((\\*\\.)?(${LABEL}\\.)*${LAST}|[0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]+)`;
 
 /** What signs a certificate. */
 const caSchema = withRules(

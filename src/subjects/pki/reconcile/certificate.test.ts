@@ -174,7 +174,7 @@ describe('an authority', () => {
     // Two thirds of 36 months: the pump was renewed on the way.
     await pass(8 * MONTH);
     await pass(8 * MONTH);
-    await pass(7.9 * MONTH);
+    await pass(8 * MONTH + HOUR);
     const next = certificateIn('skerry-ca-plant');
     expect(next?.fingerprint).not.toBe(former?.fingerprint);
     const renewed = certificateIn('pump');
@@ -233,6 +233,119 @@ test('the Secret of a restored backup, whose owner has another uid, is taken ove
   await fleet.settle();
   expect(secretOf('pump')?.metadata.ownerReferences?.[0]?.uid).toBe(objectOf('pump')?.metadata.uid);
   expect(certificateIn('pump')).toEqual(before);
+});
+
+test('after the restore of a backup from before a renewal both kinds are whole, and the former authority stays trusted', async () => {
+  await createBoth();
+  const backup = ['pump', 'skerry-ca-plant'].map((name) => structuredClone(secretOf(name)?.data));
+  const [former] = trustedIn('pump');
+  await pass(25 * MONTH);
+  expect(trustedIn('pump')).toHaveLength(2);
+  for (const [i, name] of ['pump', 'skerry-ca-plant'].entries())
+    fleet.cluster.edit(secretOf(name) as Secret, (secret) => {
+      secret.data = backup[i] ?? {};
+    });
+  await pass(HOUR);
+  const [pump, trusted] = [certificateIn('pump'), trustedIn('pump')];
+  expect(trusted.map(({ fingerprint }) => fingerprint)).toContain(former?.fingerprint);
+  expect(pump && trusted.some((authority) => isSignedBy(pump, authority))).toBe(true);
+  expect(pump?.notAfter).toBeGreaterThan(fleet.time.now);
+  expect(readyOf('pump')).toMatchObject({ status: 'True' });
+});
+
+describe('a wrong clock of the controller', () => {
+  // The API server has the clock of the machine.
+  beforeEach(() => {
+    fleet.time.now = Date.now();
+  });
+
+  test('behind by decades changes no certificate, and makes none that has expired', async () => {
+    await createBoth();
+    const [before, present] = [certificateIn('pump'), fleet.time.now];
+    fleet.time.now = Date.parse('1970-01-02T00:00:00Z');
+    await fleet.nextTerm();
+    await post('/certificates', { ...PUMP, name: 'valve', subject: 'valve' });
+    fleet.time.now = present;
+    await fleet.nextTerm();
+    expect(certificateIn('pump')).toEqual(before);
+    expect(certificateIn('valve')?.notAfter).toBeGreaterThan(present + 11 * MONTH);
+  });
+
+  test('once it was ahead: certificates that begin later than now are made anew, authorities as well', async () => {
+    const present = fleet.time.now;
+    fleet.time.now += 400 * DAY;
+    await createBoth();
+    expect(certificateIn('pump')?.notBefore).toBeGreaterThan(present);
+    fleet.time.now = present;
+    await fleet.nextTerm();
+    for (const name of ['pump', 'skerry-ca-plant']) expect(certificateIn(name)?.notBefore).toBeLessThan(present);
+    expect(readyOf('pump')).toMatchObject({ status: 'True' });
+  });
+
+  test.each([-HOUR, HOUR])('off by %i ms leaves certificates that are valid now', async (ms) => {
+    const present = fleet.time.now;
+    fleet.time.now += ms;
+    await createBoth();
+    fleet.time.now = present;
+    expect(certificateIn('pump')?.notBefore).toBeLessThanOrEqual(present);
+    expect(certificateIn('pump')?.notAfter).toBeGreaterThan(present);
+  });
+});
+
+describe('an authority with another key', () => {
+  const replaceKey = (name: string, key: string): Secret =>
+    fleet.cluster.edit(secretOf(name) as Secret, (secret) => {
+      secret.data = { ...secret.data, 'tls.key': Buffer.from(key).toString('base64') };
+    });
+
+  test('keeps the certificate of a lost key trusted', async () => {
+    await createBoth();
+    const former = trustedIn('pump')[0]?.fingerprint;
+    replaceKey('skerry-ca-plant', 'no key');
+    await fleet.settle();
+    await pass(3 * HOUR);
+    const [pump, trusted] = [certificateIn('pump'), trustedIn('pump')];
+    expect(trusted.map(({ fingerprint }) => fingerprint)).toContain(former);
+    expect(trusted).toHaveLength(2);
+    expect(pump && trusted[0] && isSignedBy(pump, trusted[0])).toBe(true);
+  });
+
+  test('keeps the certificate of its former owner trusted', async () => {
+    await post('/certificates/ca', AUTHORITY);
+    const keys = Object.fromEntries(
+      ['tls.crt', 'tls.key'].map((key) => [key, Buffer.from(textsOf('skerry-ca-plant')[key] ?? '').toString('base64')]),
+    );
+    await post('/secrets', { name: 'company-keys', type: 'tls', data: keys });
+    await post('/certificates/ca', { name: 'company', type: 'direct', secretName: 'company-keys' });
+    await post('/certificates', { ...PUMP, ca: { type: 'direct', secretName: 'company' } });
+    const former = trustedIn('pump')[0]?.fingerprint;
+    const { status } = await request('PATCH', '/certificates/ca/company', { type: 'self-signed', secretName: null });
+    expect(status).toBe(200);
+    await pass(3 * HOUR);
+    await pass(DAY);
+    expect(trustedIn('pump').map(({ fingerprint }) => fingerprint)).toContain(former);
+    expect(trustedIn('pump')).toHaveLength(2);
+  });
+});
+
+test('an expired authority signs nothing: REST says so with 400, at a creation, a change and a renewal', async () => {
+  await createBoth();
+  const keys = Object.fromEntries(
+    ['tls.crt', 'tls.key'].map((key) => [key, Buffer.from(textsOf('skerry-ca-plant')[key] ?? '').toString('base64')]),
+  );
+  await post('/secrets', { name: 'company-keys', type: 'tls', data: keys });
+  await post('/certificates/ca', { name: 'company', type: 'direct', secretName: 'company-keys' });
+  const bodies = ['company', 'company-keys'].map((secretName) => ({ ...PUMP, ca: { type: 'direct', secretName } }));
+  for (const [i, body] of bodies.entries()) await post('/certificates', { ...body, name: `by-${i}` });
+  await pass(37 * MONTH);
+  for (const [i, body] of bodies.entries()) {
+    const expired = { status: 400, body: { code: 'CA_EXPIRED' } };
+    expect(await request('POST', '/certificates', { ...body, name: `late-${i}` })).toMatchObject(expired);
+    expect(await request('PATCH', `/certificates/by-${i}`, { subject: 'x' })).toMatchObject(expired);
+    expect(await request('POST', `/certificates/by-${i}/renew`)).toMatchObject(expired);
+    expect(readyOf(`by-${i}`)).toMatchObject({ status: 'False', reason: 'AuthorityExpired' });
+  }
+  expect(fleet.events).toContainEqual(expect.objectContaining({ of: 'Certificate by-0', reason: 'AuthorityExpired' }));
 });
 
 test('the controller writes nothing more once everything is made', async () => {

@@ -43,13 +43,13 @@ export function createMaterial({
 }: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
   const shared = textsOf(find);
-  const textsIn = memoised((secret: Secret): Texts => textOfSecret(secret).data);
-  const factsIn = memoised((secret: Secret) => {
+  const textsIn = once((secret: Secret): Texts => textOfSecret(secret).data);
+  const factsIn = once((secret: Secret) => {
     const texts = textsIn(secret);
     const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
     return { facts: 'problem' in facts ? undefined : facts };
   });
-  const keysInOwn = memoised((secret: Secret) => keysIn(textsIn(secret)));
+  const keysInOwn = once((secret: Secret) => keysIn(textsIn(secret)));
 
   function own(label: 'certificate' | 'authority', object: string, name: string): OwnSecret {
     const known = stores.secrets.get(namespace, name);
@@ -119,7 +119,7 @@ export function createMaterial({
 }
 
 /** When the API server created and changed an object, Unix ms. */
-const timesOf = memoised(({ metadata }: KubeObject): readonly number[] => {
+const timesOf = once(({ metadata }: KubeObject): readonly number[] => {
   const { managedFields = [] } = metadata as { managedFields?: readonly { time?: string }[] };
   const texts = [metadata.creationTimestamp, ...managedFields.map(({ time }) => time)];
   return texts.map(timeOf).filter((at) => at !== undefined);
@@ -132,7 +132,8 @@ const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
   authority: labels[LABELS.authority],
 });
 
-function memoised<T extends object, V>(compute: (object: T) => V): (object: T) => V {
+/** Computes a value of each object once; objects of stores never change. */
+function once<T extends object, V>(compute: (object: T) => V): (object: T) => V {
   const known = new WeakMap<T, V>();
   return (object) => {
     const value = known.get(object) ?? compute(object);

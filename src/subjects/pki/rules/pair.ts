@@ -56,8 +56,18 @@ export function readPair({ cert, key }: PemPair): CertificateFacts | { problem: 
   return first;
 }
 
-/** Whether a certificate was signed by the key of another one. */
+const signatures = new WeakMap<CertificateFacts, WeakMap<CertificateFacts, boolean>>();
+
+/** Whether a certificate was signed by the key of another one; verified once for the same two objects. */
 export function isSignedBy(certificate: CertificateFacts, authority: CertificateFacts): boolean {
+  const known = signatures.get(certificate) ?? new WeakMap<CertificateFacts, boolean>();
+  signatures.set(certificate, known);
+  const isSigned = known.get(authority) ?? verified(certificate, authority);
+  known.set(authority, isSigned);
+  return isSigned;
+}
+
+function verified(certificate: CertificateFacts, authority: CertificateFacts): boolean {
   const by = new X509Certificate(authority.pem);
   const one = new X509Certificate(certificate.pem);
   return one.checkIssued(by) && one.verify(by.publicKey);
