@@ -5,8 +5,7 @@ const TEXT_OF_LISTS = 'Half of it makes JSON text; the rest makes the objects fo
 const LIVE_OBJECT =
   'A single read asks the API server for its live object, so that it is never older than a write that was answered; parsing this and writing to sockets is most of the cost.';
 
-const BUSY =
-  'Making them fills a core; measured beside other work (load 7 to 10).';
+const BUSY = 'Making them fills a core; measured beside other work (load 7 to 10).';
 
 /** The reason why a budget is missed, in one sentence, by figure. Only the reasons of missed budgets are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
