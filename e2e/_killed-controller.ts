@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { freePort } from '../hack/ports.ts';
 import type { Daemon } from '../hack/process.ts';
 import { LABELS } from '../src/api/names.ts';
+import { isSignedBy, readCertificates, readPair } from '../src/subjects/pki/rules/pair.ts';
 import { startFailpoints, type When } from './_failpoints.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
@@ -168,6 +169,10 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
       ].every(Boolean);
     });
     await note();
+    const first = await certificate();
+    await stack.annotate('certificates', 'pump', { 'skerry.dev/renew': new Date(Date.now() + 1_000).toISOString() });
+    await settled('the certificate is renewed', async () => (await wholeKey()) !== first && (await isWhole()));
+    const renewed = await wholeKey();
     // REST
     const url = `two-${stack.namespace}.example`;
     // A draft of a replica that died is not a registry yet, and is removed by the controller.
@@ -199,6 +204,11 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
       async () => (await read('applications', 'app-r'))?.spec.description === 'changed',
     );
     await provision();
+    // Nothing but an order replaces a key.
+    if ((await wholeKey()) !== renewed) wrongs.push('the certificate has another key without an order');
+    await stack.remove('certificates', 'pump');
+    await settled('the certificate is deleted', async () => (await read('certificates', 'pump')) === undefined);
+    await stack.remove('certificateauthorities', 'plant');
     // deletions, over REST and with kubectl
     await rest('DELETE', '/application/app-k', undefined, isGone('applications', 'app-k'));
     await stack.remove('edgenodes', 'node-k');
@@ -230,8 +240,37 @@ function createStory(stack: Stack, points: Awaited<ReturnType<typeof startFailpo
     points.disarm();
     await settled('no Secret is left of what is gone', async () => {
       const secrets = await core('secrets');
-      return secrets.every(({ metadata }: Any) => !/password/.test(metadata.name));
+      return secrets.every(({ metadata }: Any) => !/password|^pump$|^skerry-ca-/.test(metadata.name));
     });
+  }
+
+  /** An authority and a certificate; resolves with its key once both are whole. */
+  async function certificate(): Promise<string | undefined> {
+    await apply('CertificateAuthority', 'plant', { subject: 'Plant 3' });
+    const ca = { type: 'direct', secretName: 'plant' };
+    await apply('Certificate', 'pump', { subject: 'pump', hosts: 'pump.example', ca });
+    await settled('the certificate is whole', isWhole);
+    return wholeKey();
+  }
+
+  const pemOf = async (name: string): Promise<Record<string, string>> => {
+    const { data = {} } = (await core('secrets')).find(({ metadata }: Any) => metadata.name === name) ?? {};
+    return Object.fromEntries(
+      Object.entries(data).map(([key, text]) => [key, Buffer.from(String(text), 'base64').toString()]),
+    );
+  };
+  const wholeKey = async () => (await pemOf('pump'))['tls.key'];
+
+  /** Whether the key, its certificate, the authority in `ca.crt` and the status are of one making. */
+  async function isWhole(): Promise<boolean> {
+    const [own, authority] = [await pemOf('pump'), await pemOf('skerry-ca-plant')];
+    const [leaf, by] = [own, authority].map((one) =>
+      readPair({ cert: one['tls.crt'] ?? '', key: one['tls.key'] ?? '' }),
+    );
+    if (!leaf || !by || 'problem' in leaf || 'problem' in by) return false;
+    const status = (await read('certificates', 'pump'))?.status;
+    const isTrusted = readCertificates(own['ca.crt'] ?? '').some(({ fingerprint }) => fingerprint === by.fingerprint);
+    return isTrusted && isSignedBy(leaf, by) && status?.fingerprint === leaf.fingerprint;
   }
 
   /** Provisions an agent: requests a key and sends it with a public key. */
