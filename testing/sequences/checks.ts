@@ -118,10 +118,6 @@ export function checkConditions(fleet: Fleet): void {
   }
 }
 
-/** Whether the controller makes the Secret of this name for a certificate; the model has no Secret for it. */
-const isOfCertificate = (state: Fleet['state'], name: unknown) =>
-  of(state, 'certificates').some((one) => one.name === name) && !of(state, 'secrets').some((one) => one.name === name);
-
 /** All reads over REST show what the model has. */
 export async function checkReads(fleet: Fleet): Promise<void> {
   const { state } = fleet;
@@ -134,9 +130,7 @@ export async function checkReads(fleet: Fleet): Promise<void> {
     const { path, listPath = path, list, key } = FORMS[kind];
     const body = await get(listPath);
     const items = of(state, kind);
-    const listed = ((list === undefined ? body : body[list]) as Json[]).filter(
-      ({ name }) => kind !== 'secrets' || !isOfCertificate(state, name),
-    );
+    const listed = (list === undefined ? body : body[list]) as Json[];
     const keyOf = (one: Json) => String(key ? one[key] : one.name);
     const keyOfItem = (item: Item) => String(key ? item[key] : (shownItem(state, item).name ?? item.name));
     // Of two with one name the older has it.
