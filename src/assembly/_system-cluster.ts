@@ -88,7 +88,8 @@ export const verdict = (by: Kube, method: string, path: string, body?: unknown, 
     (error: Error) => error.message,
   );
 
-async function clientOf(kube: Kube, cluster: TestCluster, role: RoleName): Promise<Kube> {
+/** A client of the API server with the token of a ServiceAccount that has a role. */
+export async function clientOf(kube: Kube, cluster: TestCluster, role: RoleName): Promise<Kube> {
   const config = new KubeConfig();
   config.loadFromFile(inject('kubeconfig'));
   const options: RequestOptions = {};

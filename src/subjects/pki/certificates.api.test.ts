@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { API_VERSION, LABELS, SYSTEM_AUTHORITIES } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { Certificate } from '../../api/v3/certificate.ts';
-import { applyPolicies, verdict } from '../../assembly/_system-cluster.ts';
+import { applyPolicies, clientOf, MERGE, verdict } from '../../assembly/_system-cluster.ts';
 import { startTestCluster } from '../../rest/_cluster.ts';
 import { ROLE_NAMES, type RoleName } from '../../rest/access/roles.ts';
 import { createCoreObjectController } from '../content/reconcile/core-objects.ts';
@@ -359,6 +359,26 @@ describe('who may', () => {
     expect(await status(role, 'POST', `/certificates/${target}/renew`)).toBe(is(200));
     expect(await status(role, 'DELETE', `/certificates/${target}`)).toBe(is(200));
     expect(await status(role, 'DELETE', `/certificates/ca/${allowed ? `${name}-ca` : 'plant'}`)).toBe(is(200));
+  });
+
+  test('kubectl of a developer neither creates, changes nor deletes an authority of the system', async () => {
+    const name = SYSTEM_AUTHORITIES[1] as string;
+    const by = await clientOf(kube, cluster, 'developer');
+    const path = `${pathOf('certificateAuthorities')}/${name}`;
+    const create = () =>
+      verdict(by, 'POST', pathOf('certificateAuthorities'), document('certificateAuthorities', { name }));
+    try {
+      await expect.poll(create, { timeout }).toContain('belongs to the system');
+      await kubectl('certificateAuthorities', { name });
+      const spec = direct('company-keys');
+      expect(await verdict(by, 'PATCH', path, { spec }, MERGE)).toContain('belongs to the system');
+      expect(await verdict(by, 'DELETE', path)).toContain('belongs to the system');
+      // Nor do the roles let anybody but the controller near core Secrets.
+      const secret = `/api/v1/namespaces/${namespace}/secrets/skerry-ca-${name}`;
+      expect(await verdict(by, 'DELETE', secret)).toContain('forbidden');
+    } finally {
+      by.close();
+    }
   });
 
   test('a developer neither creates, changes nor deletes an authority of the system, in any way', async () => {

@@ -513,6 +513,14 @@ describe('verdict', () => {
     tried.add('PublisherReserved');
     // Registries: src/subjects/catalog/rules/registry.test.ts
     tried.add('CaInvalid');
+    // Certificates and their authorities: src/subjects/pki/certificates.api.test.ts, reconcile/certificate.test.ts
+    tried.add('AuthorityExpired').add('AuthorityInvalid').add('AuthorityNotFound').add('AuthorityNotReady');
+    tried
+      .add('AuthorityOfSystem')
+      .add('CertificateExpired')
+      .add('ExpirationInvalid')
+      .add('HostInvalid')
+      .add('SecretTaken');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
     // need a crowded node: see ../artifact/artifact.test.ts
