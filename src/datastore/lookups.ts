@@ -7,6 +7,7 @@ import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
+import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
 import { isShareable, textOfConfigMap, textOfSecret } from '../subjects/content/rules/core-objects/form.ts';
@@ -32,8 +33,8 @@ export interface LookupsOptions {
 const PROCESS_KEY = randomBytes(32).toString('base64');
 
 export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }: LookupsOptions = {}): StoreLookups {
-  const secretText = memoised((secret: Secret) => identified(textOfSecret(secret), revisionKey));
-  const configMapText = memoised((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
+  const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
+  const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const shared = store.byIndex('name', name).filter((one) => isShareable(one as never));
     const object = holder(shared, { has: isCalled<T>(name) });
@@ -103,15 +104,5 @@ function identified(text: KeyedText, revisionKey: string): KeyedText {
       known.set(key, name);
       return name;
     },
-  };
-}
-
-/** Objects of stores are immutable: a changed object is a new one. */
-function memoised<K extends object, V>(compute: (key: K) => V): (key: K) => V {
-  const known = new WeakMap<K, V>();
-  return (key) => {
-    const value = known.get(key) ?? compute(key);
-    known.set(key, value);
-    return value;
   };
 }

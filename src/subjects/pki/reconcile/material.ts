@@ -6,6 +6,7 @@ import type { ControllerDependencies } from '../../../controllers/dependencies.t
 import { createReferences } from '../../../datastore/use.ts';
 import { referenceKey } from '../../../kinds/definition.ts';
 import type { KubeObject } from '../../../kube/mod.ts';
+import { onceEach } from '../../../rules/once-each.ts';
 import { textNameOf, textOfSecret } from '../../content/rules/core-objects/form.ts';
 import { authorityOf } from '../kinds/certificate.ts';
 import { textsOf } from '../kinds/shared.ts';
@@ -43,13 +44,13 @@ export function createMaterial({
 }: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
   const shared = textsOf(find);
-  const textsIn = once((secret: Secret): Texts => textOfSecret(secret).data);
-  const factsIn = once((secret: Secret) => {
+  const textsIn = onceEach((secret: Secret): Texts => textOfSecret(secret).data);
+  const factsIn = onceEach((secret: Secret) => {
     const texts = textsIn(secret);
     const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
     return { facts: 'problem' in facts ? undefined : facts };
   });
-  const keysInOwn = once((secret: Secret) => keysIn(textsIn(secret)));
+  const keysInOwn = onceEach((secret: Secret) => keysIn(textsIn(secret)));
 
   function own(label: 'certificate' | 'authority', object: string, name: string): OwnSecret {
     const known = stores.secrets.get(namespace, name);
@@ -119,7 +120,7 @@ export function createMaterial({
 }
 
 /** When the API server created and changed an object, Unix ms. */
-const timesOf = once(({ metadata }: KubeObject): readonly number[] => {
+const timesOf = onceEach(({ metadata }: KubeObject): readonly number[] => {
   const { managedFields = [] } = metadata as { managedFields?: readonly { time?: string }[] };
   const texts = [metadata.creationTimestamp, ...managedFields.map(({ time }) => time)];
   return texts.map(timeOf).filter((at) => at !== undefined);
@@ -131,13 +132,3 @@ const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
   certificate: labels[LABELS.certificate],
   authority: labels[LABELS.authority],
 });
-
-/** Computes a value of each object once; objects of stores never change. */
-function once<T extends object, V>(compute: (object: T) => V): (object: T) => V {
-  const known = new WeakMap<T, V>();
-  return (object) => {
-    const value = known.get(object) ?? compute(object);
-    known.set(object, value);
-    return value;
-  };
-}

@@ -11,6 +11,7 @@ import { forbidden } from '../../../rest/contract/errors.ts';
 import { type AnyRoute, type Call, grouped, route } from '../../../rest/contract/route.ts';
 import { type CrudHooks, crudRoutes } from '../../../rest/crud/crud.ts';
 import { nameParam } from '../../../rest/crud/shapes.ts';
+import { isPresent } from '../../../rest/objects/deletion.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { accessByKey, presentObject } from '../../../rest/objects/lookup.ts';
 import { isObject } from '../../../rules/document.ts';
@@ -186,7 +187,7 @@ export const certificateRoutes = grouped(TAG, [
       const now = deps.clock();
       const shown = deps.certificates
         .list()
-        .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+        .filter(isPresent)
         .map((certificate) => ({ certificate, authority: authorityOf(certificate, deps.references.find) }))
         .map(({ certificate, authority }) => ({
           read: certificateRead(certificate, authority, now),
