@@ -116,6 +116,13 @@ export interface Lookups {
   configMap: (name: string) => KeyedText | undefined;
 }
 
+/** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
+export interface SystemFileSet {
+  name: string;
+  /** base64 by path */
+  files: Readonly<Record<string, string>>;
+}
+
 /** The desired state of a node, with one digest per section. */
 export interface DesiredState {
   microservices: readonly (MicroserviceView | MicroserviceHold)[];
@@ -124,6 +131,7 @@ export interface DesiredState {
   models: readonly ArtifactView[];
   knowledge: readonly ArtifactView[];
   volumeMounts: readonly VolumeMountView[];
+  systemFiles: readonly SystemFileSet[];
   /** v3 names of what the node is to have and has no room for */
   leftOut: Readonly<Record<'models' | 'knowledge' | 'volumeMounts', readonly string[]>>;
   config: AgentConfig;

@@ -4,6 +4,7 @@ import { containerViewShape, portMappingSchema } from '../api/container/index.ts
 import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { artifactStatusSchema } from './artifacts.ts';
+import { systemFilesReportSchema } from './system-files.ts';
 
 /**
  * Messages between controller and agent. Both sides are tolerant readers: unknown members are dropped, never an error,
@@ -352,6 +353,8 @@ export const statusReportSchema = z.object({
     .optional(),
   activeVolumeMounts: numeric.optional(),
   volumeMountLastUpdate: numeric.optional(),
+  /** ours */
+  systemFiles: systemFilesReportSchema.optional(),
   modelStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
   activeModels: numeric.optional(),
   modelLastUpdate: numeric.optional(),

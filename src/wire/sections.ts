@@ -10,6 +10,7 @@ import {
 import { artifactViewSchema } from './artifacts.ts';
 import { readableItems } from './readable-items.ts';
 import { execSessionsSchema, logSessionsSchema } from './sessions.ts';
+import { systemFileSetSchema } from './system-files.ts';
 import { volumeMountViewSchema } from './volume-mounts.ts';
 
 interface SectionRow {
@@ -67,6 +68,7 @@ const SECTION_TABLE = {
   microserviceModels: MICROSERVICES,
   knowledge: list('knowledge', artifactViewSchema, BOUNDS.artifacts),
   microserviceKnowledge: MICROSERVICES,
+  systemFiles: { ...list('systemFiles', systemFileSetSchema, BOUNDS.systemFileSets), mayBeAbsent: true },
 } as const satisfies Record<string, SectionRow>;
 
 type Table = typeof SECTION_TABLE;

@@ -7,6 +7,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import { type Digests, RESPONSES, type SavedName } from '../../../src/wire/sections.ts';
+import type { SystemFileSetView } from '../../../src/wire/system-files.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { jsonOr } from './json.ts';
 import { isPlainName } from './names.ts';
@@ -28,6 +29,7 @@ export interface Sent extends Record<SavedName, unknown> {
   registries: ReadonlyMap<number, RegistryView>;
   volumeMounts: readonly SentVolumeMount[] | undefined;
   runtimeClasses: readonly RuntimeClassView[];
+  systemFiles: readonly SystemFileSetView[] | undefined;
   models: readonly ArtifactView[] | undefined;
   knowledge: readonly ArtifactView[] | undefined;
 }
@@ -74,6 +76,11 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
   },
   volumeMounts: {
     read: (document) => listOf(document, 'volumeMounts')?.flatMap(readVolumeMount),
+    absent: undefined,
+    atEnd: CONTENT,
+  },
+  systemFiles: {
+    read: (document) => RESPONSES.systemFiles.schema.safeParse(document).data?.systemFiles,
     absent: undefined,
     atEnd: CONTENT,
   },

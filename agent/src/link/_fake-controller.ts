@@ -160,6 +160,7 @@ export class FakeController {
       ...{ config, microservices: { microservices, retainUnlisted }, registries: { registries } },
       ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
       volumeMounts: { volumeMounts },
+      systemFiles: { systemFiles: [] },
     };
     for (const [name, body] of Object.entries(bodies)) {
       const response = RESPONSES[name as SavedName];

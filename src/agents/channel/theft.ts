@@ -43,6 +43,11 @@ export const THEFTS = {
     gains: 'Reads the Secrets and ConfigMaps that are mounted on this node.',
     undone: 'Change the Secrets that are mounted.',
   },
+  systemFiles: {
+    gains:
+      'Reads the files of the system on this node: private keys and certificates that it has in its own name alone.',
+    undone: 'Delete the node, and create it again under another name.',
+  },
   settings: {
     gains: 'Reads settings, models, knowledge and runtimes of this node: names and addresses, no credentials.',
   },

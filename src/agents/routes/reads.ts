@@ -10,6 +10,7 @@ import {
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { DesiredState, SentRevision } from '../../rules/inputs.ts';
+import { systemFilesView } from '../../rules/system-files.ts';
 import type { NodeSessions, SessionLists } from '../../sessions/rules/list.ts';
 import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
@@ -156,6 +157,7 @@ export function createReads(options: ReadsOptions) {
       outgoing.check(uuid, contentLength(volumeMounts));
       return { volumeMounts };
     }),
+    systemFiles: stateHandler('systemFiles', ({ systemFiles }) => ({ systemFiles: systemFiles.map(systemFilesView) })),
     execSessions: sessionsHandler('exec/sessions', ({ exec }) => ({ execSessions: exec })),
     logSessions: sessionsHandler('logs/sessions', ({ logs }) => ({ logSessions: logs })),
 

@@ -116,6 +116,7 @@ function responseRoutes({ reads, version }: Handlers): NodeRoute[] {
     models: { theft: THEFTS.settings, ...stored, handle: reads.models },
     knowledge: { theft: THEFTS.settings, ...stored, handle: reads.knowledge },
     volumeMounts: { theft: THEFTS.content, ...stored, handle: reads.volumeMounts },
+    systemFiles: { theft: THEFTS.systemFiles, ...stored, handle: reads.systemFiles },
     'exec/sessions': { theft: THEFTS.sessions, handle: reads.execSessions },
     'logs/sessions': { theft: THEFTS.sessions, handle: reads.logSessions },
     version: { theft: THEFTS.version, handle: version, isAudited: true },

@@ -86,6 +86,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     models: content.models,
     knowledge: content.knowledge,
     volumeMounts: content.volumeMounts,
+    systemFiles: [],
     leftOut: content.leftOut,
     config: self.config,
     deleteNode,

@@ -90,6 +90,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
         models: [],
         knowledge: [],
         volumeMounts: [],
+        systemFiles: [],
         leftOut: { models: [], knowledge: [], volumeMounts: [] },
         config: {},
         deleteNode: false,

@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { BOUNDS } from '../api/bounds.ts';
+
+/**
+ * Files that the system itself needs on a node: certificates, configuration, credentials (docs/spec/agent-channel.md#system-files).
+ * A set is a directory that changes as a whole. The list has the digest of each file; the agent fetches the content of those
+ * that it lacks, so that one changed file is one file on the link. No VolumeMount can have the name of a set, and only the
+ * controller makes mappings of it.
+ */
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** A file of a set. */
+export const systemFileSchema = z.object({
+  /** below the directory of the set */
+  path: z.string().min(1).max(BOUNDS.path),
+  /** SHA-256 of its content */
+  digest: sha256,
+  /** bytes */
+  size: z.number().int().min(0).max(BOUNDS.systemFileBytes),
+});
+
+/** A set as a node is to have it. */
+export const systemFileSetSchema = z.object({
+  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/),
+  files: z.array(systemFileSchema).max(BOUNDS.systemFilesOfSet),
+});
+export type SystemFileSetView = z.infer<typeof systemFileSetSchema>;
+
+/** Greatest number of files that one request asks for. */
+export const SYSTEM_FILES_ASKED = 64;
+
+/** Response of `GET /agent/systemFiles/content?digests=<digest>,<digest>`: base64 by digest. What the node is not to have is absent. */
+export const systemFileContentSchema = z.object({ contents: z.record(sha256, z.string()) });
+export type SystemFileContent = z.infer<typeof systemFileContentSchema>;
+
+/** What a report says of the files: the digest of the list whose files are all on the machine, and what keeps it from others. */
+export const systemFilesReportSchema = z.object({
+  digest: z.string().max(64),
+  problem: z.string().max(BOUNDS.message).optional(),
+});
+
+/** How `hostDestination` of a mapping of type volumeMount names a set: no VolumeMount can have such a name. */
+export const SYSTEM_FILES_PREFIX = 'system:';
