@@ -23,6 +23,8 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 beforeEach(async () => {
   await set({ routerMode: undefined, busMode: undefined, tags: undefined, host: undefined, networkRouter: undefined });
   await fleet.reset();
+  // A node may change its status so often within a minute and no more.
+  fleet.time.now += 60_000;
   fleet.poll(node());
 });
 
@@ -92,6 +94,18 @@ describe('certificates', () => {
     expect(condition('CertificatesReady')).toMatchObject({ status: 'True', reason: 'OnMachine' });
     const { phase, generation, observedGeneration } = node().status?.platformStatus ?? {};
     expect({ phase, observedGeneration }).toEqual({ phase: 'Ready', observedGeneration: generation });
+  });
+
+  test('a node that is offline is Unknown since its last sign of life', async () => {
+    await set({ routerMode: 'edge' });
+    fleet.report(node());
+    await fleet.settle();
+    const start = fleet.time.now;
+    fleet.time.now += 2 * 3_600_000;
+    await set({ description: 'looked at' });
+    expect(condition('CertificatesReady')).toMatchObject({ status: 'Unknown', reason: 'NodeUnreachable' });
+    expect(condition('CertificatesReady')?.message).toContain(`since ${new Date(start).toISOString()}`);
+    expect(node().status?.platformStatus?.phase).toBe('Progressing');
   });
 
   test('the certificates of a node name it, its host and the names on its machine', async () => {
