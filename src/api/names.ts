@@ -142,6 +142,12 @@ export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
 export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
+/** `<router_bridge_host>`: the router of the node, which publishes its ports on the machine. */
+const ROUTER_BRIDGE_HOST = 'router.default.svc.bridge.local';
+/** `<bus_bridge_host>`: the server of the message bus on the node, likewise. */
+const BUS_BRIDGE_HOST = 'bus.default.svc.bridge.local';
+/** Names of the machine in every container (docs/spec/workloads.md#names-of-the-machine). */
+export const BRIDGE_HOSTS = [ROUTER_BRIDGE_HOST, BUS_BRIDGE_HOST, AGENT_BRIDGE_HOST] as const;
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
 

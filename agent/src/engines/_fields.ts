@@ -4,6 +4,7 @@ import { createSocket } from 'node:dgram';
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ContainerField } from '../../../src/api/container/index.ts';
+import { BRIDGE_HOSTS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ContractRow, Field, Fixture, Seen } from './_contract-row.ts';
 
@@ -34,6 +35,14 @@ function folderOf({ folders }: Seen, path: string): Seen['folders'][string] {
   ok(found, `${path} was not looked into`);
   return found;
 }
+
+/** The addresses that /etc/hosts has for a name. */
+const addressesOf = (hosts: string, name: string) =>
+  hosts
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, ...names]) => names.includes(name))
+    .map(([address]) => address);
 
 const hostNamespace = (name: string) => readlinkSync(`/proc/self/ns/${name}`);
 const published = (fixture: Fixture) => ({
@@ -181,6 +190,34 @@ const ROWS = {
           await until(`an answer from ${host}`, async () =>
             (await get(`/get?url=http://${host}:8080/`)).includes('Hello'),
           );
+      },
+    },
+  ],
+  namesOfMachine: [
+    {
+      observed: 'a port that is published on the machine answers under each name; an extra host of the entry wins',
+      view: (fixture) => ({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`], ...published(fixture) }),
+      outside: async ({ get, until, another }, { port }) => {
+        for (const host of BRIDGE_HOSTS.slice(1))
+          await until(`an answer from ${host}`, async () =>
+            (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),
+          );
+        const { hosts } = await another({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`] });
+        deepEqual(addressesOf(hosts, BRIDGE_HOSTS[0]), ['192.0.2.7']);
+        for (const host of BRIDGE_HOSTS) equal(addressesOf((await another({})).hosts, host).length, 1, host);
+      },
+    },
+    {
+      of: ' (host network)',
+      observed: 'a port of the machine answers under each name, which is its loopback address',
+      view: ({ port }) => ({ hostNetworkMode: true, commands: ['-address', `127.0.0.1:${port}`] }),
+      outside: async ({ get, until, another }, { port }) => {
+        for (const host of BRIDGE_HOSTS)
+          await until(`an answer from ${host}`, async () =>
+            (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),
+          );
+        const { hosts } = await another({ hostNetworkMode: true });
+        for (const host of BRIDGE_HOSTS) deepEqual(addressesOf(hosts, host), ['127.0.0.1']);
       },
     },
   ],
@@ -531,7 +568,7 @@ const ROWS = {
       },
     },
   ],
-} satisfies Record<ContainerField | 'images' | 'names', readonly [ContractRow, ...ContractRow[]]>;
+} satisfies Record<ContainerField | 'images' | 'names' | 'namesOfMachine', readonly [ContractRow, ...ContractRow[]]>;
 
 /** All rows, each with its name. */
 export const FIELDS: readonly Field[] = Object.entries(ROWS).flatMap(([name, rows]) =>
