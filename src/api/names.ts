@@ -88,6 +88,8 @@ export const ANNOTATIONS = {
   updatedAt: `${GROUP}/updated-at`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,
+  /** on an Application of the system: JSON list of the entries that belong to the platform of its node; the controller's own */
+  platform: `${GROUP}/platform`,
   /** on an Application of the system: when its debug shell goes unless it is in use, RFC 3339 */
   debugUntil: `${GROUP}/debug-until`,
   /** on an Application of the system: what it was made for, and goes with */

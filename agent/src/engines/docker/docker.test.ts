@@ -336,7 +336,10 @@ describe('the body of a create call', () => {
     const view = { extraHosts: ['db:shop.db', 'printer:192.0.2.7'], logSize: 3 };
     const spec = makeSpec({ view, facts: { ...facts, links: false } });
     expect(bodyOf(spec, 'skerry', podman)).toMatchObject({
-      HostConfig: { LogConfig: { Type: 'k8s-file', Config: { 'max-size': '3m' } }, ExtraHosts: ['printer:192.0.2.7', ...MACHINE] },
+      HostConfig: {
+        LogConfig: { Type: 'k8s-file', Config: { 'max-size': '3m' } },
+        ExtraHosts: ['printer:192.0.2.7', ...MACHINE],
+      },
       NetworkingConfig: { EndpointsConfig: { skerry: { Aliases: spec.aliases } } },
     });
     expect(JSON.stringify(bodyOf(spec, 'skerry', podman))).not.toContain('Links');
