@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { freePort } from '../../../hack/ports.ts';
 import type { ContainerField } from '../../../src/api/container/index.ts';
 import { BRIDGE_HOSTS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
@@ -45,7 +46,7 @@ const addressesOf = (hosts: string, name: string) =>
     .map(([address]) => address);
 
 const hostNamespace = (name: string) => readlinkSync(`/proc/self/ns/${name}`);
-const published = (fixture: Fixture) => ({
+const published = (fixture: Pick<Fixture, 'port'>) => ({
   portMappings: [{ internal: 8080, external: fixture.port, protocol: 'tcp' as const }],
 });
 const bind = (source: string, accessMode: 'ro' | 'rw') => ({
@@ -195,23 +196,27 @@ const ROWS = {
   ],
   namesOfMachine: [
     {
-      observed: 'a port that is published on the machine answers under each name; an extra host of the entry wins',
-      view: (fixture) => ({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`], ...published(fixture) }),
-      outside: async ({ get, until, another }, { port }) => {
-        for (const host of BRIDGE_HOSTS.slice(1))
+      observed: 'a port that another container publishes on the machine answers; an extra host of the entry wins',
+      view: published,
+      outside: async ({ get, until, another, beside }) => {
+        const port = await freePort();
+        await using _router = await beside(published({ port }));
+        for (const host of BRIDGE_HOSTS)
           await until(`an answer from ${host}`, async () =>
             (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),
           );
         const { hosts } = await another({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`] });
         deepEqual(addressesOf(hosts, BRIDGE_HOSTS[0]), ['192.0.2.7']);
-        for (const host of BRIDGE_HOSTS) equal(addressesOf((await another({})).hosts, host).length, 1, host);
+        for (const host of BRIDGE_HOSTS.slice(1)) equal(addressesOf(hosts, host).length, 1, host);
       },
     },
     {
       of: ' (host network)',
-      observed: 'a port of the machine answers under each name, which is its loopback address',
+      observed: 'a port that another container publishes on the machine answers at 127.0.0.1',
       view: ({ port }) => ({ hostNetworkMode: true, commands: ['-address', `127.0.0.1:${port}`] }),
-      outside: async ({ get, until, another }, { port }) => {
+      outside: async ({ get, until, another, beside }) => {
+        const port = await freePort();
+        await using _router = await beside(published({ port }));
         for (const host of BRIDGE_HOSTS)
           await until(`an answer from ${host}`, async () =>
             (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),

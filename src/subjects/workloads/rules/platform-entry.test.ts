@@ -55,7 +55,7 @@ describe('a change of a microservice of the platform', () => {
       /^nodeUuid of .* follows from the settings of the node/,
     ],
     ['other', { container: {} }, 'ports', /: it follows from .*; you may change cpus, .*, annotations$/],
-  ])('of %s says what to do instead, in the words of a JSON body: %j', (name, change, field, message) => {
+  ])('is refused for %s with what to do instead, in the words of a JSON body: %j', (name, change, field, message) => {
     const entry = { ...ROUTER_ENTRY, name };
     const [old, now] = [entry, { ...entry, ...change }].map((one) => system([one], '["router","bus","other"]'));
     expect(platformRefusal(old as Application, now as Application, flatName)).toMatchObject({
