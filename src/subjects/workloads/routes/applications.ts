@@ -161,7 +161,6 @@ export const applicationRoutes = grouped('Applications', [
     access: { resource: 'systemapplications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
-    errors: [400],
     async handler({ deps, params, signal }) {
       const application = await applicationByName(deps, params.name, signal, { system: true });
       const refusal = platformDeletion(application, ({ name, uuid }) =>
