@@ -52,6 +52,8 @@ export const LABELS = {
   /** on a Secret: the Certificate or CertificateAuthority whose key and certificate it has */
   certificate: `${GROUP}/certificate`,
   authority: `${GROUP}/certificate-authority`,
+  /** Secrets with what the system itself needs on a node */
+  platform: `${GROUP}/platform`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see src/rules/identity.ts */
@@ -67,6 +69,8 @@ export const ANNOTATIONS = {
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
   version: `${GROUP}/version`,
+  /** on an Application of the system: JSON list of the entries that belong to the platform of its node; the controller's own */
+  platform: `${GROUP}/platform`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
   /** on a Certificate or CertificateAuthority: when its renewal was requested, RFC 3339 */
@@ -88,8 +92,6 @@ export const ANNOTATIONS = {
   updatedAt: `${GROUP}/updated-at`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,
-  /** on an Application of the system: JSON list of the entries that belong to the platform of its node; the controller's own */
-  platform: `${GROUP}/platform`,
   /** on an Application of the system: when its debug shell goes unless it is in use, RFC 3339 */
   debugUntil: `${GROUP}/debug-until`,
   /** on an Application of the system: what it was made for, and goes with */
@@ -145,9 +147,9 @@ export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
 export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
 /** `<router_bridge_host>`: the router of the node, which publishes its ports on the machine. */
-const ROUTER_BRIDGE_HOST = 'router.default.svc.bridge.local';
+export const ROUTER_BRIDGE_HOST = `router.default.${BRIDGE_ZONE}`;
 /** `<bus_bridge_host>`: the server of the message bus on the node, likewise. */
-const BUS_BRIDGE_HOST = 'bus.default.svc.bridge.local';
+export const BUS_BRIDGE_HOST = `bus.default.${BRIDGE_ZONE}`;
 /** Names of the machine in every container (docs/spec/workloads.md#names-of-the-machine). */
 export const BRIDGE_HOSTS = [ROUTER_BRIDGE_HOST, BUS_BRIDGE_HOST, AGENT_BRIDGE_HOST] as const;
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
@@ -187,13 +189,14 @@ export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** How the names of the applications of the system on nodes begin. */
 export const SYSTEM_APPLICATION_PREFIX = 'system-';
-/** The authorities of the system, which sign for the controller alone. */
-export const SYSTEM_AUTHORITIES: readonly string[] = [
-  'router-site-ca',
-  'default-router-local-ca',
-  'bus-site-ca',
-  'default-bus-local-ca',
-];
+/** The authorities of the system, which sign for the controller alone: between sites, and on one machine. */
+export const SYSTEM_AUTHORITY = {
+  routerSite: 'router-site-ca',
+  routerLocal: 'default-router-local-ca',
+  busSite: 'bus-site-ca',
+  busLocal: 'default-bus-local-ca',
+} as const;
+export const SYSTEM_AUTHORITIES: readonly string[] = Object.values(SYSTEM_AUTHORITY);
 /** How the names of Secrets with the keys of authorities begin; no shareable Secret can have such a name. */
 export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
 /** Category of the built-in catalog items. */

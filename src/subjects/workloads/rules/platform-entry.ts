@@ -33,7 +33,7 @@ const SETTINGS: Readonly<Record<string, { mode: string; ports: string } | undefi
 };
 
 /** The entries of the platform. A name is found as the admission policy finds it, which cannot read JSON. */
-function platformEntries({ metadata, spec }: Application): readonly MicroserviceEntry[] {
+function entriesOfPlatform({ metadata, spec }: Application): readonly MicroserviceEntry[] {
   const names = spec.isSystem === true ? metadata.annotations?.[ANNOTATIONS.platform] : undefined;
   if (names === undefined) return [];
   return (spec.microservices ?? []).filter(({ name }) => names.includes(JSON.stringify(name)));
@@ -48,7 +48,7 @@ export function platformRefusal(
   after: Application,
   spell: (path: string) => string = (path) => path,
 ): DomainError | undefined {
-  const entries = platformEntries(before);
+  const entries = entriesOfPlatform(before);
   const [first] = entries;
   if (!first) return undefined;
   const stopped = after.spec.isActivated === false && before.spec.isActivated !== false;
@@ -76,7 +76,7 @@ export function platformDeletion(
   application: Application,
   nodeExists: (ref: NonNullable<MicroserviceEntry['agent']>) => boolean,
 ): DomainError | undefined {
-  const kept = platformEntries(application).find(({ agent }) => agent && nodeExists(agent));
+  const kept = entriesOfPlatform(application).find(({ agent }) => agent && nodeExists(agent));
   return (
     kept &&
     new DomainError(
