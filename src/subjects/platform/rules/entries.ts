@@ -4,17 +4,9 @@ import { nodeUuid } from '../../../rules/identity.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
 import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
+import { FREE_CONTAINER_FIELDS } from '../../workloads/rules/platform-entry.ts';
 
-/** Members of `container` that users may change of a microservice of the platform: how much it may take, and notes for people. */
-const OF_USERS: ReadonlySet<string> = new Set([
-  'annotations',
-  'cpuSetCpus',
-  'cpus',
-  'logSize',
-  'memoryLimit',
-  'memoryReservation',
-  'memorySwap',
-]);
+const OF_USERS: ReadonlySet<string> = new Set(FREE_CONTAINER_FIELDS);
 
 /** The microservices of an application that the platform makes, by name, as its annotation says. */
 export function platformEntries({ metadata }: Pick<Application, 'metadata'>): readonly string[] {
