@@ -8,6 +8,9 @@ import { FREE_CONTAINER_FIELDS } from '../../workloads/rules/platform-entry.ts';
 
 const OF_USERS: ReadonlySet<string> = new Set(FREE_CONTAINER_FIELDS);
 
+/** Members of an application that would change its microservices. */
+const OF_APPLICATION = ['template', 'busConfig'] as const;
+
 /** The microservices of an application that the platform makes, by name, as its annotation says. */
 export function platformEntries({ metadata }: Pick<Application, 'metadata'>): readonly string[] {
   try {
@@ -42,9 +45,11 @@ export function withPlatform(
     owned.length === names.length &&
     owned.every((name) => names.includes(name)) &&
     entries.every((entry) => microservices.includes(entry)) &&
-    present?.spec.isActivated !== false;
+    present?.spec.isActivated !== false &&
+    OF_APPLICATION.every((member) => present?.spec[member] === undefined);
   if (isSame) return present;
   const { [ANNOTATIONS.platform]: _, ...annotations } = present?.metadata.annotations ?? {};
+  const { template: _template, busConfig: _busConfig, ...rest } = present?.spec ?? {};
   const mark = names.length > 0 ? { [ANNOTATIONS.platform]: JSON.stringify(names) } : {};
   return {
     ...(present ?? { apiVersion: API_VERSION, kind: 'Application' }),
@@ -52,7 +57,7 @@ export function withPlatform(
       ...(present?.metadata ?? { name: systemApplicationName(node), namespace: node.metadata.namespace }),
       annotations: { ...annotations, ...mark },
     },
-    spec: { ...present?.spec, isSystem: true, isActivated: true, microservices: [...others, ...entries] },
+    spec: { ...rest, isSystem: true, isActivated: true, microservices: [...others, ...entries] },
   } as Application;
 }
 
