@@ -117,7 +117,7 @@ export class FileSets {
   /** What keeps the sets from being what the controller wants, for people. */
   get problems(): string[] {
     const named = [...this.#sets].flatMap(([name, { problem }]) => (problem ? [`${name}: ${problem}`] : []));
-    return [...named, ...this.#nameless].map((text) => `system files: ${text}`);
+    return [...named, ...this.#nameless];
   }
 
   /** The content here of each set, as a number, for people. */
