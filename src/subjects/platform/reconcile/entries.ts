@@ -1,7 +1,7 @@
 import { FIELD_MANAGERS } from '../../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { createOrUpdate, ownerReference } from '../../../kube/mod.ts';
+import { createOrUpdate, ownerReference, refOf } from '../../../kube/mod.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
 import { withPlatform } from '../rules/entries.ts';
@@ -32,11 +32,16 @@ export function createPlatformEntries({ client, stores, namespace }: ControllerD
       },
       { known, signal, call },
     );
-    if (!ended) return;
-    const { uid, resourceVersion } = (ended as Application).metadata;
-    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    await client.delete(resource, ref, { signal, preconditions });
+    if (ended) await end(ended, signal);
   }
 
-  return { keep };
+  /** Deletes the application, as it is known. */
+  async function end(application: Application, signal: AbortSignal): Promise<void> {
+    const { uid, resourceVersion, deletionTimestamp } = application.metadata;
+    if (deletionTimestamp) return;
+    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
+    await client.delete(resource, refOf(application), { signal, preconditions });
+  }
+
+  return { keep, end };
 }

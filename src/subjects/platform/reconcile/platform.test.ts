@@ -8,29 +8,12 @@ import { ANNOTATIONS } from '../../../api/names.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import type { PlatformPart } from '../../../rules/part.ts';
 import { systemFilesView } from '../../../rules/system-files.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { isSignedBy, readPair } from '../../pki/rules/pair.ts';
+import { ECHO } from '../_make.ts';
 import { PARTS } from '../rules/parts.ts';
 import { platformSecretName } from '../rules/secret.ts';
-
-/** A part with a microservice that binds a certificate, as routers and buses are; nodes with the tag `echo` have it. */
-const ECHO: PlatformPart = {
-  condition: 'RouterReady',
-  wants: ({ spec: { tags = [], messagingPort = 5671 } }) =>
-    tags.includes('echo')
-      ? {
-          entry: {
-            name: 'router',
-            images: { amd64: 'plant/echo:1' },
-            schedule: 0,
-            container: { ports: [{ internal: messagingPort, external: messagingPort }] },
-          },
-          binds: [{ set: 'router-local-server', containerDestination: '/etc/certs' }],
-        }
-      : undefined,
-};
 
 let fleet: InMemoryController;
 beforeAll(async () => {

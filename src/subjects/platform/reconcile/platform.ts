@@ -47,6 +47,8 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     const { namespace, name } = parseKey(key);
     const node = stores.nodes.get(namespace, name);
     if (!node) {
+      for (const application of stores.applications.byIndex('endsWithNode', name))
+        await entries.end(application, signal);
       for (const secret of stores.secrets.byIndex('platformOf', name)) await certificates.remove(secret, signal);
       return done();
     }
