@@ -155,7 +155,7 @@ export class FileSets {
   }
 
   /**
-   * Removes what is neither listed nor in use; returns whether nothing is left that will have to be removed. Does nothing
+   * Removes sets and files that are neither listed nor in use; returns whether nothing is left that will have to be removed. Does nothing
    * while the list is not known.
    */
   tidy(inUse: InUse): boolean {
