@@ -268,6 +268,24 @@ const CASES: Record<string, Case> = {
       return daemonAnswering(WELL, { models: [], knowledge: [], 'volume-mounts': [creds] });
     },
   ],
+  'files of the system for which the disk has no room': [
+    'system-files/outdated',
+    /^certificates: ENOSPC: no space left on device, write$/,
+    () => {
+      const full = { name: 'certificates', state: 'Failed', lastError: 'ENOSPC: no space left on device, write' };
+      return daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [full] });
+    },
+  ],
+  'files of the system that are all here': [
+    'system-files',
+    /1 of 1 are here/,
+    () => daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [HERE] }),
+  ],
+  'an agent of a former release, which does not list files of the system': [
+    'system-files',
+    /no running agent says/,
+    () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
+  ],
   'a port that another program listens on': [
     'port/taken',
     /another program/,
