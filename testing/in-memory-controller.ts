@@ -42,11 +42,14 @@ export async function startInMemoryController(
     waitSeconds = 3_600,
     callers = 0,
     systemImages = {},
+    env = {},
     sessions,
   }: {
     waitSeconds?: number;
     callers?: number;
     systemImages?: SystemImages;
+    /** further variables of its environment */
+    env?: Record<string, string>;
     sessions?: AppOverrides['sessions'];
   } = {},
 ) {
@@ -64,7 +67,7 @@ export async function startInMemoryController(
   const depths = new Map<string, number>();
   const app = started.use(
     await createApp(
-      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false' }), systemImages },
+      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env }), systemImages },
       { log: silentLog as unknown as Logger },
       {
         client,

@@ -94,6 +94,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     metrics,
     desiredState: options.desiredState ?? desiredState,
     ...(revisionKey !== undefined && { revisionKey }),
+    ...(options.tunnel && { tunnel: { settings: options.tunnel, namespace } }),
   });
   const desired = withSessions(cache, options.sessions);
   const longPolls = createLongPolls({

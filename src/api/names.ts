@@ -67,6 +67,8 @@ export const ANNOTATIONS = {
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
   version: `${GROUP}/version`,
+  /** on an EdgeNode: `open` or `close`, whether its machine opens the tunnel */
+  tunnel: `${GROUP}/tunnel`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
   /** on a Certificate or CertificateAuthority: when its renewal was requested, RFC 3339 */

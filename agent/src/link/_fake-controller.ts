@@ -25,6 +25,7 @@ import {
   type SavedName,
   type Section,
 } from '../../../src/wire/sections.ts';
+import type { TunnelView } from '../../../src/wire/tunnel.ts';
 import { verifyToken } from '../state/token.ts';
 
 /** A view as a test writes it; absent members get the defaults of the wire schema. */
@@ -46,6 +47,7 @@ export class FakeController {
   models: unknown[] = [];
   knowledge: unknown[] = [];
   runtimeClasses: unknown[] = [];
+  tunnel: Partial<TunnelView> | undefined;
   volumeMounts: unknown[] = [];
   /** the agent retains what the list does not name */
   retainUnlisted: RetainUnlisted | undefined;
@@ -119,6 +121,7 @@ export class FakeController {
       registries: digestOf(this.registries),
       models: digestOf(this.models),
       knowledge: digestOf(this.knowledge),
+      ...(this.tunnel && { tunnel: digestOf(this.tunnel) }),
       ...(this.runtimeClasses.length > 0 && { runtimeClasses: digestOf(this.runtimeClasses) }),
       volumeMounts: digestOf(this.volumeMounts),
       ...this.flags,
@@ -161,9 +164,11 @@ export class FakeController {
       ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
       volumeMounts: { volumeMounts },
       systemFiles: { systemFiles: [] },
+      tunnel: { tunnel: this.tunnel },
     };
     for (const [name, body] of Object.entries(bodies)) {
       const response = RESPONSES[name as SavedName];
+      if (name === 'tunnel' && !this.tunnel) continue;
       if (method === 'GET' && path === response.path) return this.#document(body, response.sections);
     }
     switch (`${method} ${path}`) {

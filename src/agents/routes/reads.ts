@@ -144,6 +144,8 @@ export function createReads(options: ReadsOptions) {
       return tagged(call, etagOf(lists.digests, RESPONSES[name].sections), () => body(lists));
     };
 
+  const tunnelOf = stateHandler('tunnel', ({ tunnel }) => ({ tunnel, ...tunnel }));
+
   return {
     config: stateHandler('config', ({ config }) => config),
     registries: stateHandler('registries', ({ registries }, call) => ({
@@ -158,6 +160,13 @@ export function createReads(options: ReadsOptions) {
       return { volumeMounts };
     }),
     systemFiles: stateHandler('systemFiles', ({ systemFiles }) => ({ systemFiles: systemFiles.map(systemFilesView) })),
+    /** The members stand beside `tunnel` as well, where older agents look for them. */
+    tunnel(call: AgentCall): Reply {
+      const { tunnel } = stateOf(call);
+      if (tunnel) return tunnelOf(call);
+      observe(call);
+      throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
+    },
     execSessions: sessionsHandler('exec/sessions', ({ exec }) => ({ execSessions: exec })),
     logSessions: sessionsHandler('logs/sessions', ({ logs }) => ({ logSessions: logs })),
 

@@ -108,6 +108,12 @@ const ARTIFACT = record({
   ...each(['uuid', 'name', 'repo'], text),
   registryId: whole,
 });
+const TUNNEL_MEMBERS = {
+  ...each(['username', 'password', 'host', 'rsaKey'], text),
+  ...each(['remotePort', 'localPort'], whole),
+  closed: flag,
+};
+const TUNNEL = record(TUNNEL_MEMBERS);
 const NOTHING = be('nothing', (value) => value === undefined || value === '');
 const EMPTY = record({});
 
@@ -168,7 +174,7 @@ const RESPONSES: Record<string, { form: Check; body?: unknown; status?: number }
   'POST /tracking': { form: NOTHING, body: [], status: 204 },
   'GET /cert': { form: text },
   'POST /controller/register': { form: record({ code: text, message: text, retryable: flag }), body: {}, status: 403 },
-  'GET /tunnel': { form: record({ code: text, message: text, retryable: flag }), status: 404 },
+  'GET /tunnel': { form: record({ tunnel: TUNNEL, ...TUNNEL_MEMBERS }) },
   'POST /provision': { form: record({ code: text, message: text, retryable: flag }), body: {}, status: 400 },
   // These two end the identity, so they come last.
   'POST /deprovision': { form: NOTHING, body: { microserviceUuids: [] }, status: 204 },

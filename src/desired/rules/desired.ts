@@ -76,7 +76,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 
   const content = contentSections(node, lookups, deleting);
   const catalog = catalogSections({ registries: [...registries, ...content.registries], runtimes }, inputs);
-  const self = nodeSections(node, deleteNode);
+  const self = nodeSections(inputs, deleteNode);
   const microservices = unique([...views, ...holds]).sort((a, b) => compareTexts(a.uuid, b.uuid));
   const ofMicroservices = microserviceDigests(microservices);
   return {
@@ -89,6 +89,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     systemFiles: [],
     leftOut: content.leftOut,
     config: self.config,
+    ...(self.tunnel && { tunnel: self.tunnel }),
     deleteNode,
     held,
     entries,
