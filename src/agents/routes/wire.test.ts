@@ -196,6 +196,10 @@ const examples = (names: readonly Field[], entry = 0): Record<string, unknown> =
 async function startFull(entries: readonly Record<string, unknown>[]) {
   const setup = await startWithNode({
     caCert: () => 'cGVt',
+    tunnel: {
+      ...{ host: 'bastion.example', port: 2222, username: 'tunnel', localPort: 22, secretName: 'tunnels' },
+      ports: { first: 2000, last: 2009 },
+    },
     client: {
       delete: async () => {},
       find: async () => undefined,
@@ -230,11 +234,17 @@ async function startFull(entries: readonly Record<string, unknown>[]) {
   });
   const { replica, node, application } = setup;
   replica.stores.secrets.set(storedSecret('db', { password: 'hunter2' }, { labels: { 'skerry.dev/shared': 'true' } }));
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'key', knownHosts: 'hosts' }));
   replica.stores.models.set(storedModel('llm'));
   replica.stores.volumeMounts.set(storedVolumeMount('certs', { secretName: 'db' } as never));
   replica.stores.nodes.set(
-    changed(node, ({ metadata, spec }) => {
-      metadata.annotations = { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade","semver":"1.2.3"}' };
+    changed(node, (copy) => {
+      const { metadata, spec } = copy;
+      copy.status = { observedGeneration: 1, tunnel: { remotePort: 2001, state: 'open' } };
+      metadata.annotations = {
+        [ANNOTATIONS.version]: '{"count":1,"command":"upgrade","semver":"1.2.3"}',
+        [ANNOTATIONS.tunnel]: 'open',
+      };
       Object.assign(spec, { logLevel: 'DEBUG', cpuLimit: 50, latitude: 1.25, longitude: 2.5, volumeMounts: ['certs'] });
     }),
   );
