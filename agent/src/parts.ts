@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
+import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
@@ -99,6 +100,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     identity: () => identity.current,
     authority: deps.apiAuthority,
   });
+  const systemFiles = new SystemFiles({
+    files: deps.mountedFiles,
+    ...{ clock, random, log, observed: supervisor },
+    listDigest: () => responses.digests.systemFiles,
+    fetch: (digests, limit, signal) => link.systemFileContents(digests, limit, signal),
+    changed: () => link.changed(),
+  });
   const artifacts = deps.artifacts({
     ...{ clock, random, log, metrics },
     platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
@@ -139,7 +147,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     isAllowed: () => policy.policy.tunnel,
     changed: () => link.changed(),
   });
-  const parts: readonly Part[] = [content, artifacts, ...(updater ? [updater] : []), sessions, tunnel];
+  const parts: readonly Part[] = [content, systemFiles, artifacts, ...(updater ? [updater] : []), sessions, tunnel];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -196,6 +204,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
     ...{
       content,
+      systemFiles,
       artifacts,
       sessions,
       tunnel,

@@ -1,6 +1,7 @@
 import { createLookups, type LookupsOptions } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import type { DesiredState, NodeInputs } from '../rules/inputs.ts';
+import type { PlatformOptions } from '../rules/part.ts';
 import { holder } from '../rules/precedence.ts';
 import type { MicroserviceView } from '../wire/agent.ts';
 import type { Digests } from '../wire/sections.ts';
@@ -30,6 +31,7 @@ export interface DesiredCache extends Disposable {
 export interface DesiredCacheOptions extends LookupsOptions {
   stores: ReadStores;
   namespace: string;
+  platform?: PlatformOptions;
   desiredState: (inputs: NodeInputs) => DesiredState;
   metrics?: { agent?(what: 'desired-state', detail: 'computed' | 'remembered'): void };
   /** maximum of cached states */

@@ -18,6 +18,10 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     tunnel: (node) => (wantsTunnel(node) ? ['wanted', ...(tunnelPortOf(node) === undefined ? ['waiting'] : [])] : []),
     /** the port of the ssh server that belongs to its tunnel */
     tunnelPort: (node) => [tunnelPortOf(node) ?? []].flat().map(String),
+    /** `true`: the nodes of the system */
+    system: ({ spec }) => (spec.isSystem ? ['true'] : []),
+    /** the addresses under which others are to reach them */
+    host: ({ spec }) => (spec.host ? [spec.host] : []),
   },
 });
 
