@@ -727,7 +727,7 @@ test('a tunnel is a flag that a change of its Secret sets again, only for its no
   const read = async (thirdParty = false) => (await replica.as(node, key, 'GET', '/tunnel', { thirdParty })).body;
   const due = async (have = '') => {
     const { body } = await replica.as(node, key, 'GET', `/changes?have=${have}`);
-    return { flag: body.tunnel as boolean, digest: /tunnel:[0-9a-f]+/.exec(body.due)?.[0] ?? '' };
+    return { flag: body.tunnel === true, digest: /tunnel:[0-9a-f]+/.exec(body.due)?.[0] ?? '' };
   };
   expect((await due()).flag).toBe(false);
   await ask('open', 'open');
