@@ -22,9 +22,10 @@ const secret = (data: Record<string, string>, labels: Record<string, string> = {
 const conditionOf = (i: number, type = 'TunnelFailed') =>
   fleet.node(i).status?.conditions?.find((condition) => condition.type === type);
 const tunnelOf = (i: number) => fleet.node(i).status?.tunnel;
-const path = (i: number) => `/node/${nodeUuid(fleet.node(i))}/tunnel`;
-const get = (i: number, token = 'admin') => fleet.request('GET', path(i), { token });
-const patch = (i: number, body: unknown) => fleet.request('PATCH', path(i), { token: 'admin', body });
+const uuidOf = (i: number) => nodeUuid(fleet.node(i));
+const get = (i: number, token = 'admin') => fleet.request('GET', `/node/${uuidOf(i)}/tunnel`, { token });
+const patch = (i: number, body: unknown) =>
+  fleet.request('PATCH', `/node/${uuidOf(i)}/tunnel`, { token: 'admin', body });
 const sent = (i: number) => fleet.desired(nodeUuid(fleet.node(i)))?.tunnel;
 
 async function annotate(nodes: readonly number[], value: string | undefined) {
