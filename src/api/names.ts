@@ -69,6 +69,8 @@ export const ANNOTATIONS = {
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
   version: `${GROUP}/version`,
+  /** on an EdgeNode: `open` or `close`, whether its machine opens the tunnel */
+  tunnel: `${GROUP}/tunnel`,
   /** on an Application of the system: JSON list of the entries that belong to the platform of its node; the controller's own */
   platform: `${GROUP}/platform`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */

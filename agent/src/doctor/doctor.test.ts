@@ -245,6 +245,7 @@ const CASES: Record<string, Case> = {
         warnings: [
           'container engine: the engine at unix:///s does not answer: connect ENOENT /s',
           'policy: /p.yaml: unknown rule "x"; the former rules stay',
+          'tunnel: install openssh-client',
           'settings: /c.yaml: statusFrequency: must be a number; the former ones stay, and the agent does not start with it',
         ],
       }),
@@ -286,6 +287,13 @@ const CASES: Record<string, Case> = {
     /no running agent says/,
     () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
   ],
+  'a tunnel that the machine cannot open': [
+    'tunnel/failed',
+    /^install openssh-client$/,
+    () => daemonAnswering({ ...WELL, tunnel: { status: 'failed', message: 'install openssh-client' } }),
+  ],
+  'a tunnel that is open': ['tunnel', /^open$/, () => daemonAnswering({ ...WELL, tunnel: { status: 'open' } })],
+  'a node without a tunnel': ['tunnel', /none was asked for/, () => daemonAnswering(WELL)],
   'a port that another program listens on': [
     'port/taken',
     /another program/,
