@@ -69,7 +69,7 @@ import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
-import { certificateFigures } from './subjects/pki/rules/figures.ts';
+import { certificateFigures } from './subjects/pki/rules/metrics.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';

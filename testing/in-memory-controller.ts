@@ -215,7 +215,7 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    labels[LABELS.shareable] === 'true' || LABELS.authority in labels;
+    labels[LABELS.shareable] === 'true' || LABELS.authority in labels || LABELS.certificate in labels;
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
       (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),
