@@ -19,10 +19,11 @@ interface SectionRow {
    * - save: the agent saves the response, with the digests of all sections in it, before it acts on it
    * - act: the agent carries out one action for each digest, and echoes the count
    * - sessions: the agent opens the sessions that the response lists, and ends the others
+   * - trust: the agent fetches `GET /agent/cert`, and from then on trusts these authorities for the controller
    * - leave: the agent confirms its deletion, and ends its membership
    * - nothing: the flag exists in v3 only
    */
-  does: 'save' | 'act' | 'sessions' | 'leave' | 'nothing';
+  does: 'save' | 'act' | 'sessions' | 'trust' | 'leave' | 'nothing';
   /** the response that carries it, by the path of its route: `GET /agent/<response>`; absent: the digest says everything */
   response?: string;
   /** of that response */
@@ -69,6 +70,7 @@ const SECTION_TABLE = {
   knowledge: list('knowledge', artifactViewSchema, BOUNDS.artifacts),
   microserviceKnowledge: MICROSERVICES,
   systemFiles: { ...list('systemFiles', systemFileSetSchema, BOUNDS.systemFileSets), mayBeAbsent: true },
+  authorities: { does: 'trust' },
 } as const satisfies Record<string, SectionRow>;
 
 type Table = typeof SECTION_TABLE;
@@ -128,6 +130,9 @@ export const changesReplySchema = z.object({
   actions: z.partialRecord(z.enum(['reboot', 'prune', 'version', 'reconcile']), z.number().int().min(0)).optional(),
 });
 export type ChangesReply = z.infer<typeof changesReplySchema>;
+
+/** The digest of the section `authorities` where there are none; an agent that sends no digest of this section follows no list. */
+export const NO_AUTHORITIES = '0';
 
 const known: ReadonlySet<string> = new Set(SECTIONS);
 const DIGEST = /^[0-9a-f]{1,64}$/;

@@ -66,7 +66,7 @@ export function createChanges(options: ChangesOptions) {
 
   function answer(call: AgentCall, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
-    const flags = flagsOf(due, has);
+    const flags = flagsOf(due, following(call, has, due));
     if (isThirdParty(call)) {
       const later = laterOf(node);
       const lastUpdated = sent.add(call.uuid, due, actionsIn(due, node), later);
@@ -88,13 +88,14 @@ export function createChanges(options: ChangesOptions) {
   function polled(call: AgentCall, checked: EpochCheck): Reply | Promise<Reply> {
     const { retainUnlisted } = checked;
     const due = dueOf(call, checked);
-    const has = haveOf(call);
+    const held = haveOf(call);
+    const has = following(call, held, due);
     const wait = waitOf(call.query.get('wait'));
     const seconds = retainUnlisted ? Math.min(wait, RETAINING_WAIT) : wait;
     const said = isThirdParty(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
     if (seconds === 0 || differ(due, has) || longPolls.count >= maxLongPolls) {
       observe(call, said);
-      return answer(call, due, has);
+      return answer(call, due, held);
     }
     observe(call, { ...said, waitSeconds: seconds });
     const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
@@ -107,7 +108,7 @@ export function createChanges(options: ChangesOptions) {
           'the key of the node was deleted or replaced: provision it',
         );
       // The datastore may have been restored since.
-      return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
+      return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), held);
     });
   }
 
@@ -133,6 +134,13 @@ export function createChanges(options: ChangesOptions) {
     },
   };
 }
+
+/**
+ * The digests of an agent, for the comparison with the due ones. An agent that sends no digest of the authorities does not follow them: it
+ * trusts the authorities of its machine, or is of a version or make without this section, and a flag would bring it back at once.
+ */
+const following = (call: AgentCall, has: Digests, { authorities }: Digests): Digests =>
+  authorities !== undefined && (has.authorities === undefined || isThirdParty(call)) ? { ...has, authorities } : has;
 
 /** The reply to a client that has disconnected. */
 const GONE: Reply = { status: 204 };
