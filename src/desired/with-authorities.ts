@@ -1,16 +1,16 @@
 import { digestOf } from '../wire/digest.ts';
-import { type Digests, NO_AUTHORITIES } from '../wire/sections.ts';
+import { type Digests, NO_CONTENT } from '../wire/sections.ts';
 import type { DesiredCache } from './desired-cache.ts';
 
 /** The desired states with the authorities that agents are to trust for the controller, which are the same for all nodes. */
 export function withAuthorities(desired: DesiredCache, caCert: () => string): DesiredCache {
-  let last = { text: '', digest: NO_AUTHORITIES };
+  let last = { text: '', digest: NO_CONTENT };
   let known = new WeakMap<Digests, Digests>();
 
   function digest(): string {
     const text = caCert();
     if (text !== last.text) {
-      last = { text, digest: text === '' ? NO_AUTHORITIES : digestOf(text) };
+      last = { text, digest: text === '' ? NO_CONTENT : digestOf(text) };
       known = new WeakMap();
     }
     return last.digest;

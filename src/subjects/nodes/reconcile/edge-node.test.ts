@@ -73,6 +73,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       client: server.client,
       stores,
       kinds: KINDS,
+      platform: { parts: [], isBusEnabled: false },
       lookups: createLookups(stores),
       observations: {
         get: () => observation,
@@ -91,6 +92,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
         knowledge: [],
         volumeMounts: [],
         systemFiles: [],
+        parts: [],
         leftOut: { models: [], knowledge: [], volumeMounts: [] },
         config: {},
         deleteNode: false,
