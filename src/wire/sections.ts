@@ -95,9 +95,9 @@ export type Digests = Partial<Record<Section, string>>;
 /** The sections that are due only for an agent that names them in `have`. */
 export const NAMED_SECTIONS = SECTIONS.filter((section) => (SECTION_TABLE[section] as SectionRow).isNamed);
 /** The digest by which an agent names a section of which it has nothing. */
-export const NO_CONTENT = '0';
+export const NO_DIGEST = '0';
 /** What `have` begins with: the names of the sections that agents of former releases do not know. */
-export const NAMES: Digests = Object.fromEntries(NAMED_SECTIONS.map((section) => [section, NO_CONTENT]));
+export const NAMES: Digests = Object.fromEntries(NAMED_SECTIONS.map((section) => [section, NO_DIGEST]));
 
 /** The sections with which our agent does the same. */
 export type SectionThat<Does extends SectionRow['does']> = {
@@ -172,7 +172,7 @@ export function parseHave(text: string | undefined): Digests {
     .split(',')) {
     const [section = '', digest = ''] = part.split(':');
     if (!known.has(section) || !DIGEST.test(digest)) continue;
-    const isNone = digest === NO_CONTENT && NAMED_SECTIONS.includes(section as Section);
+    const isNone = digest === NO_DIGEST && NAMED_SECTIONS.includes(section as Section);
     digests[section as Section] = isNone ? '' : digest;
   }
   return digests;

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Log } from '../../../src/lib/log.ts';
 import { digestOf } from '../../../src/wire/digest.ts';
-import { type Digests, NO_CONTENT } from '../../../src/wire/sections.ts';
+import { type Digests, NO_DIGEST } from '../../../src/wire/sections.ts';
 import { type ShownCertificate, showCertificate } from '../machine/tls.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { type ControllerClient, ControllerError } from './client.ts';
@@ -38,7 +38,7 @@ export class Authorities {
     const { identity, controllerCa } = this.#deps;
     const { node } = identity.current;
     if (!node || (node.ca === undefined && controllerCa === undefined)) return { authorities: '' };
-    return { authorities: this.#refused ?? node.caDigest ?? NO_CONTENT };
+    return { authorities: this.#refused ?? node.caDigest ?? NO_DIGEST };
   }
 
   /** PEM of all authorities that count beside this one; undefined: only the authorities of the system do. */
@@ -55,7 +55,7 @@ export class Authorities {
     const text = await client.authorities(signal);
     const { node } = identity.current;
     if (!node) return;
-    const digest = text === undefined ? NO_CONTENT : digestOf(text);
+    const digest = text === undefined ? NO_DIGEST : digestOf(text);
     const ca = text === undefined ? undefined : certificatesIn(text);
     const problem =
       ca === '' ? 'it has no certificate in PEM' : await this.#problemWith(ca, show, client.controllerUrl);

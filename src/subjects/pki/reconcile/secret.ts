@@ -34,7 +34,7 @@ export async function writeSecret(
     { namespace, name },
     (present) => {
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
-      // What another leader wrote meanwhile decides what is due: its key must not be lost. The store brings it, and another run.
+      // A key that another leader wrote meanwhile must not be lost. The store brings it, and another run.
       if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
       const metadata = {
         ...(present?.metadata ?? { name, namespace }),
