@@ -37,7 +37,10 @@ beforeAll(async () => {
     server.close();
   });
   controller.url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  controller.show = ({ cert, key }) => server.setSecureContext({ cert, key });
+  controller.show = ({ cert, key }) => {
+    server.setSecureContext({ cert, key });
+    server.closeAllConnections();
+  };
 });
 const listOf = (...authorities: string[]) => Buffer.from(authorities.join('')).toString('base64');
 

@@ -121,6 +121,11 @@ describe('a certificate', () => {
     await post('/certificates', PUMP);
     expect(textsOf('pump')).toEqual({ a: 'b' });
     expect(readyOf('pump')).toMatchObject({ status: 'False', reason: 'SecretTaken' });
+    // It takes the name as soon as that is free.
+    expect((await request('DELETE', '/secrets/pump')).status).toBe(200);
+    await fleet.settle();
+    expect(readyOf('pump')).toMatchObject({ status: 'True' });
+    expect(certificateIn('pump')?.subject).toBe('pump');
   });
 
   test('says how long it lasts when its authority does not exist any more', async () => {
