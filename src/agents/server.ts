@@ -98,6 +98,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     desiredState: options.desiredState ?? desiredState,
     ...(options.platform && { platform: options.platform }),
     ...(revisionKey !== undefined && { revisionKey }),
+    ...(options.tunnel && { tunnel: { settings: options.tunnel, namespace } }),
   });
   const desired = withAuthorities(withSessions(cache, options.sessions), () => options.caCert?.() ?? '');
   const longPolls = createLongPolls({
