@@ -3,6 +3,7 @@ import type { Secret } from '../../../api/resources.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { encodeData } from '../../../datastore/keyed-text.ts';
 import { createOrUpdate, equal, type KubeObject, ownerReference } from '../../../kube/mod.ts';
+import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { isSecretOf, type Texts } from '../rules/authority.ts';
 import type { OwnSecret } from './material.ts';
@@ -33,9 +34,11 @@ export async function writeSecret(
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
       // What another leader wrote meanwhile decides what is due: its key must not be lost. The store brings it, and another run.
       if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
+      const before = present?.metadata ?? { name, namespace };
+      const kept = label === 'authority' ? withoutSharing(before) : before;
       const metadata = {
-        ...(present?.metadata ?? { name, namespace }),
-        labels: { ...present?.metadata.labels, ...labels, [LABELS[label]]: owner.metadata.name },
+        ...kept,
+        labels: { ...kept.labels, ...labels, [LABELS[label]]: owner.metadata.name },
         ownerReferences: [ownerReference(owner)],
       };
       const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);

@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from '../../../../testing/in-memory-controller.ts';
+import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import { decodeData } from '../../../datastore/keyed-text.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { readPair } from '../../pki/rules/pair.ts';
+import { platformSecretName } from '../rules/secret.ts';
+
+let fleet: InMemoryController;
+beforeAll(async () => {
+  fleet = await startInMemoryController(2);
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await fleet.reset();
+  fleet.poll(node());
+  await set({ routerMode: 'edge' });
+});
+
+const node = (i = 0) => fleet.node(i);
+const uuid = () => nodeUuid(node());
+
+async function set(spec: Partial<EdgeNode['spec']>, i = 0) {
+  fleet.cluster.edit(node(i), (copy) => {
+    Object.assign(copy.spec, spec);
+  });
+  await fleet.settle();
+}
+
+const secret = () => fleet.stores.secrets.get(NAMESPACE, platformSecretName(uuid()));
+const setsOf = () => (fleet.desired(uuid())?.systemFiles ?? []).map(({ name }) => name);
+const facts = (name: string) => {
+  const { [`${name}.crt`]: cert = '', [`${name}.key`]: key = '' } = decodeData(secret()?.data);
+  const read = readPair({ cert, key });
+  if ('problem' in read) throw new Error(read.problem);
+  return read;
+};
+const ref = (object: { metadata: { name: string } } | undefined) => ({
+  namespace: NAMESPACE,
+  name: object?.metadata.name ?? '',
+});
+const writes = async (act: () => Promise<void>) => {
+  const before = new Map(fleet.cluster.writes);
+  await act();
+  return Object.fromEntries(
+    [...fleet.cluster.writes].flatMap(([what, count]) => {
+      const more = count - (before.get(what) ?? 0);
+      return more > 0 ? [[what, more]] : [];
+    }),
+  );
+};
+
+describe('the Secret of a node', () => {
+  const change = async (edit: (copy: Secret) => void) => {
+    fleet.cluster.edit(secret() as Secret, edit);
+    await fleet.settle();
+  };
+  test.each<[string, (copy: Secret) => void]>([
+    ['a label that shares it', ({ metadata }) => Object.assign(metadata.labels ?? {}, { [LABELS.shareable]: 'true' })],
+    ['no label', ({ metadata }) => Object.assign(metadata, { labels: { [LABELS.shareable]: 'true' } })],
+    ['no owner', ({ metadata }) => Object.assign(metadata, { ownerReferences: [] })],
+    ['another name for REST', ({ metadata }) => Object.assign(metadata, { annotations: { [ANNOTATIONS.name]: 'x' } })],
+    [
+      'other names of its keys',
+      ({ metadata }) =>
+        Object.assign(metadata, { annotations: { [ANNOTATIONS.keys]: '{"router-site-server.crt": "a"}' } }),
+    ],
+  ])('with %s is put right, with the same keys and in one write', async (_, edit) => {
+    const before = secret() as Secret;
+    const written = await writes(() => change(edit));
+    const { labels, annotations, ownerReferences } = secret()?.metadata ?? {};
+    expect({ labels, annotations, ownerReferences }).toEqual({
+      labels: { [LABELS.platform]: 'true' },
+      annotations: undefined,
+      ownerReferences: before.metadata.ownerReferences,
+    });
+    expect(written).toEqual({ 'edit secrets': 1, 'replace secrets': 1 });
+    expect(setsOf()).toHaveLength(3);
+  });
+
+  test('with another key of somebody is made again', async () => {
+    await change((copy) => {
+      copy.data = { ...copy.data, 'router-site-server.key': Buffer.from('mine').toString('base64'), more: 'eA==' };
+    });
+    expect(facts('router-site-server').subject).toBe(uuid());
+    expect(Object.keys(secret()?.data ?? {})).not.toContain('more');
+  });
+
+  test('is made again when it is deleted by hand, and the node has its files again', async () => {
+    const before = facts('router-site-server');
+    await fleet.cluster.client.delete(RESOURCES.secrets, ref(secret()));
+    await fleet.settle();
+    expect(facts('router-site-server').serialNumber).not.toBe(before.serialNumber);
+    expect(setsOf()).toHaveLength(3);
+  });
+
+  test('is another one with another key for a node that was deleted and created again', async () => {
+    const [before, name] = [facts('router-site-server'), secret()?.metadata.name];
+    const { spec, metadata } = node();
+    fleet.cluster.edit(node(), (copy) => {
+      copy.metadata.finalizers = [];
+    });
+    await fleet.cluster.client.delete(RESOURCES.nodes, ref(node()));
+    const { uuid: _, ...kept } = spec;
+    const created = {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name: metadata.name, namespace: NAMESPACE },
+    };
+    await fleet.cluster.client.create(RESOURCES.nodes, { ...created, spec: kept } as EdgeNode);
+    await fleet.settle();
+    expect(secret()?.metadata.name).not.toBe(name);
+    expect(fleet.stores.secrets.get(NAMESPACE, name ?? '')).toBeUndefined();
+    expect(facts('router-site-server').serialNumber).not.toBe(before.serialNumber);
+  });
+});
+
+describe('certificates', () => {
+  test('a host that another node gets is taken out of the certificate of the node that reports it', async () => {
+    fleet.time.now += 11 * 60_000;
+    fleet.observe(node(), { reportedAt: fleet.time.now, report: { ipAddress: '10.7.7.7' } });
+    await fleet.settle();
+    expect(facts('router-site-server').hosts).toEqual(['10.7.7.7']);
+    fleet.time.now += 11 * 60_000;
+    await set({ host: '10.7.7.7' }, 1);
+    expect(facts('router-local-server').hosts).not.toContain('10.7.7.7');
+    await set({ host: undefined }, 1);
+  });
+
+  test('an authority that is deleted by force is made again, and with it the certificates', async () => {
+    const before = facts('router-site-server');
+    const authority = fleet.stores.certificateAuthorities.get(NAMESPACE, 'router-site-ca');
+    const keys = fleet.stores.secrets.get(NAMESPACE, 'skerry-ca-router-site-ca');
+    await fleet.cluster.client.delete(RESOURCES.secrets, ref(keys));
+    fleet.cluster.edit(authority as never, (copy: EdgeNode) => {
+      copy.metadata.finalizers = [];
+    });
+    await fleet.cluster.client.delete(RESOURCES.certificateAuthorities, ref(authority));
+    await fleet.settle();
+    expect(facts('router-site-server').serialNumber).not.toBe(before.serialNumber);
+    expect(setsOf()).toContain('router-site-server');
+  });
+});
