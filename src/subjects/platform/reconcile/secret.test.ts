@@ -122,6 +122,51 @@ describe('the Secret of a node', () => {
   });
 });
 
+describe('the platform over REST', () => {
+  const ask = async (method: string, path: string) => (await fleet.request(method, path, { token: 'admin' })).body;
+  interface Read {
+    platformStatus: { phase: string; generation: number; observedGeneration: number; conditions: object[] };
+  }
+  const read = async () => (await ask('GET', `/node/${uuid()}`)) as unknown as Read;
+
+  test('is in the read of one node with its conditions alone, and in no list', async () => {
+    fleet.report(node());
+    await fleet.settle();
+    const { platformStatus } = await read();
+    expect(platformStatus).toMatchObject({ phase: 'Ready', lastError: null });
+    expect(platformStatus.conditions).toEqual([
+      {
+        ...{ type: 'CertificatesReady', status: 'True', reason: 'OnMachine' },
+        ...{ message: 'the machine reports that it has everything', lastTransitionTime: expect.stringMatching(/Z$/) },
+      },
+    ]);
+    const { fogs } = (await ask('GET', '/node-list')) as { fogs: object[] };
+    expect(fogs.length).toBeGreaterThan(1);
+    expect(JSON.stringify(fogs)).not.toMatch(/platformStatus|CertificatesReady/);
+  });
+
+  test('is tried again at once when somebody asks for it', async () => {
+    const report = async (ipAddress: string) => {
+      fleet.observe(node(), { reportedAt: fleet.time.now, report: { ipAddress } });
+      await fleet.settle();
+    };
+    fleet.time.now += 11 * 60_000;
+    await report('10.0.0.1');
+    await report('10.0.0.2');
+    fleet.time.now += 11 * 60_000;
+    await fleet.settle();
+    expect(facts('router-site-server').hosts).toEqual(['10.0.0.1']);
+    const { generation } = (await read()).platformStatus;
+    await ask('POST', `/node/${uuid()}/reconcile`);
+    expect((await read()).platformStatus.generation).toBe(generation + 1);
+    await fleet.settle();
+    expect(facts('router-site-server').hosts).toEqual(['10.0.0.2']);
+    fleet.report(node());
+    await fleet.settle();
+    expect((await read()).platformStatus).toMatchObject({ phase: 'Ready', observedGeneration: generation + 1 });
+  });
+});
+
 describe('certificates', () => {
   test('a host that another node gets is taken out of the certificate of the node that reports it', async () => {
     fleet.time.now += 11 * 60_000;
