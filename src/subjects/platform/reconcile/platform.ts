@@ -16,6 +16,7 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
 import type { Signer } from '../../../signer/signer.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
@@ -82,6 +83,12 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
 
+  /** Nodes with the name or the uuid of one that is deleted: the oldest of them has it now. */
+  const namesakesOf = (node: EdgeNode) => [
+    ...stores.nodes.byIndex('name', v3Name(node)),
+    ...stores.nodes.byIndex('uuid', nodeUuid(node)),
+  ];
+
   /** Nodes that report an address get no certificate with it while it is the host of another node. */
   function withAddressOf({ object, previous }: Change<EdgeNode>): readonly EdgeNode[] {
     const hosts = [object.spec.host, previous?.spec.host].filter((host) => host !== undefined);
@@ -102,7 +109,11 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
       watching(stores.nodes, (change) => {
         if (!change.initial && concernsAll(change)) return allNodes();
         const own = changesMoreThanStatus(change) || isReachedElsewhere(change) ? [change.key] : [];
-        return change.initial || isHostKept(change) ? own : [...own, ...withAddressOf(change).map(keyOf)];
+        const others = [
+          ...(change.type === 'delete' ? namesakesOf(change.object) : []),
+          ...(change.initial || isHostKept(change) ? [] : withAddressOf(change)),
+        ];
+        return [...own, ...others.map(keyOf)];
       }),
       watching(stores.secrets, ({ object, initial }) =>
         isOfAuthority(object) && !initial ? allNodes() : nodesOf(object),

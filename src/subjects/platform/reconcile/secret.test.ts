@@ -122,6 +122,30 @@ describe('the Secret of a node', () => {
   });
 });
 
+test('a node whose name an older node has gets its platform once that one is deleted', async () => {
+  const create = async (name: string, more: object) => {
+    const object = {
+      apiVersion: 'skerry.dev/v3',
+      kind: 'EdgeNode',
+      metadata: { name, namespace: NAMESPACE },
+      spec: more,
+    };
+    await fleet.cluster.client.create(RESOURCES.nodes, object as EdgeNode);
+    await fleet.settle();
+    return fleet.stores.nodes.get(NAMESPACE, name) as EdgeNode;
+  };
+  const older = await create('twin', { name: 'Twin' });
+  const younger = await create('twin-2', { name: 'Twin', routerMode: 'edge' });
+  const made = () => fleet.stores.secrets.get(NAMESPACE, platformSecretName(nodeUuid(younger)));
+  expect(made()).toBeUndefined();
+  fleet.cluster.edit(fleet.stores.nodes.get(NAMESPACE, 'twin') as EdgeNode, (copy) => {
+    copy.metadata.finalizers = [];
+  });
+  await fleet.cluster.client.delete(RESOURCES.nodes, ref(older));
+  await fleet.settle();
+  expect(made()).toBeDefined();
+});
+
 describe('the platform over REST', () => {
   const ask = async (method: string, path: string) => (await fleet.request(method, path, { token: 'admin' })).body;
   interface Read {
