@@ -6,7 +6,7 @@ import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
@@ -23,8 +23,8 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
-  /** A Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
-  secretOfSystem(namespace: string, name: string): KeyedText | undefined;
+  /** Content of a Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
+  secretOfSystem(namespace: string, name: string): Base64ByKey | undefined;
   applicationNamed(namespace: string, name: string): Application | undefined;
   hasSystemNode(): boolean;
 }
@@ -65,7 +65,7 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
     secretOfSystem(namespace, name) {
       const secret = stores.secrets.get(namespace, name);
       const labels = secret?.metadata.labels;
-      return secret && (labels?.[LABELS.platform] || labels?.[LABELS.authority]) ? secretText(secret) : undefined;
+      return secret && (labels?.[LABELS.platform] || labels?.[LABELS.authority]) ? (secret.data ?? {}) : undefined;
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,

@@ -3,16 +3,15 @@ import type { Secret } from '../../../api/resources.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { encodeData } from '../../../datastore/keyed-text.ts';
+import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
 import { apiVersionOf, createOrUpdate, equal, ownerReference } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import type { NodeCertificate } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
-import { textOfSecret } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
-import { chainOf, type SignerNow, signerOf } from '../../pki/rules/authority.ts';
+import { chainOf, type SignerNow, signerOf, type Texts } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/life.ts';
 import { type CertificateFacts, readPair } from '../../pki/rules/pair.ts';
@@ -26,13 +25,13 @@ const REPORTED_MS = 10 * 60_000;
 export function createNodeCertificates(deps: ControllerDependencies, signer: Signer) {
   const { client, stores, namespace } = deps;
   const material = createMaterial(deps);
-  const textOf = onceEach((secret: Secret) => textOfSecret(secret));
+  // Of each Secret facts alone are kept: the texts are in the stores, and there are as many as nodes.
   const factsIn = onceEach((_: Secret) => new Map<string, CertificateFacts | undefined>());
 
-  function factsOf(secret: Secret, name: string): CertificateFacts | undefined {
+  function factsOf(secret: Secret, name: string, texts: Texts): CertificateFacts | undefined {
     const known = factsIn(secret);
     if (!known.has(name)) {
-      const pair = pairIn(textOf(secret), name);
+      const pair = pairIn(texts, name);
       const facts = pair && readPair(pair);
       known.set(name, facts && !('problem' in facts) ? facts : undefined);
     }
@@ -107,13 +106,14 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
     }
     for (const authority of new Set(certificates.map((one) => one.authority))) await makeAuthority(authority, signal);
     const now = material.now(known);
+    const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};
     const ends: number[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {
       const by = signs(certificate.authority, now);
-      const have = known && factsOf(known, certificate.name);
-      const present = known && have && pairIn(textOf(known), certificate.name);
+      const have = known && factsOf(known, certificate.name, stored);
+      const present = have && pairIn(stored, certificate.name);
       const wanted = wantedOf(node, certificate);
       const due = by && dueOf(wanted, have, by, now);
       const waits = by && due?.issue && have && isTooSoon(node, wanted, have, by, now);
