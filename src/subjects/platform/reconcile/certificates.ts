@@ -14,9 +14,9 @@ import { createMaterial } from '../../pki/reconcile/material.ts';
 import { chainOf, type SignerNow, signerOf, type Texts } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/life.ts';
-import { type CertificateFacts, readPair } from '../../pki/rules/pair.ts';
+import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
-import { certificateKeys, EXPIRES, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
+import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
 
 /** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
 const REPORTED_MS = 10 * 60_000;
@@ -108,7 +108,7 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
     const now = material.now(known);
     const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};
-    const ends: number[] = [];
+    const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {
       const by = signs(certificate.authority, now);
@@ -119,17 +119,21 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       const waits = by && due?.issue && have && isTooSoon(node, wanted, have, by, now);
       if (waits) times.push(madeAt(have) + REPORTED_MS);
       const made = by && due?.issue && !waits ? await issue(wanted, by, due.issue, now) : undefined;
-      const kept = made ?? (have && present && { facts: have, pair: present });
-      if (!kept) continue;
+      const found = made ?? (have && present && { facts: have, pair: present });
+      if (!found) continue;
       const keys = certificateKeys(certificate.name);
-      texts[keys.certificate] = kept.pair.cert;
-      texts[keys.key] = kept.pair.key;
-      ends.push(kept.facts.notAfter);
-      const next = by && dueOf(wanted, kept.facts, by, now);
+      texts[keys.certificate] = found.pair.cert;
+      texts[keys.key] = found.pair.key;
+      kept.push(found.facts);
+      const next = by && dueOf(wanted, found.facts, by, now);
       times.push(...[next?.issue ? undefined : next?.renewAt, by?.until].filter((at) => at !== undefined));
     }
-    if (ends.length > 0)
-      await write(node, { name, known, texts: { ...texts, [EXPIRES]: textOfTime(Math.min(...ends)) } }, signal);
+    if (kept.length > 0) {
+      texts[EXPIRES] = textOfTime(Math.min(...kept.map(({ notAfter }) => notAfter)));
+      const { host } = node.spec;
+      if (host !== undefined && kept.every(({ hosts }) => hosts.includes(comparable(host)))) texts[HOST] = host;
+      await write(node, { name, known, texts }, signal);
+    }
     return times.length > 0 ? Math.min(...times) : undefined;
   }
 

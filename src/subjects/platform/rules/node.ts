@@ -8,7 +8,7 @@ import type { Digests } from '../../../wire/sections.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/life.ts';
 import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
-import { EXPIRES, pairIn, platformSecretName } from './secret.ts';
+import { EXPIRES, HOST, pairIn, platformSecretName } from './secret.ts';
 
 /** What a node gets of its platform. */
 export interface PlatformSections {
@@ -61,6 +61,7 @@ function stateOf(
   return {
     condition,
     hasFiles: certificates.length > 0,
+    isOutdated: certificates.length > 0 && own !== undefined && !isOfHost(node, own),
     ...(lacks && { lacks }),
     ...(expiresAt !== undefined && { expiresAt }),
     ...(entry && { entry }),
@@ -92,6 +93,8 @@ function lacksApplication(node: EdgeNode, { applicationNamed }: PlatformInputs):
 }
 
 const textAt = (content: Base64ByKey, key: string): string => Buffer.from(content[key] ?? '', 'base64').toString();
+
+const isOfHost = ({ spec: { host } }: EdgeNode, own: Base64ByKey) => host === undefined || textAt(own, HOST) === host;
 
 const trustedBy = (authority: string, { secret }: PlatformInputs) =>
   secret(authoritySecretName(authority))?.[KEYS.trusted];

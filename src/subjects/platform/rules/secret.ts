@@ -13,6 +13,9 @@ export const certificateKeys = (name: string) => ({ certificate: `${name}.crt`, 
 /** Key of the Secret with the first end of its certificates, RFC 3339: whoever reads the Secret need not read certificates. */
 export const EXPIRES = 'expires';
 
+/** Key of the Secret with the `host` of the node that all of its certificates have; absent without a host. */
+export const HOST = 'host';
+
 /** The key with its certificate in the content of a Secret, as texts or in base64; undefined while there is none. */
 export function pairIn(
   data: Readonly<Record<string, string>>,
