@@ -148,7 +148,10 @@ export async function createApp(
   const budgets = budgetsOf(config.budgets);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
   const revisionKey = await readRevisionKey({ client, namespace, log }, stop.signal);
-  const lookups = createLookups(stores, { revisionKey });
+  const lookups = createLookups(stores, {
+    revisionKey,
+    ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
+  });
   const ids = createIds({
     client,
     namespace,
@@ -208,6 +211,7 @@ export async function createApp(
       ...(process && { startedAt: performance.timeOrigin }),
       ...(config.publicUrl && { publicUrl: config.publicUrl }),
       ...(config.releasesUrl && { releasesUrl: config.releasesUrl }),
+      ...(config.tunnel && { tunnel: config.tunnel }),
       addressOf: clientAddress,
       authenticated: (request, caller) => rest.authenticated(request, caller),
       ...auditing,

@@ -12,8 +12,10 @@ import {
 } from './api/names.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
+import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
+import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
 
 /**
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
@@ -52,6 +54,23 @@ const busUrls = z.string().transform((text, context) => {
   return z.NEVER;
 });
 const AMQPS_PORT = 5671;
+
+/** `host`, `host:port` or `[IPv6]:port` of an ssh server. */
+const sshServer = z.string().transform((text, context) => {
+  const [, v6, name, given = '22'] = /^(?:\[([^\]]{1,45})\]|([^:[\]]{1,253}))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
+  const host = v6 ?? name ?? '';
+  if (TUNNEL_HOST.test(host) && Number(given) >= 1 && Number(given) <= 65_535) return { host, port: Number(given) };
+  context.addIssue('has to be host, host:port or [IPv6]:port');
+  return z.NEVER;
+});
+/** `first-last`, both included. */
+const portRange = z.string().transform((text, context) => {
+  const [, first, last] = (/^([0-9]{1,5})-([0-9]{1,5})$/.exec(text) ?? []).map(Number);
+  if (first !== undefined && last !== undefined && first >= 1 && first <= last && last <= 65_535)
+    return { first, last };
+  context.addIssue('has to be two ports, first-last, such as 2000-10000');
+  return z.NEVER;
+});
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
@@ -149,6 +168,27 @@ const environment = z.object({
     .describe(
       'Public keys (PEM) of releases: the install script then comes only from a list that one of them has signed.',
     ),
+  TUNNEL_HOST: sshServer
+    .optional()
+    .describe('ssh server over which machines open tunnels, as machines reach it: host, host:port or [IPv6]:port.'),
+  TUNNEL_USERNAME: z
+    .string()
+    .regex(TUNNEL_USERNAME, 'has to be a user name of letters, digits, _ . @ and -, without a leading dash')
+    .optional()
+    .describe('User of the ssh server as whom machines log in.'),
+  TUNNEL_PORT_RANGE: portRange
+    .default({ first: 2000, last: 10_000 })
+    .describe('Ports of the ssh server that tunnels may have, first-last; 2000-10000 when unset.'),
+  TUNNEL_LOCAL_PORT: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(65_535)
+    .default(22)
+    .describe('Port of the machines that tunnels lead to.'),
+  SKERRY_TUNNEL_SECRET: text(
+    'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
+  ),
   BUS_ENABLED: flag.describe('Accepted without effect, with a line in the log: this version sets up no message bus.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
@@ -195,6 +235,8 @@ export interface Config {
   tokenAudience?: string;
   kubeconfigFile?: string;
   releasesUrl?: string;
+  /** the ssh server of tunnels */
+  tunnel?: TunnelSettings;
   /** served at /releases */
   releasesFolder?: string;
   /** public keys, PEM */
@@ -256,6 +298,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...releasesOf(e),
     ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
+    ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
     relay: relayOf(e),
     warnings: e.BUS_ENABLED
@@ -279,6 +322,17 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };
+}
+
+function tunnelOf(e: z.infer<typeof environment>): Pick<Config, 'tunnel'> {
+  const { TUNNEL_HOST: server, TUNNEL_USERNAME: username, SKERRY_TUNNEL_SECRET: secretName } = e;
+  if (!server !== !username) throw new ConfigError('TUNNEL_HOST and TUNNEL_USERNAME need each other');
+  if (!server || !username) {
+    if (secretName) throw new ConfigError('SKERRY_TUNNEL_SECRET needs TUNNEL_HOST and TUNNEL_USERNAME');
+    return {};
+  }
+  const settings = { ...server, username, ports: e.TUNNEL_PORT_RANGE, localPort: e.TUNNEL_LOCAL_PORT };
+  return { tunnel: { ...settings, ...(secretName && { secretName }) } };
 }
 
 function systemImagesOf(given: Readonly<Record<string, string | undefined>>): SystemImages {

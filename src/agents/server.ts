@@ -97,6 +97,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     desiredState: options.desiredState ?? desiredState,
     ...(options.platform && { platform: options.platform }),
     ...(revisionKey !== undefined && { revisionKey }),
+    ...(options.tunnel && { tunnel: { settings: options.tunnel, namespace } }),
   });
   const desired = withSessions(cache, options.sessions);
   const longPolls = createLongPolls({

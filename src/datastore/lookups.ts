@@ -10,6 +10,7 @@ import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rule
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
+import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
 import { isShareable, textOfConfigMap, textOfSecret } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS } from '../subjects/kinds.ts';
@@ -32,12 +33,17 @@ export interface StoreLookups extends Lookups {
 export interface LookupsOptions {
   /** random key of this installation (NodeInputs.revisionKey): what names a content says nothing about it */
   revisionKey?: string;
+  /** the ssh server of tunnels, whose Secret is in this namespace */
+  tunnel?: { settings: TunnelSettings; namespace: string };
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
 const PROCESS_KEY = randomBytes(32).toString('base64');
 
-export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }: LookupsOptions = {}): StoreLookups {
+export function createLookups(
+  stores: ReadStores,
+  { revisionKey = PROCESS_KEY, tunnel }: LookupsOptions = {},
+): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
@@ -62,6 +68,16 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
       const byName = isMeantByName(stores, node) ? store.byIndex('linked', v3Name(node)) : [];
       return [...new Set([...byUuid, ...byName])];
     },
+    ...(tunnel && {
+      tunnels: {
+        settings: tunnel.settings,
+        server() {
+          const { settings, namespace } = tunnel;
+          const secret = stores.secrets.get(namespace, settings.secretName ?? '');
+          return tunnelServer(settings, secret && { isShareable: isShareable(secret), text: secretText(secret) });
+        },
+      },
+    }),
     secretOfSystem(namespace, name) {
       const secret = stores.secrets.get(namespace, name);
       const labels = secret?.metadata.labels;

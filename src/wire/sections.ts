@@ -11,6 +11,7 @@ import { artifactViewSchema } from './artifacts.ts';
 import { readableItems } from './readable-items.ts';
 import { execSessionsSchema, logSessionsSchema } from './sessions.ts';
 import { systemFileSetSchema } from './system-files.ts';
+import { tunnelReplySchema } from './tunnel.ts';
 import { volumeMountViewSchema } from './volume-mounts.ts';
 
 interface SectionRow {
@@ -65,7 +66,7 @@ const SECTION_TABLE = {
   microserviceList: MICROSERVICES,
   microserviceConfig: MICROSERVICES,
   registries: list('registries', registryViewSchema),
-  tunnel: { does: 'nothing' },
+  tunnel: { does: 'save', response: 'tunnel', schema: tunnelReplySchema, missing: 'empty' },
   prune: { does: 'act' },
   routerChanged: { does: 'nothing' },
   volumeMounts: list('volumeMounts', volumeMountViewSchema),

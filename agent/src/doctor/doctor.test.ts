@@ -245,6 +245,7 @@ const CASES: Record<string, Case> = {
         warnings: [
           'container engine: the engine at unix:///s does not answer: connect ENOENT /s',
           'policy: /p.yaml: unknown rule "x"; the former rules stay',
+          'tunnel: install openssh-client',
           'settings: /c.yaml: statusFrequency: must be a number; the former ones stay, and the agent does not start with it',
         ],
       }),
@@ -268,6 +269,31 @@ const CASES: Record<string, Case> = {
       return daemonAnswering(WELL, { models: [], knowledge: [], 'volume-mounts': [creds] });
     },
   ],
+  'files of the system for which the disk has no room': [
+    'system-files/outdated',
+    /^certificates: ENOSPC: no space left on device, write$/,
+    () => {
+      const full = { name: 'certificates', state: 'Failed', lastError: 'ENOSPC: no space left on device, write' };
+      return daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [full] });
+    },
+  ],
+  'files of the system that are all here': [
+    'system-files',
+    /1 of 1 are here/,
+    () => daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [HERE] }),
+  ],
+  'an agent of a former release, which does not list files of the system': [
+    'system-files',
+    /no running agent says/,
+    () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
+  ],
+  'a tunnel that the machine cannot open': [
+    'tunnel/failed',
+    /^install openssh-client$/,
+    () => daemonAnswering({ ...WELL, tunnel: { status: 'failed', message: 'install openssh-client' } }),
+  ],
+  'a tunnel that is open': ['tunnel', /^open$/, () => daemonAnswering({ ...WELL, tunnel: { status: 'open' } })],
+  'a node without a tunnel': ['tunnel', /none was asked for/, () => daemonAnswering(WELL)],
   'a port that another program listens on': [
     'port/taken',
     /another program/,

@@ -39,6 +39,22 @@ type CertificateProblem = keyof typeof CERTIFICATE_PROBLEMS;
 /** Checks of the network to the controller and the registries. */
 export const NETWORK_CHECKS = [
   check({
+    name: 'tunnel',
+    about: 'the tunnel that the controller asked for',
+    problems: {
+      failed: warning(
+        'The message says where to look: the ssh client of this machine, its policy (tunnel), the Secret of the tunnels, or the ssh server. The agent tries again by itself.',
+      ),
+    },
+    async run({ daemon }: DoctorContext) {
+      const view = await daemon();
+      if (view.state !== 'running') return { skipped: 'no running agent says whether there is one' };
+      const { status, message = 'the agent does not say why' } = view.status.tunnel ?? {};
+      if (status === 'failed') return { problem: 'failed', what: message };
+      return status === undefined ? { skipped: 'none was asked for' } : { ok: status };
+    },
+  }),
+  check({
     name: 'names',
     about: 'name resolution of the controller and the registries',
     problems: {

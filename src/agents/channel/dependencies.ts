@@ -3,6 +3,7 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import type { KubeObject, Store } from '../../kube/mod.ts';
 import type { AuditEvent } from '../../rules/audit.ts';
 import type { DesiredState, Observation } from '../../rules/inputs.ts';
+import type { TunnelSettings } from '../../rules/tunnel.ts';
 import type { NodeSessions } from '../../sessions/rules/list.ts';
 import type { AgentConfig, StatusReport } from '../../wire/agent.ts';
 
@@ -91,6 +92,8 @@ export interface AgentOptions {
   releasesUrl?: string;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
   revisionKey?: string;
+  /** the ssh server of tunnels; without it no node has one */
+  tunnel?: TunnelSettings;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
   /** A request on this connection was authenticated, as one of this caller, such as `node <uuid>`. */
