@@ -231,7 +231,8 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    labels[LABELS.shareable] === 'true' || LABELS.authority in labels || LABELS.platform in labels;
+    [LABELS.authority, LABELS.certificate, LABELS.platform].some((label) => label in labels) ||
+    labels[LABELS.shareable] === 'true';
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
       (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),

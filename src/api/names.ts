@@ -191,8 +191,14 @@ export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** How the names of the applications of the system on nodes begin. */
 export const SYSTEM_APPLICATION_PREFIX = 'system-';
-/** The authorities of the system, which sign for the controller alone: between sites, and on one machine. */
+/** The Certificate that the controller itself serves, where it makes its own, and the authority that signs it at first. */
+export const CONTROLLER_CERTIFICATE = 'skerry-controller';
+export const CONTROLLER_AUTHORITY = 'skerry-controller-ca';
+/** The certificates of the system, which the controller alone uses: no microservice can mount their Secrets. */
+export const SYSTEM_CERTIFICATES: readonly string[] = [CONTROLLER_CERTIFICATE];
+/** The authorities of the system, which sign for the controller alone: its own, between sites, and on one machine. */
 export const SYSTEM_AUTHORITY = {
+  controller: CONTROLLER_AUTHORITY,
   routerSite: 'router-site-ca',
   routerLocal: 'default-router-local-ca',
   busSite: 'bus-site-ca',

@@ -11,6 +11,7 @@ import {
   PROTECTED,
   SYSTEM_APPLICATION_PREFIX,
   SYSTEM_AUTHORITIES,
+  SYSTEM_CERTIFICATES,
   SYSTEM_NAMES_NAME,
   VERSION,
 } from '../api/names.ts';
@@ -437,14 +438,14 @@ function policies(namespace: string): Policy[] {
       ],
     },
     {
-      // Their keys decide who is a router or a bus server.
+      // Their keys decide who is the controller, a router or a bus server.
       name: 'system-authorities',
       operations: ['CREATE', 'UPDATE', 'DELETE'],
-      resources: [KINDS.certificateAuthorities.definition.plural],
+      resources: [KINDS.certificateAuthorities.definition.plural, KINDS.certificates.definition.plural],
       validations: [
         {
-          expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed(SYSTEM_AUTHORITIES)}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
-          message: `the authority belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
+          expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed([...SYSTEM_AUTHORITIES, ...SYSTEM_CERTIFICATES])}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `the object belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
         },
       ],
     },

@@ -102,9 +102,9 @@ const statusOf =
   (ahead = 0): RequestListener =>
   (_request, response) =>
     response.end(JSON.stringify({ status: 'online', timestamp: Date.now() + ahead, uptimeSec: 1 }));
-async function servingTls(certificate: string): Promise<string> {
+async function servingTls(certificate: string, ahead = 0): Promise<string> {
   const server = https.createServer({ key: read('server.key'), cert: read(certificate) }, (request, response) =>
-    statusOf()(request, response),
+    statusOf(ahead)(request, response),
   );
   return `https://127.0.0.1:${await listening(server)}`;
 }
@@ -322,6 +322,16 @@ const CASES: Record<string, Case> = {
   ],
   'a valid certificate': ['certificate', /"good" by "Test authority"/, () => tlsNode('good.pem')],
   'a certificate that has expired': ['certificate/expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
+  'a certificate that is valid at the time of the controller, on a machine whose clock is years ahead': [
+    'certificate/clock',
+    /to 2021-01-01/,
+    () => tlsNode('expired.pem', Date.UTC(2020, 6, 1) - Date.now()),
+  ],
+  'a certificate that is valid at the time of the controller, on a machine whose clock is decades behind': [
+    'certificate/clock',
+    /from 2070-01-01/,
+    () => tlsNode('future.pem', Date.UTC(2070, 6, 1) - Date.now()),
+  ],
   'a certificate that is not valid yet': ['certificate/future', /from 2070-01-01/, () => tlsNode('future.pem')],
   'a certificate for another name': [
     'certificate/name',
@@ -453,8 +463,8 @@ const answeredBy = async (listener: RequestListener): Promise<Fixture> => ({
   node: { controllerUrl: await serving(listener) },
 });
 
-async function tlsNode(certificate: string): Promise<Fixture> {
-  return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
+async function tlsNode(certificate: string, ahead = 0): Promise<Fixture> {
+  return { node: { controllerUrl: await servingTls(certificate, ahead), ca: read('ca.pem') } };
 }
 
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };

@@ -447,7 +447,7 @@ describe('a set without a place in the list', () => {
     sent = undefined;
     apply();
     part.observed();
-    expect(names()).toEqual(['certificates', 'certificates@', 'router']);
+    expect([names(), part.problems]).toEqual([['certificates', 'certificates@', 'router'], []]);
   });
 
   test('stays while a container binds it', async () => {
