@@ -5,7 +5,7 @@ import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
@@ -28,8 +28,8 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
-  /** A Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
-  secretOfSystem(namespace: string, name: string): KeyedText | undefined;
+  /** Content of a Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
+  secretOfSystem(namespace: string, name: string): Base64ByKey | undefined;
   applicationNamed(namespace: string, name: string): Application | undefined;
   hasSystemNode(): boolean;
 }
@@ -49,10 +49,6 @@ export function createLookups(
   { revisionKey = PROCESS_KEY, tunnel }: LookupsOptions = {},
 ): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
-  // Whatever names an annotation gives to keys, the system knows them by their own.
-  const systemText = onceEach(
-    (secret: Secret): KeyedText => ({ name: secret.metadata.name, data: decodeData(secret.data) }),
-  );
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const shared = store.byIndex('name', name).filter((one) => isShareable(one as never));
@@ -86,9 +82,10 @@ export function createLookups(
         },
       },
     }),
+    // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
       const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;
-      return secret && systemText(secret);
+      return secret && (secret.data ?? {});
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,

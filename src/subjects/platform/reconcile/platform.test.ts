@@ -126,6 +126,26 @@ describe('certificates', () => {
     await set({ routerMode: undefined, upstreamRouters: undefined }, 1);
   });
 
+  test('after another host no status says that the machine has its certificates before it reports them, and two are written', async () => {
+    await set({ routerMode: 'edge', host: 'gw.plant.example' });
+    fleet.report(node());
+    await fleet.settle();
+    const before = node().metadata.generation;
+    const seen: (string | undefined)[] = [];
+    using _ = fleet.stores.nodes.subscribe(({ object: { metadata, status } }) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'CertificatesReady');
+      if (metadata.name === node().metadata.name && ready?.observedGeneration !== before) seen.push(ready?.reason);
+    });
+    const written = await writes(async () => {
+      await set({ host: 'gw-2.plant.example' });
+      expect(condition('CertificatesReady')).toMatchObject({ status: 'False', reason: 'FilesPending' });
+      fleet.report(node());
+      await fleet.settle();
+    });
+    expect(seen).toEqual(['FilesPending', 'OnMachine']);
+    expect(written).toEqual({ 'edit edgenodes': 1, 'replace edgenodes/status': 2, 'replace secrets': 1 });
+  });
+
   test('a node that no longer needs certificates has no Secret, no files and no condition', async () => {
     await set({ routerMode: 'edge' });
     expect(secret()).toBeDefined();
