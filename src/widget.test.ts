@@ -39,7 +39,7 @@ const deps = createClusterDependencies({
   kinds,
   ids,
   observations: { of: async () => new Map(), listeningSince: () => 0 },
-  self: { version: '0.0.0', caCert: () => '' },
+  self: { version: '0.0.0', caCert: () => '', controlPlane: 'kubernetes' },
   provisioning: () => undefined,
   ...tokensOfRoles(kinds),
 });

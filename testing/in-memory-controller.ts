@@ -43,11 +43,13 @@ export async function startInMemoryController(
     callers = 0,
     systemImages = {},
     sessions,
+    env = {},
   }: {
     waitSeconds?: number;
     callers?: number;
     systemImages?: SystemImages;
     sessions?: AppOverrides['sessions'];
+    env?: Record<string, string>;
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
@@ -64,7 +66,7 @@ export async function startInMemoryController(
   const depths = new Map<string, number>();
   const app = started.use(
     await createApp(
-      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false' }), systemImages },
+      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env }), systemImages },
       { log: silentLog as unknown as Logger },
       {
         client,

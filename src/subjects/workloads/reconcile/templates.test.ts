@@ -90,6 +90,7 @@ async function start(applications: readonly Application[]) {
       client,
       stores,
       kinds: KINDS,
+      controlPlane: 'kubernetes',
       lookups: createLookups(stores),
       observations: {
         get: () => undefined,
