@@ -24,6 +24,7 @@ import {
 import { authorityNameOf } from '../rules/certificate.ts';
 import { timeOf } from '../rules/life.ts';
 import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
+import { controlPlaneVerdict } from '../rules/verdict.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
 export interface OwnSecret {
@@ -40,8 +41,9 @@ export function createMaterial({
   stores,
   kinds,
   namespace,
+  controlPlane,
   clock,
-}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
+}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'controlPlane' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
   const shared = textsOf(find);
   const textsIn = onceEach((secret: Secret): Texts => textOfSecret(secret).data);
@@ -72,7 +74,7 @@ export function createMaterial({
   /** The keys of an authority; undefined while it has none. */
   function keysOf(authority: CertificateAuthority): AuthorityKeys | undefined {
     const { known, taken, texts } = ofAuthority(authority);
-    if (!known || taken) return undefined;
+    if (!known || taken || controlPlaneVerdict(authority, controlPlane)) return undefined;
     if (!isOwn(authority)) {
       const named = keysNamed(authority.spec.secretName);
       return named && { ...named, others: readCertificates(texts[KEYS.trusted] ?? '') };
