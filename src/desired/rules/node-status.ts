@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import { ANNOTATIONS, ARCHITECTURES } from '../../api/names.ts';
+import { ANNOTATIONS, ARCHITECTURES, type ControlPlane } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import {
   type ArtifactKind,
@@ -38,6 +38,7 @@ export interface NodeStatusInputs {
   identity?: Verdict;
   /** why the node cannot connect to routers and bus servers that it names */
   upstreams?: readonly Verdict[];
+  controlPlane?: ControlPlane;
   /** record of the last provisioning; absent while there is none */
   provisioned?: ProvisionedAgent & { provisionedAt: number };
   /** Unix ms */
@@ -268,7 +269,7 @@ function datastoreRestored({ node, observation, desired }: NodeStatusInputs): Fi
 }
 
 function settingsRefused(
-  { node, upstreams = [] }: NodeStatusInputs,
+  { node, upstreams = [], controlPlane }: NodeStatusInputs,
   report: StatusReport,
   status: EdgeNodeStatus,
 ): Finding | undefined {
@@ -284,6 +285,8 @@ function settingsRefused(
   const { archId: has } = status;
   if (asked && has && asked !== has)
     owned.push({ field: 'archId', reason: `asked for ${archName(asked)}; the machine is of ${archName(has)}` });
+  const isMisplaced = node.spec.isSystem === true && controlPlane !== 'remote';
+  if (isMisplaced) owned.push({ field: 'isSystem', reason: 'nodes of the system exist on control plane remote alone' });
   // A field without effect has a condition of its own.
   const elsewhere: readonly string[] = settingsNotActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
@@ -292,7 +295,7 @@ function settingsRefused(
   if (refused.length === 0 && upstreams.length === 0) return undefined;
   return {
     status: 'True',
-    reason: upstreams[0]?.reason ?? 'MachineDecides',
+    reason: upstreams[0]?.reason ?? (isMisplaced ? 'NotOnControlPlane' : 'MachineDecides'),
     message: joined([
       ...upstreams.map(({ message }) => message),
       ...refused.map(({ field, reason }) => `${field}: ${reason}`),
