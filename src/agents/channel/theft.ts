@@ -56,6 +56,11 @@ export const THEFTS = {
       'Takes part in terminals and logs of this node in place of the machine: reads what is typed, and shows what it likes.',
     undone: 'Change passwords that were typed in terminals of this node.',
   },
+  registering: {
+    gains:
+      'Of a node of the system: the machine runs an image that the thief chooses as the controller, with the privileges that the thief asks for and the policy of the machine allows. It names no Secret, ConfigMap, address or credential of others, and nothing of another node; the registry and the runtime class that it names are then changed by admin and sre alone. Five at once, then one in half a minute; each is an event of the audit log.',
+    undone: 'Delete the node, and create it again: the controller ends with it.',
+  },
   version: {
     gains:
       'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Each read ends the key of the read before it, that of the machine too. Never in place of a key that a person asked for. Each answer is an event of the audit log.',

@@ -17,11 +17,5 @@ export function createFixedHandlers({ observe, caCert }: { observe: Observe; caC
       observe(call);
       throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
     },
-
-    /** Only nodes of a control plane outside of a cluster run a controller. */
-    registerController(call: AgentCall): Reply {
-      observe(call);
-      throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
-    },
   };
 }
