@@ -71,8 +71,12 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'pki-faults',
-    about: 'a leader killed before and after each write of certificates',
-    command: tests('unit', 'src/subjects/pki/reconcile/killed.test.ts'),
+    about: 'a leader killed before and after each write of certificates, and of the platform of a node',
+    command: tests(
+      'unit',
+      'src/subjects/pki/reconcile/killed.test.ts',
+      'src/subjects/platform/reconcile/killed.test.ts',
+    ),
   },
   {
     name: 'agent-engines',

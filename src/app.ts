@@ -61,6 +61,7 @@ import { presentNodes } from './rest/objects/present.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
+import type { PlatformPart } from './rules/part.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
@@ -70,6 +71,7 @@ import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/figures.ts';
+import { PARTS } from './subjects/platform/rules/parts.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
@@ -102,6 +104,8 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   client?: KubeClient;
   leadership?: Leadership;
   stores?: Stores;
+  /** parts of the platform of nodes, instead of the product's */
+  parts?: readonly PlatformPart[] | undefined;
   /** exec sessions, as the reconcilers know them */
   sessions?: LeaderWorkOptions['sessions'];
   events?: EventRecorder<EventReason>;
@@ -186,6 +190,7 @@ export async function createApp(
         mostOfUser: config.ofUser.sessions,
       });
   const places = sharedPlaces ?? createPlaces(config.ofUser.sessions);
+  const platform = { parts: overrides.parts ?? PARTS, isBusEnabled: config.isBusEnabled };
   const agents = building.use(
     createAgents({
       client,
@@ -208,6 +213,7 @@ export async function createApp(
       ...auditing,
       caCert: () => caCert(config),
       controlPlane: config.controlPlane,
+      platform,
       identity,
       log,
       metrics,
@@ -225,6 +231,7 @@ export async function createApp(
     kinds,
     lookups,
     observations: agents.observations,
+    platform,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
     ids,

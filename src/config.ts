@@ -248,6 +248,8 @@ export interface Config {
   /** public keys, PEM */
   releasesKey?: string;
   systemImages: SystemImages;
+  /** nodes without a busMode are leaves of the bus */
+  isBusEnabled: boolean;
   /** what is between the replicas for sessions; the internal port when neither is configured */
   relay: RelaySettings;
   /** what the environment asks for and this version does not do, for the log */
@@ -304,6 +306,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...releasesOf(e),
     ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
+    isBusEnabled: e.BUS_ENABLED,
     relay: relayOf(e),
     warnings: warningsOf(e, hostname()),
   };

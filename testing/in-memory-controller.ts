@@ -43,12 +43,14 @@ export async function startInMemoryController(
     callers = 0,
     systemImages = {},
     sessions,
+    parts,
     env = {},
   }: {
     waitSeconds?: number;
     callers?: number;
     systemImages?: SystemImages;
     sessions?: AppOverrides['sessions'];
+    parts?: AppOverrides['parts'];
     env?: Record<string, string>;
   } = {},
 ) {
@@ -73,6 +75,7 @@ export async function startInMemoryController(
         leadership: terms.leadership,
         stores,
         sessions,
+        parts,
         now: clock,
         metrics: {
           ...createMetrics(),
@@ -131,8 +134,15 @@ export async function startInMemoryController(
         availableRuntimes: [...RUNTIMES],
         microserviceStatus: [...microserviceStatus, ...besides],
         ...(microserviceList !== undefined && { microserviceList }),
+        ...filesOf(of),
       },
     });
+  }
+
+  /** What the machine reports of the files of the system: it has them at once. */
+  function filesOf(of: EdgeNode) {
+    const digest = desired(of)?.digests.systemFiles;
+    return digest === undefined ? {} : { systemFiles: { digest } };
   }
 
   /** The node reports that its models are ready, so late that the models are counted at once. */
@@ -217,7 +227,7 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    labels[LABELS.shareable] === 'true' || LABELS.authority in labels;
+    labels[LABELS.shareable] === 'true' || LABELS.authority in labels || LABELS.platform in labels;
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
       (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),
@@ -244,6 +254,7 @@ export async function startInMemoryController(
     spare,
     report,
     reportModels,
+    observe,
     poll,
     settle,
     idle,

@@ -9,7 +9,6 @@ import { createAgent } from './app.ts';
 import { Artifacts } from './content/artifacts/artifacts.ts';
 import { Projections } from './content/artifacts/projection.ts';
 import { ArtifactStore } from './content/artifacts/store.ts';
-import { filesOnDisk } from './content/volume-mounts/files.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { AgentError } from './domain/agent-error.ts';
 import { type Config, parseConfig } from './domain/config.ts';
@@ -41,6 +40,7 @@ import {
 import { bufferedSink, createLog, errorText } from './machine/log.ts';
 import { type LogFileLimits, logFileWriter } from './machine/log-files.ts';
 import { localMachine, ownAddresses } from './machine/machine.ts';
+import { filesOnDisk } from './machine/mounted-files.ts';
 import { ownContainerId } from './machine/own-container.ts';
 import { ownLogReader } from './machine/own-log.ts';
 import { isPortTaken } from './machine/port-probe.ts';

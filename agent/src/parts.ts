@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
+import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
@@ -98,6 +99,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     identity: () => identity.current,
     authority: deps.apiAuthority,
   });
+  const systemFiles = new SystemFiles({
+    files: deps.mountedFiles,
+    ...{ clock, random, log, observed: supervisor },
+    listDigest: () => responses.digests.systemFiles,
+    fetch: (digests, limit, signal) => link.systemFileContents(digests, limit, signal),
+    changed: () => link.changed(),
+  });
   const artifacts = deps.artifacts({
     ...{ clock, random, log, metrics },
     platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
@@ -133,7 +141,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     runsOf: (uuid) => supervisor.record(uuid)?.runs,
     isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
   });
-  const parts: readonly Part[] = [content, artifacts, ...(updater ? [updater] : []), sessions];
+  const parts: readonly Part[] = [content, systemFiles, artifacts, ...(updater ? [updater] : []), sessions];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -188,6 +196,18 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   return {
     ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
-    ...{ content, artifacts, sessions, parts, actions, reporter, membership, provisioning, apply, applyLogging },
+    ...{
+      content,
+      systemFiles,
+      artifacts,
+      sessions,
+      parts,
+      actions,
+      reporter,
+      membership,
+      provisioning,
+      apply,
+      applyLogging,
+    },
   };
 }

@@ -38,6 +38,7 @@ export interface AgentsOptions extends AgentOptions {
   metrics?: AgentRouteMetrics;
   /** that of the domain, which a test may replace */
   desiredState?: AgentRoutesOptions['desiredState'];
+  platform?: AgentRoutesOptions['platform'];
 }
 
 /** The agent side of one replica: routes, observations, and the API between replicas. */

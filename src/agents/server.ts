@@ -11,6 +11,7 @@ import type { KubeClient, KubeObject, Store } from '../kube/mod.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { nodeUuid } from '../rules/identity.ts';
+import type { PlatformOptions } from '../rules/part.ts';
 import { agentEvent } from './audit.ts';
 import { createHear, targetOf } from './channel/call.ts';
 import {
@@ -57,6 +58,7 @@ export interface AgentRoutesOptions extends AgentOptions {
   metrics?: AgentRouteMetrics;
   /** computes the desired state of a node: that of the domain, which a test may replace */
   desiredState?: typeof desiredState;
+  platform?: PlatformOptions;
 }
 
 const BASE = '/api/v3/agent';
@@ -93,6 +95,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     namespace,
     metrics,
     desiredState: options.desiredState ?? desiredState,
+    ...(options.platform && { platform: options.platform }),
     ...(revisionKey !== undefined && { revisionKey }),
   });
   const desired = withSessions(cache, options.sessions);

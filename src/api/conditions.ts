@@ -6,7 +6,7 @@
 /**
  * Condition types. Ready, Reconciling and Stalled mean what kstatus says: Reconciling and Stalled are abnormal when
  * True; the three are always present, so that `kubectl wait` works on each of them. The others are present only while
- * they are True, except Admitted.
+ * they are True, except Admitted and those about the parts of the platform of a node.
  */
 export const CONDITIONS = {
   Ready: 'Everything is as the spec asks.',
@@ -25,6 +25,9 @@ export const CONDITIONS = {
     'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
   ContentLeftOut:
     'Models, knowledge or volume mounts that the node is to have do not fit; the others come before them.',
+  CertificatesReady: 'The machine has the present certificates of its platform; absent where the node needs none.',
+  RouterReady: 'The router of the node runs with what it needs; absent where the node has none.',
+  BusReady: 'The bus server of the node runs with what it needs; absent where the node has none.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -149,6 +152,9 @@ export const STATUS_REASONS = {
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
+  OnMachine: 'The machine reports that it has what this part of its platform needs.',
+  FilesPending: 'The machine does not report the present files of the system yet.',
+  FilesFailed: 'The machine cannot keep the files of the system.',
   MachineDecides: 'The setting belongs to the machine.',
   UpdateRequested: 'The agent has not taken up the requested change of its version.',
   Downloading: 'The agent fetches the release, or has fetched it and starts again.',

@@ -57,6 +57,8 @@ export const LABELS = {
   /** on a Secret: the Certificate or CertificateAuthority whose key and certificate it has */
   certificate: `${GROUP}/certificate`,
   authority: `${GROUP}/certificate-authority`,
+  /** Secrets with what the system itself needs on a node */
+  platform: `${GROUP}/platform`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see src/rules/identity.ts */
@@ -72,6 +74,8 @@ export const ANNOTATIONS = {
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
   version: `${GROUP}/version`,
+  /** on the system's application of a node: JSON list of the microservices that the platform makes */
+  platform: `${GROUP}/platform`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
   /** on a Certificate or CertificateAuthority: when its renewal was requested, RFC 3339 */
@@ -147,6 +151,9 @@ export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
 export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
+/** The router and the bus server of a machine as seen from its containers. */
+export const ROUTER_BRIDGE_HOST = `router.default.${BRIDGE_ZONE}`;
+export const BUS_BRIDGE_HOST = `bus.default.${BRIDGE_ZONE}`;
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
 
@@ -184,13 +191,14 @@ export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** How the names of the applications of the system on nodes begin. */
 export const SYSTEM_APPLICATION_PREFIX = 'system-';
-/** The authorities of the system, which sign for the controller alone. */
-export const SYSTEM_AUTHORITIES: readonly string[] = [
-  'router-site-ca',
-  'default-router-local-ca',
-  'bus-site-ca',
-  'default-bus-local-ca',
-];
+/** The authorities of the system, which sign for the controller alone: between sites, and on one machine. */
+export const SYSTEM_AUTHORITY = {
+  routerSite: 'router-site-ca',
+  routerLocal: 'default-router-local-ca',
+  busSite: 'bus-site-ca',
+  busLocal: 'default-bus-local-ca',
+} as const;
+export const SYSTEM_AUTHORITIES: readonly string[] = Object.values(SYSTEM_AUTHORITY);
 /** How the names of Secrets with the keys of authorities begin; no shareable Secret can have such a name. */
 export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
 /** Category of the built-in catalog items. */

@@ -7,6 +7,7 @@ import { content } from '../subjects/content/subject.ts';
 import type { KindKey } from '../subjects/kinds.ts';
 import { nodes, type Silence } from '../subjects/nodes/subject.ts';
 import { pki } from '../subjects/pki/subject.ts';
+import { platform } from '../subjects/platform/subject.ts';
 import { workloads } from '../subjects/workloads/subject.ts';
 
 /** What a subject brings besides its kinds, which are in the list of `src/subjects/kinds.ts`. */
@@ -29,4 +30,4 @@ const machines = nodes(content.membersOfNodes);
 export const silenceOfTerm = machines.silence;
 
 /** Every subject, in the order of hack/deps.json: each knows those before it. */
-export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, pki, workloads];
+export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, pki, workloads, platform];

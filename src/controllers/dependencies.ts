@@ -7,6 +7,7 @@ import type { Stores } from '../datastore/stores.ts';
 import type { EventRecorder, KubeClient, KubeMetrics, KubeObject } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
+import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
@@ -24,6 +25,7 @@ export interface ControllerDependencies {
     forget(nodeUuid: string): void;
     subscribe(listener: (nodeUuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
   };
+  platform: PlatformOptions;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

@@ -51,6 +51,9 @@ export const CORE_INDEXES = {
     ...COMMON_INDEXES,
     /** uuid of the node that a provisioning key is for */
     provisioningKeyOf,
+    /** names of the nodes whose platform it is for */
+    platformOf: ({ metadata: { labels, ownerReferences = [] } }: Secret) =>
+      labels?.[LABELS.platform] ? ownerReferences.map(({ name }) => name) : [],
   },
   configMaps: COMMON_INDEXES,
 } as const;

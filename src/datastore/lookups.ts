@@ -1,4 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Kind } from '../kinds/definition.ts';
@@ -22,6 +23,10 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
+  /** A Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
+  secretOfSystem(namespace: string, name: string): KeyedText | undefined;
+  applicationNamed(namespace: string, name: string): Application | undefined;
+  hasSystemNode(): boolean;
 }
 
 export interface LookupsOptions {
@@ -57,6 +62,13 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
       const byName = isMeantByName(stores, node) ? store.byIndex('linked', v3Name(node)) : [];
       return [...new Set([...byUuid, ...byName])];
     },
+    secretOfSystem(namespace, name) {
+      const secret = stores.secrets.get(namespace, name);
+      const labels = secret?.metadata.labels;
+      return secret && (labels?.[LABELS.platform] || labels?.[LABELS.authority]) ? secretText(secret) : undefined;
+    },
+    applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
+    hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,
     registryPassword(registry) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);

@@ -36,6 +36,8 @@ export function subscribeAffectedNodes(
       for (const node of bothOf(change)) {
         nodes.add(nodeUuid(node));
         add(nodes, dependents(dependency.node(v3Name(node))));
+        if (node.spec.isSystem && (change.type === 'delete' || !change.previous))
+          add(nodes, dependents(dependency.systemNode));
         // Another node with the same name may be the oldest now.
         for (const namesake of stores.nodes.byIndex('name', v3Name(node))) nodes.add(nodeUuid(namesake));
       }
@@ -44,6 +46,8 @@ export function subscribeAffectedNodes(
     stores.applications.subscribe((change) => {
       if (change.initial) return;
       const nodes = new Set<string>();
+      if (change.type === 'delete' || !change.previous)
+        add(nodes, dependents(dependency.application(change.object.metadata.name)));
       if (!matters(change, sameApplication)) {
         for (const name of change.previous ? replaced(change.object, change.previous) : []) {
           for (const node of stores.nodes.byIndex('name', name)) nodes.add(nodeUuid(node));
@@ -96,6 +100,7 @@ export function subscribeAffectedNodes(
       const nodes = new Set<string>();
       for (const secret of bothOf(change)) {
         add(nodes, dependents(dependency.secret(textNameOf(secret))));
+        add(nodes, dependents(dependency.ofSystem(secret.metadata.name)));
         add(nodes, dependents(dependency.password(secret.metadata.name)));
       }
       onAffected(nodes, true);

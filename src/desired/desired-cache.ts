@@ -1,6 +1,7 @@
 import { createLookups } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import type { DesiredState, NodeInputs } from '../rules/inputs.ts';
+import type { PlatformOptions } from '../rules/part.ts';
 import { holder } from '../rules/precedence.ts';
 import type { MicroserviceView } from '../wire/agent.ts';
 import type { Digests } from '../wire/sections.ts';
@@ -31,6 +32,7 @@ export interface DesiredCacheOptions {
   stores: ReadStores;
   namespace: string;
   revisionKey?: string;
+  platform?: PlatformOptions;
   desiredState: (inputs: NodeInputs) => DesiredState;
   metrics?: { agent?(what: 'desired-state', detail: 'computed' | 'remembered'): void };
   /** maximum of cached states */

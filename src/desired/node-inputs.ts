@@ -5,6 +5,7 @@ import { referenceKey } from '../kinds/definition.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
+import type { PlatformOptions } from '../rules/part.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 
@@ -12,6 +13,12 @@ import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 export const dependency = {
   node: (name: string) => `node:${name}`,
   secret: (name: string) => `secret:${name}`,
+  /** a Secret that the system keeps for itself, by object name */
+  ofSystem: (name: string) => `of-system:${name}`,
+  /** by object name */
+  application: (name: string) => `application:${name}`,
+  /** whether any node is of the system */
+  systemNode: 'system-node',
   /** by object name */
   password: (name: string) => `password:${name}`,
   configMap: (name: string) => `config-map:${name}`,
@@ -21,8 +28,8 @@ export const dependency = {
 
 /** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
 export function createNodeInputs(
-  { applicationsOn, linkedTo, ...lookups }: StoreLookups,
-  options: { revisionKey?: string },
+  { applicationsOn, linkedTo, secretOfSystem, applicationNamed, hasSystemNode, ...lookups }: StoreLookups,
+  options: { revisionKey?: string; platform?: PlatformOptions },
 ) {
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
     ...lookups,
@@ -52,6 +59,26 @@ export function createNodeInputs(
       if (ref) track(dependency.password(ref.name));
       return lookups.registryPassword(registry);
     },
+    ...(options.platform && {
+      platform: {
+        parts: options.platform.parts,
+        facts: {
+          isBusEnabled: options.platform.isBusEnabled,
+          get hasDefaultRouter() {
+            track(dependency.systemNode);
+            return hasSystemNode();
+          },
+        },
+        secret(name) {
+          track(dependency.ofSystem(name));
+          return secretOfSystem(node.metadata.namespace ?? '', name);
+        },
+        applicationNamed(name) {
+          track(dependency.application(name));
+          return applicationNamed(node.metadata.namespace ?? '', name);
+        },
+      },
+    }),
     ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
   });
 }

@@ -1,5 +1,6 @@
 import type { ConditionType, Reason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
+import { PART_CONDITIONS } from './part.ts';
 
 /** The present value of a condition. The message is stable: it has no times, and no counters that change by themselves. */
 export interface Finding {
@@ -46,7 +47,13 @@ export function kstatus({ is, ...why }: Progress): Record<'Ready' | 'Reconciling
 }
 
 /** Conditions that are present with any status. */
-const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>(['Ready', 'Reconciling', 'Stalled', 'Admitted']);
+const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>([
+  'Ready',
+  'Reconciling',
+  'Stalled',
+  'Admitted',
+  ...PART_CONDITIONS,
+]);
 
 /** Every watch sends a copy of the status, so messages are shorter than the API server allows. */
 const MESSAGE_LENGTH = 2048;

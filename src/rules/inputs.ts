@@ -22,6 +22,7 @@ import type {
 import type { ArtifactView } from '../wire/artifacts.ts';
 import type { Digests } from '../wire/sections.ts';
 import type { VolumeMountView } from '../wire/volume-mounts.ts';
+import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
 export interface KeyedText {
@@ -63,6 +64,8 @@ export type LinkableKind = {
  * pure function of this and can be cached by the versions of the objects that were read.
  */
 export interface NodeInputs {
+  /** without it, nothing of the platform is sent */
+  platform?: PlatformInputs;
   node: EdgeNode;
   /** applications with at least one entry that names this node or is kept by it, and those whose containers it still reports */
   applications: readonly Application[];
@@ -116,6 +119,16 @@ export interface Lookups {
   configMap: (name: string) => KeyedText | undefined;
 }
 
+/** What the desired state of a node needs of the platform. */
+export interface PlatformInputs {
+  parts: readonly PlatformPart[];
+  facts: PlatformFacts;
+  /** A Secret of the system, by the name of the object; none that a user can name. */
+  secret: (name: string) => KeyedText | undefined;
+  /** The Application with this name of the object. */
+  applicationNamed: (name: string) => Application | undefined;
+}
+
 /** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
 export interface SystemFileSet {
   name: string;
@@ -132,6 +145,8 @@ export interface DesiredState {
   knowledge: readonly ArtifactView[];
   volumeMounts: readonly VolumeMountView[];
   systemFiles: readonly SystemFileSet[];
+  /** the parts of the platform that want something of the node */
+  parts: readonly PartState[];
   /** v3 names of what the node is to have and has no room for */
   leftOut: Readonly<Record<'models' | 'knowledge' | 'volumeMounts', readonly string[]>>;
   config: AgentConfig;

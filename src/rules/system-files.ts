@@ -1,7 +1,22 @@
 import { hash } from 'node:crypto';
-import type { SystemFileSetView } from '../wire/system-files.ts';
+import type { SystemFileContent, SystemFileSetView } from '../wire/system-files.ts';
 import type { SystemFileSet } from './inputs.ts';
 import { onceEach } from './once-each.ts';
+
+/** Content of the files with these digests, base64 by digest; a digest that no file of the sets has is left out. */
+export function systemFileContents(
+  sets: readonly SystemFileSet[],
+  digests: readonly string[],
+): SystemFileContent['contents'] {
+  const asked = new Set(digests);
+  const contents: SystemFileContent['contents'] = {};
+  for (const set of sets)
+    for (const { path, digest } of systemFilesView(set).files) {
+      const content = set.files[path];
+      if (asked.has(digest) && content !== undefined) contents[digest] = content;
+    }
+  return contents;
+}
 
 /** A set of files as its node gets it: without content. */
 export const systemFilesView = onceEach(

@@ -27,8 +27,17 @@ interface SectionRow {
   response?: string;
   /** of that response */
   schema?: z.ZodObject;
-  /** older controllers answer 404, which means a response without content */
-  mayBeAbsent?: true;
+  /**
+   * What the 404 of an older controller, or of one replica of it, means. Absent: it has the route.
+   * - empty: a response without content
+   * - unknown: nothing is known of it, and what the agent has stays
+   */
+  missing?: 'empty' | 'unknown';
+  /**
+   * Agents of former releases do not know the section, and would be answered at once with each long poll because of it. So an
+   * agent that does not name it in `have` counts as having its last digest. Third-party agents never name it.
+   */
+  isNamed?: true;
 }
 
 /** A saved response with one list, which has the name of the response; `most` items of it count. */
@@ -49,7 +58,7 @@ const LOG_SESSIONS = { does: 'sessions', response: 'logs/sessions', schema: logS
  * listed in the order of the rows.
  */
 const SECTION_TABLE = {
-  config: { does: 'save', response: 'config', schema: agentConfigSchema, mayBeAbsent: true },
+  config: { does: 'save', response: 'config', schema: agentConfigSchema, missing: 'empty' },
   version: { does: 'act', response: 'version', schema: versionReplySchema },
   reboot: { does: 'act' },
   deleteNode: { does: 'leave' },
@@ -64,11 +73,14 @@ const SECTION_TABLE = {
   microserviceLogs: LOG_SESSIONS,
   fogLogs: LOG_SESSIONS,
   models: list('models', artifactViewSchema, BOUNDS.artifacts),
-  runtimeClasses: { ...list('runtimeClasses', runtimeClassViewSchema), mayBeAbsent: true },
+  runtimeClasses: { ...list('runtimeClasses', runtimeClassViewSchema), missing: 'empty' },
   microserviceModels: MICROSERVICES,
   knowledge: list('knowledge', artifactViewSchema, BOUNDS.artifacts),
   microserviceKnowledge: MICROSERVICES,
-  systemFiles: { ...list('systemFiles', systemFileSetSchema, BOUNDS.systemFileSets), mayBeAbsent: true },
+  systemFiles: {
+    ...list('systemFiles', systemFileSetSchema, BOUNDS.systemFileSets),
+    ...{ missing: 'unknown', isNamed: true },
+  },
 } as const satisfies Record<string, SectionRow>;
 
 type Table = typeof SECTION_TABLE;
@@ -77,6 +89,13 @@ export const SECTIONS = Object.keys(SECTION_TABLE) as readonly Section[];
 
 /** Section digests; an absent or empty digest means "nothing". */
 export type Digests = Partial<Record<Section, string>>;
+
+/** The sections that are due only for an agent that names them in `have`. */
+export const NAMED_SECTIONS = SECTIONS.filter((section) => (SECTION_TABLE[section] as SectionRow).isNamed);
+/** The digest by which an agent names a section of which it has nothing. */
+const NONE = '0';
+/** What `have` begins with: the names of the sections that agents of former releases do not know. */
+export const NAMES: Digests = Object.fromEntries(NAMED_SECTIONS.map((section) => [section, NONE]));
 
 /** The sections with which our agent does the same. */
 export type SectionThat<Does extends SectionRow['does']> = {
@@ -99,16 +118,16 @@ export const responseOf = <Name extends SectionThat<'save' | 'sessions'>>(sectio
 
 /** The responses with their sections, whose digests are the ETag. */
 export const RESPONSES = Object.fromEntries(
-  Object.values<SectionRow>(SECTION_TABLE).flatMap(({ response, schema, mayBeAbsent = false }) => {
+  Object.values<SectionRow>(SECTION_TABLE).flatMap(({ response, schema, missing }) => {
     const sections = SECTIONS.filter((name) => (SECTION_TABLE[name] as SectionRow).response === response);
-    return response === undefined ? [] : [[response, { path: `/agent/${response}`, schema, sections, mayBeAbsent }]];
+    return response === undefined ? [] : [[response, { path: `/agent/${response}`, schema, sections, missing }]];
   }),
 ) as unknown as {
   readonly [Name in ResponseName]: Readonly<{
     path: string;
     schema: RowOf<Name>['schema'];
     sections: readonly Section[];
-    mayBeAbsent: boolean;
+    missing: SectionRow['missing'];
   }>;
 };
 
@@ -139,7 +158,10 @@ export function formatHave(digests: Digests): string {
     .join(',');
 }
 
-/** Reads what formatHave writes; unknown sections and malformed digests are left out. Quotes and `W/` are accepted. */
+/**
+ * Reads what formatHave writes; unknown sections and malformed digests are left out. Quotes and `W/` are accepted. A section
+ * that is named, and of which there is nothing, has an empty digest.
+ */
 export function parseHave(text: string | undefined): Digests {
   const digests: Digests = {};
   for (const part of (text ?? '')
@@ -147,7 +169,9 @@ export function parseHave(text: string | undefined): Digests {
     .slice(0, 4096)
     .split(',')) {
     const [section = '', digest = ''] = part.split(':');
-    if (known.has(section) && DIGEST.test(digest)) digests[section as Section] = digest;
+    if (!known.has(section) || !DIGEST.test(digest)) continue;
+    const isNone = digest === NONE && NAMED_SECTIONS.includes(section as Section);
+    digests[section as Section] = isNone ? '' : digest;
   }
   return digests;
 }

@@ -8,10 +8,11 @@ import { BOUNDS } from '../api/bounds.ts';
  * controller makes mappings of it.
  */
 
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+export const SHA256 = /^[0-9a-f]{64}$/;
+const sha256 = z.string().regex(SHA256);
 
 /** A file of a set. */
-export const systemFileSchema = z.object({
+const systemFileSchema = z.object({
   /** below the directory of the set */
   path: z.string().min(1).max(BOUNDS.path),
   /** SHA-256 of its content */

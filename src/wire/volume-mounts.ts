@@ -28,11 +28,18 @@ const NAME_BYTES = 255;
  * below the mount and never leads out of it; names that begin with two dots belong to the agent.
  */
 export function volumeMountProblem(data: Readonly<Record<string, string>>): string | undefined {
-  const keys = new Set(Object.keys(data));
-  for (const key of keys) {
-    const wrong = keyProblem(key) ?? parentProblem(key, keys);
-    if (wrong) return `key ${JSON.stringify(key.slice(0, NAME_BYTES))} ${wrong}`;
-    if (!BASE64.test(data[key] ?? '')) return `the value of key ${JSON.stringify(key)} is not base64`;
+  const keys = Object.keys(data);
+  const wrong = keys.find((key) => !BASE64.test(data[key] ?? ''));
+  const isNone = wrong === undefined ? undefined : `the value of key ${JSON.stringify(wrong)} is not base64`;
+  return pathsProblem(keys, 'key') ?? isNone;
+}
+
+/** Why paths cannot be files of one directory, in one sentence that names the path, which people call `noun`; or undefined. */
+export function pathsProblem(paths: readonly string[], noun: string): string | undefined {
+  const all = new Set(paths);
+  for (const path of all) {
+    const wrong = keyProblem(path) ?? parentProblem(path, all, noun);
+    if (wrong) return `${noun} ${JSON.stringify(path.slice(0, NAME_BYTES))} ${wrong}`;
   }
   return undefined;
 }
@@ -51,8 +58,9 @@ export function keyProblem(key: string): string | undefined {
 }
 
 /** One name cannot be a file and a directory. */
-function parentProblem(key: string, keys: ReadonlySet<string>): string | undefined {
+function parentProblem(key: string, keys: ReadonlySet<string>, noun: string): string | undefined {
   for (let slash = key.indexOf('/'); slash > 0; slash = key.indexOf('/', slash + 1))
-    if (keys.has(key.slice(0, slash))) return `lies below ${JSON.stringify(key.slice(0, slash))}, which is a key too`;
+    if (keys.has(key.slice(0, slash)))
+      return `lies below ${JSON.stringify(key.slice(0, slash))}, which is a ${noun} too`;
   return undefined;
 }

@@ -2,7 +2,7 @@ import { type Check, check, warning } from './check.ts';
 import type { DoctorContext } from './context.ts';
 import type { ContentItem, DaemonView } from './daemon.ts';
 
-/** What this machine has of models, knowledge and volume mounts, as the running agent tells it. */
+/** What this machine has of models, knowledge, volume mounts and files of the system, as the running agent tells it. */
 export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
   check({
     name: 'artifacts',
@@ -23,6 +23,16 @@ export const CONTENT_CHECKS: readonly Check<DoctorContext>[] = [
       ),
     },
     run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.volumeMounts, 'missing'),
+  }),
+  check({
+    name: 'system-files',
+    about: 'files that the system has on this node: certificates, configuration',
+    problems: {
+      outdated: warning(
+        'Make room on the disk where the message says so. Otherwise it names what the controller sends: look at its log, and at its version. The files that are here stay; the others are tried again by themselves.',
+      ),
+    },
+    run: async ({ daemon }: DoctorContext) => judged(contentOf(await daemon())?.systemFiles, 'outdated'),
   }),
 ];
 

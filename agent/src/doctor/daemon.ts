@@ -25,6 +25,8 @@ export interface ContentItem {
 interface DaemonContent {
   artifacts: ContentItem[];
   volumeMounts: ContentItem[];
+  /** undefined where the agent has no such list */
+  systemFiles?: ContentItem[];
 }
 
 const STATES: Readonly<Record<string, DaemonView['state']>> = {
@@ -54,7 +56,9 @@ async function contentOf(client: LocalClient): Promise<DaemonContent | undefined
   const list = async (path: string) => (await client.call<{ items: ContentItem[] }>('GET', path)).items;
   try {
     const [models, knowledge] = [await list('/v1/models'), await list('/v1/knowledge')];
-    return { artifacts: [...models, ...knowledge], volumeMounts: await list('/v1/volume-mounts') };
+    const volumeMounts = await list('/v1/volume-mounts');
+    const systemFiles = await list('/v1/system-files').catch(() => undefined);
+    return { artifacts: [...models, ...knowledge], volumeMounts, systemFiles };
   } catch {
     return undefined;
   }

@@ -7,11 +7,11 @@ import {
 } from '../../../src/wire/agent.ts';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import { type Digests, RESPONSES, type SavedName } from '../../../src/wire/sections.ts';
-import type { SystemFileSetView } from '../../../src/wire/system-files.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { jsonOr } from './json.ts';
 import { isPlainName } from './names.ts';
 import { readMicroservices, type SentMicroservices } from './sent-microservices.ts';
+import { readFileSets, type SentFileSet } from './system-files.ts';
 import type { SentVolumeMount } from './volume-mounts.ts';
 
 /** A response of the controller as it is saved. */
@@ -29,7 +29,7 @@ export interface Sent extends Record<SavedName, unknown> {
   registries: ReadonlyMap<number, RegistryView>;
   volumeMounts: readonly SentVolumeMount[] | undefined;
   runtimeClasses: readonly RuntimeClassView[];
-  systemFiles: readonly SystemFileSetView[] | undefined;
+  systemFiles: readonly SentFileSet[] | undefined;
   models: readonly ArtifactView[] | undefined;
   knowledge: readonly ArtifactView[] | undefined;
 }
@@ -80,7 +80,10 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
     atEnd: CONTENT,
   },
   systemFiles: {
-    read: (document) => RESPONSES.systemFiles.schema.safeParse(document).data?.systemFiles,
+    read: (document) => {
+      const list = listOf(document, 'systemFiles');
+      return list && readFileSets(list);
+    },
     absent: undefined,
     atEnd: CONTENT,
   },
@@ -122,7 +125,7 @@ export function readResponses(responses: ReadonlyMap<SavedName, SavedResponse>):
 
 function readResponse<Name extends SavedName>(name: Name, { body }: SavedResponse): Sent[Name] | undefined {
   const { read, absent } = HANDLERS[name];
-  if (body === '') return RESPONSES[name].mayBeAbsent ? absent : undefined;
+  if (body === '') return RESPONSES[name].missing === 'empty' ? absent : undefined;
   return read(jsonOr(body, undefined));
 }
 

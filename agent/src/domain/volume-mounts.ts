@@ -11,6 +11,8 @@ import type { VolumeMountView } from '../../../src/wire/volume-mounts.ts';
  *     secrets/<uuid>, configMaps/<uuid>      a whole volume mount: a directory that changes in place
  *     <the same>@<hash of a prefix>          the keys below a prefix: a directory that changes in place
  *     <the same>@<hash of key and value>     one key: a file that never changes
+ *     system/<set>                           a set of the system's files: a directory that changes in place
+ *     system/<set>@<hash of path and value>  one file of it: a file that never changes
  *     serviceaccounts/<microservice uuid>    the token of a microservice: a directory that changes in place
  *
  * A link in a mounted directory cannot lead out of it, so a prefix needs a directory of its own. A container that binds
@@ -50,7 +52,25 @@ export interface VolumeMountItem {
 /** A view with what its container binds, or why the microservice has to wait. */
 export type Resolution = { view: MicroserviceView } | { reason: string; message: string };
 
-export const WAITING_FOR_VOLUME_MOUNT = 'WaitingForVolumeMount';
+const WAITING_FOR_VOLUME_MOUNT = 'WaitingForVolumeMount';
+
+/** The path that a mapping binds, or why there is none. */
+export type FoundPath = { path: string } | { message: string };
+
+/** The view with the paths that `find` has for its volume mounts; undefined leaves a mapping as it is. */
+export function resolveMappings(
+  view: MicroserviceView,
+  find: (mapping: ResolvedMapping) => FoundPath | undefined,
+): Resolution {
+  if (!view.volumeMappings.some(({ type }) => type === 'volumeMount')) return { view };
+  const volumeMappings: ResolvedMapping[] = [];
+  for (const mapping of view.volumeMappings) {
+    const found = find(mapping);
+    if (found && 'message' in found) return { reason: WAITING_FOR_VOLUME_MOUNT, message: found.message };
+    volumeMappings.push({ ...mapping, ...found });
+  }
+  return { view: { ...view, volumeMappings } };
+}
 
 const FOLDERS = { secret: 'secrets', configMap: 'configMaps' } as const satisfies Record<
   VolumeMountView['type'],

@@ -5,11 +5,11 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { MOUNT, mount, mounted } from '../content/volume-mounts/_mount.ts';
-import { filesOnDisk } from '../content/volume-mounts/files.ts';
 import { VolumeMounts } from '../content/volume-mounts/volume-mounts.ts';
 import { type ResolvedMapping, treeBelow } from '../domain/volume-mounts.ts';
 import { until } from '../engines/_contract.ts';
 import { readTree } from '../machine/atomic-directory.ts';
+import { filesOnDisk } from '../machine/mounted-files.ts';
 import { makeView } from '../supervise/plan/_util.ts';
 import { untilCall } from './_frozen-disk.ts';
 

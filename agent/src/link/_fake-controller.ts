@@ -1,4 +1,4 @@
-import { createPublicKey, type JsonWebKey, randomUUID } from 'node:crypto';
+import { createPublicKey, hash, type JsonWebKey, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { HEADERS } from '../../../src/api/names.ts';
@@ -25,10 +25,17 @@ import {
   type SavedName,
   type Section,
 } from '../../../src/wire/sections.ts';
+import type { SystemFileSetView } from '../../../src/wire/system-files.ts';
 import { verifyToken } from '../state/token.ts';
 
 /** A view as a test writes it; absent members get the defaults of the wire schema. */
 export type View = Partial<MicroserviceView> & { uuid: string };
+
+/** A set of the system's files, as a test writes it: texts by path. */
+export interface FileSetTexts {
+  name: string;
+  files: Readonly<Record<string, string>>;
+}
 
 interface Answer {
   status: number;
@@ -47,6 +54,9 @@ export class FakeController {
   knowledge: unknown[] = [];
   runtimeClasses: unknown[] = [];
   volumeMounts: unknown[] = [];
+  systemFiles: FileSetTexts[] = [];
+  /** instead of the list made from `systemFiles` */
+  systemFileList: unknown[] | undefined;
   /** the agent retains what the list does not name */
   retainUnlisted: RetainUnlisted | undefined;
   /** sent with every response unless something is retained */
@@ -60,7 +70,7 @@ export class FakeController {
   /** all reports, merged */
   said: StatusReport = {};
   reports: StatusReport[] = [];
-  requests: { method: string; path: string; have?: string; notOlderThan?: string }[] = [];
+  requests: { method: string; path: string; have?: string; notOlderThan?: string; query: URLSearchParams }[] = [];
   /** sent as Skerry-Not-Older-Than */
   notOlderThan: string | undefined;
   deleted = false;
@@ -121,8 +131,13 @@ export class FakeController {
       knowledge: digestOf(this.knowledge),
       ...(this.runtimeClasses.length > 0 && { runtimeClasses: digestOf(this.runtimeClasses) }),
       volumeMounts: digestOf(this.volumeMounts),
+      ...(this.#fileList.length > 0 && { systemFiles: digestOf(this.#fileList) }),
       ...this.flags,
     };
+  }
+
+  get #fileList(): unknown[] {
+    return this.systemFileList ?? this.systemFiles.map(fileSetView);
   }
 
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -130,7 +145,8 @@ export class FakeController {
     const method = incoming.method ?? 'GET';
     const path = url.pathname.replace('/api/v3', '');
     const notOlderThan = incoming.headers[HEADERS.notOlderThan]?.toString();
-    this.requests.push({ method, path, have: url.searchParams.get('have') ?? undefined, notOlderThan });
+    const query = url.searchParams;
+    this.requests.push({ method, path, have: query.get('have') ?? undefined, notOlderThan, query });
     const text = await readText(incoming);
     const fault = this.fault?.(method, path);
     if (fault === 'hang') return;
@@ -160,7 +176,7 @@ export class FakeController {
       ...{ config, microservices: { microservices, retainUnlisted }, registries: { registries } },
       ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
       volumeMounts: { volumeMounts },
-      systemFiles: { systemFiles: [] },
+      systemFiles: { systemFiles: this.#fileList },
     };
     for (const [name, body] of Object.entries(bodies)) {
       const response = RESPONSES[name as SavedName];
@@ -169,6 +185,8 @@ export class FakeController {
     switch (`${method} ${path}`) {
       case 'GET /agent/changes':
         return this.#changes(url, outgoing);
+      case 'GET /agent/systemFiles/content':
+        return { status: 200, body: { contents: this.#contents(url.searchParams.get('digests') ?? '') } };
       case 'PUT /agent/status': {
         const report = statusReportSchema.parse(JSON.parse(text));
         this.reports.push(report);
@@ -193,6 +211,12 @@ export class FakeController {
       default:
         return { status: 404, body: { code: 'NOT_FOUND', error: 'NotFound', message: path, retryable: false } };
     }
+  }
+
+  #contents(asked: string): Record<string, string> {
+    const texts = this.systemFiles.flatMap(({ files }) => Object.values(files));
+    const byDigest = texts.map((text) => [sha256(text), Buffer.from(text).toString('base64')] as const);
+    return Object.fromEntries(byDigest.filter(([digest]) => asked.split(',').includes(digest)));
   }
 
   #provision(text: string): Answer {
@@ -239,6 +263,16 @@ export class FakeController {
     return { status: 200, body, headers: { etag: `"${formatHave(digests)}"` } };
   }
 }
+
+/** A set of the system's files as the controller lists it. */
+export function fileSetView({ name, files }: FileSetTexts): SystemFileSetView {
+  return {
+    name,
+    files: Object.entries(files).map(([path, text]) => ({ path, digest: sha256(text), size: Buffer.byteLength(text) })),
+  };
+}
+
+const sha256 = (text: string) => hash('sha256', text);
 
 /** An error response of the agent routes. */
 export function failure(status: number, code: string, headers?: Record<string, string>): Answer {

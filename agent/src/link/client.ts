@@ -14,6 +14,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import { NODE_TOKEN } from '../../../src/wire/node-token.ts';
 import { type ChangesReply, changesReplySchema, RESPONSES } from '../../../src/wire/sections.ts';
+import { type SystemFileContent, systemFileContentSchema } from '../../../src/wire/system-files.ts';
 import { jsonOr } from '../domain/json.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import {
@@ -171,6 +172,22 @@ export class ControllerClient {
       return { body, etag: headers.etag };
     } catch (error) {
       return absent(error);
+    }
+  }
+
+  /** Content of the system's files of this node, base64 by digest, in a response of at most `limit` bytes. */
+  async systemFileContents(
+    digests: readonly string[],
+    limit: number,
+    signal?: AbortSignal,
+  ): Promise<SystemFileContent['contents']> {
+    const path = `${RESPONSES.systemFiles.path}/content?digests=${digests.join(',')}`;
+    try {
+      const answer = await this.#send('GET', path, { signal, limit, deadline: 120 * SECOND });
+      return parseBody(systemFileContentSchema, answer).contents;
+    } catch (error) {
+      // A replica of a former release has no such route.
+      return absent(error) ?? {};
     }
   }
 

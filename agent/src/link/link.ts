@@ -1,4 +1,5 @@
 import type { VersionReply } from '../../../src/wire/agent.ts';
+import type { SystemFileContent } from '../../../src/wire/system-files.ts';
 import type { ControllerClient } from './client.ts';
 import type { SyncLoop } from './sync-loop.ts';
 
@@ -36,8 +37,21 @@ export class Link {
 
   /** The version that the controller requests; undefined when none is. Throws without a controller. */
   async version(signal: AbortSignal): Promise<VersionReply | undefined> {
+    return this.#need().version(signal);
+  }
+
+  /** Content of the system's files, as the client fetches it. Throws without a controller. */
+  async systemFileContents(
+    digests: readonly string[],
+    limit: number,
+    signal: AbortSignal,
+  ): Promise<SystemFileContent['contents']> {
+    return this.#need().systemFileContents(digests, limit, signal);
+  }
+
+  #need(): ControllerClient {
     if (!this.client) throw new Error('the agent is not provisioned');
-    return this.client.version(signal);
+    return this.client;
   }
 
   /** Wakes the reporter: the state of this machine has changed. */

@@ -2,9 +2,9 @@ import { createHmac, generateKeyPairSync, type JsonWebKey, randomUUID, sign } fr
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { filesInMemory } from '../../../agent/src/content/volume-mounts/_files.ts';
 import { ServiceAccounts } from '../../../agent/src/content/volume-mounts/service-accounts.ts';
 import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
+import { filesInMemory } from '../../../agent/src/machine/_mounted-files.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { makeView } from '../../../agent/src/supervise/plan/_util.ts';

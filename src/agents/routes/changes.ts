@@ -10,6 +10,7 @@ import {
   flagsOf,
   formatHave,
   MICROSERVICE_SECTIONS,
+  NAMED_SECTIONS,
   parseHave,
   SECTIONS,
   type Section,
@@ -51,11 +52,14 @@ export function createChanges(options: ChangesOptions) {
   /** The present node: that of the authentication may be as old as the long poll. */
   const nodeOf = (call: AgentCall) => directory.node(call.uuid) ?? call.node;
 
-  /** The digests that an agent has saved; for a third-party agent, those that it acknowledged at this replica. */
-  function haveOf(call: AgentCall): Digests {
+  /**
+   * The digests that an agent has saved; for a third-party agent, those that it acknowledged at this replica. A section
+   * that the agent does not know counts as saved.
+   */
+  function haveOf(call: AgentCall, due: Digests): Digests {
     const have = call.query.get('have');
-    if (have !== null) return parseHave(have);
-    return isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
+    const said = have !== null ? parseHave(have) : isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
+    return { ...said, ...Object.fromEntries(unknownTo(call).map((section) => [section, due[section]])) };
   }
 
   /** The sections that an agent is to read later: the list of microservices is where it would lose a rebuild. */
@@ -67,9 +71,11 @@ export function createChanges(options: ChangesOptions) {
   function answer(call: AgentCall, due: Digests, has: Digests): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
+    // It may have become due while the poll waited.
+    for (const section of unknownTo(call)) flags[section] = false;
     if (isThirdParty(call)) {
       const later = laterOf(node);
-      const lastUpdated = sent.add(call.uuid, due, actionsIn(due, node), later);
+      const lastUpdated = sent.add(call.uuid, withoutNamed(due), actionsIn(due, node), later);
       return json({ ...flags, ...Object.fromEntries(later.map((section) => [section, false])), lastUpdated });
     }
     const lastUpdated = new Date(clock.wall()).toISOString();
@@ -88,7 +94,7 @@ export function createChanges(options: ChangesOptions) {
   function polled(call: AgentCall, checked: EpochCheck): Reply | Promise<Reply> {
     const { retainUnlisted } = checked;
     const due = dueOf(call, checked);
-    const has = haveOf(call);
+    const has = haveOf(call, due);
     const wait = waitOf(call.query.get('wait'));
     const seconds = retainUnlisted ? Math.min(wait, RETAINING_WAIT) : wait;
     const said = isThirdParty(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
@@ -125,7 +131,7 @@ export function createChanges(options: ChangesOptions) {
       if (!parsed.success) throw new AgentFailure('VALIDATION_ERROR', 'lastUpdated: a string is required');
       const due = dueOf(call, {});
       const actions = sent.acknowledge(call.uuid, parsed.data.lastUpdated, {
-        due,
+        due: withoutNamed(due),
         actions: actionsIn(due, nodeOf(call)),
       });
       observe(call, actions && Object.keys(actions).length > 0 ? { report: { actions } } : {});
@@ -136,6 +142,18 @@ export function createChanges(options: ChangesOptions) {
 
 /** The reply to a client that has disconnected. */
 const GONE: Reply = { status: 204 };
+
+/** The sections that an agent does not know: no third-party agent, and none of a former release, names them. */
+function unknownTo(call: AgentCall): readonly Section[] {
+  if (isThirdParty(call)) return NAMED_SECTIONS;
+  const have = parseHave(call.query.get('have') ?? undefined);
+  return NAMED_SECTIONS.filter((section) => have[section] === undefined);
+}
+
+/** What third-party agents know of the digests that are due: a change of the others makes them read nothing again. */
+function withoutNamed(due: Digests): Digests {
+  return Object.fromEntries(Object.entries(due).filter(([section]) => !NAMED_SECTIONS.includes(section as Section)));
+}
 
 function waitOf(text: string | null): number {
   const seconds = Number(text ?? 0);

@@ -10,7 +10,7 @@ import {
 import { json, type Reply } from '../../http/reply.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { DesiredState, SentRevision } from '../../rules/inputs.ts';
-import { systemFilesView } from '../../rules/system-files.ts';
+import { systemFileContents, systemFilesView } from '../../rules/system-files.ts';
 import type { NodeSessions, SessionLists } from '../../sessions/rules/list.ts';
 import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
@@ -22,6 +22,7 @@ import {
   type ResponseName,
   type Section,
 } from '../../wire/sections.ts';
+import { SHA256, SYSTEM_FILES_ASKED, type SystemFileContent } from '../../wire/system-files.ts';
 import { type AgentCall, type EpochCheck, isThirdParty, type Observe } from '../channel/call.ts';
 import type { CurrentValues } from '../channel/dependencies.ts';
 import { AgentFailure, notReady } from '../channel/failure.ts';
@@ -158,6 +159,17 @@ export function createReads(options: ReadsOptions) {
       return { volumeMounts };
     }),
     systemFiles: stateHandler('systemFiles', ({ systemFiles }) => ({ systemFiles: systemFiles.map(systemFilesView) })),
+    /** Content of the node's own files: what it is not to have is left out, whoever has it. */
+    systemFileContents(call: AgentCall): Reply {
+      observe(call);
+      const digests = digestsAsked(call.query.get('digests') ?? '');
+      const contents = systemFileContents(stateOf(call).systemFiles, digests);
+      outgoing.check(
+        call.uuid,
+        Object.values(contents).reduce((sum, { length }) => sum + length, 0),
+      );
+      return json({ contents } satisfies SystemFileContent);
+    },
     execSessions: sessionsHandler('exec/sessions', ({ exec }) => ({ execSessions: exec })),
     logSessions: sessionsHandler('logs/sessions', ({ logs }) => ({ logSessions: logs })),
 
@@ -182,6 +194,17 @@ export function etagOf(digests: Digests, sections: readonly Section[]): string {
 export function tagged(call: AgentCall, etag: string, body: () => unknown): Reply {
   if (call.req.headers['if-none-match'] === etag) return { status: 304, etag };
   return json(body(), { etag });
+}
+
+function digestsAsked(text: string): readonly string[] {
+  const digests = text.split(',');
+  const wrong = digests.find((digest) => !SHA256.test(digest));
+  const asked = 'digests: SHA-256 digests of 64 hex digits in lower case are required, separated by commas';
+  if (wrong !== undefined)
+    throw new AgentFailure('VALIDATION_ERROR', `${asked}; ${JSON.stringify(wrong.slice(0, 80))} is none`);
+  if (digests.length > SYSTEM_FILES_ASKED)
+    throw new AgentFailure('VALIDATION_ERROR', `${asked}, at most ${SYSTEM_FILES_ASKED}; these are ${digests.length}`);
+  return digests;
 }
 
 const contentLength = (mounts: DesiredState['volumeMounts']): number =>

@@ -79,13 +79,14 @@ async function start({ isSystem = true, controlPlane = 'remote' as const, applic
 }
 
 test('a registration is answered with its uuid, and the agent gets the controller of its node', async () => {
-  const { register, views, node } = await start();
+  const { register, views, node, application } = await start();
   expect(await register()).toMatchObject({ status: 200, body: { uuid: UUID } });
   const { microservices } = (await views()).body;
   expect(microservices).toMatchObject([
     { uuid: UUID, name: 'controller', isController: true, isSystem: true, schedule: 0, registryId: 2 },
   ]);
-  expect(node.spec.isSystem).toBe(true);
+  // With its node it ends.
+  expect(application()?.metadata.ownerReferences).toMatchObject([{ kind: 'EdgeNode', uid: node.metadata.uid }]);
 });
 
 test('the same registration writes nothing, at either replica', async () => {

@@ -1,7 +1,7 @@
 import { type ControlPlane, FIELD_MANAGERS } from '../../api/names.ts';
 import type { ReadStores } from '../../datastore/stores.ts';
 import { json, type Reply } from '../../http/reply.ts';
-import { createOrUpdate, type KubeClient } from '../../kube/mod.ts';
+import { createOrUpdate, type KubeClient, ownerReference } from '../../kube/mod.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { createTokenBuckets } from '../../lib/token-bucket.ts';
@@ -58,8 +58,10 @@ export function createRegistration(options: RegistrationOptions): (call: AgentCa
         if (present?.metadata.deletionTimestamp)
           throw notReady(`the application ${name} is being deleted: register again once it is gone`);
         const after = withController(present, node, entry);
-        if (after !== present) requireRunnable(after, entry, node, lookups);
-        return after;
+        if (after === present) return present;
+        requireRunnable(after, entry, node, lookups);
+        // With its node it ends, whatever has crashed.
+        return { ...after, metadata: { ...after.metadata, ownerReferences: [ownerReference(node)] } };
       },
       { call: { fieldManager: FIELD_MANAGERS.controller, timeoutMs: CALL_MS } },
     );

@@ -53,6 +53,14 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     ...responseRoutes(handlers),
     {
       method: 'GET',
+      path: '/systemFiles/content',
+      theft: THEFTS.systemFiles,
+      metric: 'read',
+      notOlderThan: true,
+      handle: reads.systemFileContents,
+    },
+    {
+      method: 'GET',
       path: '/microservices/{uuid}',
       theft: THEFTS.workload,
       metric: 'read',

@@ -143,6 +143,8 @@ const RESPONSES: Record<string, { form: Check; body?: unknown; status?: number }
       volumeMounts: list(record({ ...each(['uuid', 'name', 'type'], text), version: whole, data: record({}) })),
     }),
   },
+  'GET /systemFiles': { form: record({ systemFiles: list(record({ name: text, files: list(record({})) })) }) },
+  'GET /systemFiles/content': { form: record({ code: text, message: text, retryable: flag }), status: 400 },
   'GET /exec/sessions': {
     form: record({
       execSessions: list(record({ ...each(['sessionId', 'microserviceUuid', 'status'], text), agentConnected: flag })),

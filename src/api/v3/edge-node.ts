@@ -303,6 +303,12 @@ export const edgeNodeStatusSchema = object({
   )
     .optional()
     .describe('What the node was sent of its volume mounts: it comes before what others ask for later.'),
+  systemFiles: object({
+    digest: text({ max: 64 }).describe('Digest of the list whose files are all on the machine.'),
+    problem: text({ max: BOUNDS.message }).optional().describe('What keeps the machine from having the present ones.'),
+  })
+    .optional()
+    .describe('Files of the system on the machine, as its agent reports them.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 
@@ -326,6 +332,9 @@ export const edgeNodeResource = {
     'ActionIgnored',
     'SettingsRefused',
     'ContentLeftOut',
+    'CertificatesReady',
+    'RouterReady',
+    'BusReady',
     'NotSupportedYet',
   ],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name', '.status.daemonStatus'],

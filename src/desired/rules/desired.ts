@@ -12,6 +12,7 @@ import { contentSections } from '../../subjects/content/rules/node.ts';
 import { nodeSections } from '../../subjects/nodes/rules/node.ts';
 import { isSame, keptOn, placedOn, shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
 import { digestWithMoves, wasOn } from '../../subjects/nodes/rules/placement/moves.ts';
+import { platformSections } from '../../subjects/platform/rules/node.ts';
 import { entryHolder } from '../../subjects/workloads/rules/application/claims.ts';
 import { lookupsOf } from '../../subjects/workloads/rules/application/lookups.ts';
 import { microserviceDigests } from '../../subjects/workloads/rules/node.ts';
@@ -36,6 +37,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
+  const platform = platformSections(node, inputs.platform);
 
   const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {
     const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
@@ -62,7 +64,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       // An entry that was never sent cannot be held, and the list has no room for it.
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
-      const view = entryView({ application, entry, uuid, node, lookups, key: inputs.revisionKey });
+      const binds = platform.bindsOf(application, entry);
+      const view = entryView({ application, entry, uuid, node, lookups, binds, key: inputs.revisionKey });
       const registry = resolveRegistry(inputs.find, imageSourceOf(entry, inputs.find).registry);
       if (registry && normalType(registry.spec.type) === 'oci') registries.add(registry);
       if (!negative) views.push(view);
@@ -86,7 +89,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     models: content.models,
     knowledge: content.knowledge,
     volumeMounts: content.volumeMounts,
-    systemFiles: [],
+    systemFiles: platform.systemFiles,
+    parts: platform.parts,
     leftOut: content.leftOut,
     config: self.config,
     deleteNode,
@@ -98,6 +102,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       microserviceList: digestWithMoves(ofMicroservices.microserviceList ?? '', applications, node),
       ...catalog.digests,
       ...content.digests,
+      ...platform.digests,
       ...self.actions,
     },
   };

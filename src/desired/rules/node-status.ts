@@ -21,7 +21,10 @@ import { countedActions, observedFacts, type ProvisionedAgent } from '../../subj
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { canonicalEngine, MACHINE_OWNED } from '../../subjects/nodes/rules/settings.ts';
 import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
-import type { StatusReport } from '../../wire/agent.ts';
+import { findingsOf, phaseOf } from '../../subjects/platform/rules/condition.ts';
+import { progressOf } from '../../subjects/workloads/rules/application/entry-progress.ts';
+import { systemApplicationName } from '../../subjects/workloads/rules/debug-shell.ts';
+import type { MicroserviceView, StatusReport } from '../../wire/agent.ts';
 
 export * from '../../subjects/nodes/rules/liveness.ts';
 
@@ -31,7 +34,7 @@ export interface NodeStatusInputs {
   /** absent until the first request of the agent since the leader began to lead */
   observation?: Observation;
   desired?: Pick<DesiredState, 'microservices' | 'entries'> &
-    Partial<Pick<DesiredState, ArtifactKind | 'volumeMounts' | 'leftOut'>>;
+    Partial<Pick<DesiredState, ArtifactKind | 'volumeMounts' | 'leftOut' | 'parts' | 'digests'>>;
   /** entries that left the node before its status named them, by uuid */
   removed?: ReadonlyMap<string, Pick<DesiredEntry, 'application' | 'name'>>;
   /** NameTaken or UuidTaken */
@@ -66,13 +69,15 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
     observedGeneration: node.metadata.generation ?? 0,
     ...observedArtifacts({ node, observation, desired }),
     ...recordedMounts(inputs),
+    ...reportedFiles(inputs),
     ...carriedOut(inputs, report.actions),
-    platformStatus: platformStatus(inputs),
     ...(microservices && {
       microservices,
       microserviceCount: `${microservices.filter(({ state }) => state === 'RUNNING').length}/${microservices.length}`,
     }),
   };
+  const parts = partFindings({ inputs, alive, status });
+  status.platformStatus = platformStatus(inputs, Object.values(parts));
   status.conditions = conditionsOf(
     edgeNodeResource,
     node,
@@ -86,6 +91,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       SettingsRefused: settingsRefused(inputs, report, status),
       NotSupportedYet: notSupportedYet(node),
       ContentLeftOut: contentLeftOut(inputs),
+      ...parts,
     },
     new Date(now).toISOString(),
   );
@@ -93,13 +99,11 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
 }
 
 /** The list that the last report follows. It is of the agent that reported it, and of no other one on the node. */
-function followedList({ node, observation, provisioned }: NodeStatusInputs): Pick<EdgeNodeStatus, 'microserviceList'> {
+function followedList(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'microserviceList'> {
+  const { node, observation } = inputs;
   const { microserviceStatus, microserviceList, version } = observation?.report ?? {};
   const before = node.status?.microserviceList;
-  const provisionedAt = provisioned?.provisionedAt ?? 0;
-  const isProvisionedAgain = provisionedAt > Date.parse(node.status?.provisionedTime ?? '');
-  if (isProvisionedAgain && before !== undefined && (observation?.reportedAt ?? 0) <= provisionedAt)
-    return { microserviceList: '' };
+  if (before !== undefined && isOfFormerAgent(inputs)) return { microserviceList: '' };
   // A list without what it led to says nothing.
   if (!microserviceStatus) return {};
   // The version comes with whole reports alone: one without a list is from an agent that names none.
@@ -338,12 +342,75 @@ function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
   return message === undefined ? undefined : { status: 'True', reason: 'Fields', message };
 }
 
-/** The platform has nothing to set up yet, so an observed generation is Ready, unless what it names cannot be connected to. */
-function platformStatus({ node, identity, upstreams = [], now }: NodeStatusInputs): EdgeNodeStatus['platformStatus'] {
+/** The files of the system on the machine. An agent that had the identity before has its files on another machine. */
+function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles'> {
+  const { node, observation } = inputs;
+  const systemFiles =
+    observation?.report.systemFiles ?? (isOfFormerAgent(inputs) ? undefined : node.status?.systemFiles);
+  return systemFiles ? { systemFiles } : {};
+}
+
+/** Whether nothing is known yet of the agent that was provisioned last. */
+function isOfFormerAgent({ node, observation, provisioned }: NodeStatusInputs): boolean {
+  const provisionedAt = provisioned?.provisionedAt ?? 0;
+  return (
+    provisionedAt > Date.parse(node.status?.provisionedTime ?? '') && (observation?.reportedAt ?? 0) <= provisionedAt
+  );
+}
+
+/** Whether the machine has what each part of its platform needs. */
+function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findingsOf> {
+  const { desired, now } = inputs;
+  const { digest: here, problem } = status.systemFiles ?? {};
+  return findingsOf(
+    (desired?.parts ?? []).map((state) => ({
+      state,
+      liveness: alive,
+      isDeprovisioned: status.daemonStatus === 'DEPROVISIONED',
+      silentSince: status.silentSince,
+      now,
+      files: { due: desired?.digests?.systemFiles, here, problem },
+      ...(state.entry && { entry: partProgress({ inputs, alive, status }, state.entry.name) }),
+    })),
+  );
+}
+
+/** The progress of a microservice of the platform on its node. */
+function partProgress({ inputs: { node, desired, now }, alive, status }: Case, name: string): Progress {
+  const [uuid, entry] =
+    [...(desired?.entries ?? [])].find(
+      ([, one]) => one.name === name && one.application === systemApplicationName(node),
+    ) ?? [];
+  if (uuid === undefined || !entry) return { is: 'working', reason: 'Starting', message: 'it does not exist yet' };
+  const view = desired?.microservices.find((one) => one.uuid === uuid && !('hold' in one)) as
+    | MicroserviceView
+    | undefined;
+  const item = status.microservices?.find((one) => one.uuid === uuid);
+  return progressOf({
+    entry: { name },
+    wanted: entry.shouldRun,
+    now: new Date(now).toISOString(),
+    nodeName: v3Name(node),
+    liveness: alive,
+    warning: '',
+    stopping: '',
+    ...(entry.verdict && { verdict: entry.verdict }),
+    ...(view && { view }),
+    ...(item && { item }),
+  });
+}
+
+/** Where nothing has to be set up, an observed generation is Ready, unless what it names cannot be connected to. */
+function platformStatus(
+  { node, identity, upstreams = [], now }: NodeStatusInputs,
+  parts: readonly Finding[],
+): EdgeNodeStatus['platformStatus'] {
   const before = node.status?.platformStatus;
   const generation = platformGeneration(node);
-  const error = identity?.message ?? joined(upstreams.map(({ message }) => message));
-  const phase = node.metadata.deletionTimestamp ? 'Deleting' : error ? 'Failed' : 'Ready';
+  const refused = identity?.message ?? joined(upstreams.map(({ message }) => message));
+  const { phase: found, error: failed } = phaseOf(parts);
+  const error = refused || failed;
+  const phase = node.metadata.deletionTimestamp ? 'Deleting' : refused ? 'Failed' : found;
   return {
     phase,
     generation,

@@ -11,6 +11,7 @@ import { registryId } from '../../rules/identity.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { v3Name } from '../../rules/names.ts';
 import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../../rules/normal-entry.ts';
+import type { SystemBind } from '../../rules/part.ts';
 import { serviceAccountOf } from '../../subjects/accounts/rules/service-account.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';
 import { resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
@@ -24,6 +25,7 @@ import { resolveEnv } from '../../subjects/workloads/rules/entry/env.ts';
 import { configText } from '../../subjects/workloads/rules/entry/flat.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
 import { canonicalJson } from '../../wire/digest.ts';
+import { SYSTEM_FILES_PREFIX } from '../../wire/system-files.ts';
 import { revisionOf } from './revision.ts';
 
 interface ViewInputs {
@@ -32,6 +34,8 @@ interface ViewInputs {
   uuid: string;
   node: EdgeNode;
   lookups: Lookups;
+  /** what the container binds of the system's files */
+  binds?: readonly SystemBind[];
   key: string | undefined;
 }
 
@@ -66,9 +70,19 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
     isBus: isSystem && entry.name === 'bus',
     isController: isSystem && entry.name === CONTROLLER_ENTRY,
   };
+  if (inputs.binds) view.volumeMappings = [...view.volumeMappings, ...inputs.binds.map(mappingOf)];
   view.revision = revisionOf(view, key);
   return view;
 }
+
+/** A mapping that only the controller makes: no VolumeMount has such a name. */
+const mappingOf = ({ set, path, containerDestination }: SystemBind): MicroserviceView['volumeMappings'][number] => ({
+  hostDestination: `${SYSTEM_FILES_PREFIX}${set}${path === undefined ? '' : `/${path}`}`,
+  containerDestination,
+  accessMode: 'ro',
+  type: 'volumeMount',
+  scope: 'private',
+});
 
 type Place = Pick<ViewInputs, 'node' | 'lookups'>;
 type Resolve<F extends ContainerField> = (value: NormalValue<F>, place: Place) => WireValue<F>;

@@ -1,9 +1,10 @@
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } from '../../domain/artifact.ts';
+import type { SystemFilesItem } from '../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
 import { type Command, type CommandContext, required, show } from './command.ts';
 
-/** What this machine has for its containers: models, knowledge, volume mounts. */
+/** What this machine has for its containers: models, knowledge, volume mounts, files of the system. */
 export const CONTENT_COMMANDS: readonly Command[] = [
   ...ARTIFACT_KINDS.flatMap((kind) => artifactCommands(kind, ARTIFACT_NOUNS[kind])),
   {
@@ -15,6 +16,19 @@ export const CONTENT_COMMANDS: readonly Command[] = [
         head: ['NAME', 'STATE', 'TYPE', 'KEYS', 'SIZE', 'AGE', 'UUID'],
         row: ({ name, state, type, keys, size, changedAt, uuid }) => [
           ...[name, state, type ?? '', String(keys), bytes(size), ageOf(changedAt), uuid],
+        ],
+      });
+    },
+  },
+  {
+    name: 'system-file ls',
+    about: 'List the sets of files that the system has on this node; what is in them is not shown',
+    run: async (context) => {
+      const data = await context.client.call<{ items: SystemFilesItem[] }>('GET', '/v1/system-files');
+      showList(context, data, 'No files of the system on this node\n', {
+        head: ['NAME', 'STATE', 'FILES', 'SIZE', 'AGE'],
+        row: ({ name, state, files, size, changedAt }) => [
+          ...[name, state, String(files), bytes(size), ageOf(changedAt)],
         ],
       });
     },

@@ -8,10 +8,10 @@ import type { Agent } from '../../app.ts';
 import { until } from '../../engines/_contract.ts';
 import { MemoryEngine } from '../../engines/memory/_engine.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
+import { filesOnDisk } from '../../machine/mounted-files.ts';
 import { memoryIdentity } from '../../state/_identity.ts';
 import { memoryDatabase } from '../../state/database.ts';
 import { MOUNT, mount, mounted } from './_mount.ts';
-import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens from the controller's response to the containers, with an engine in memory. */
 

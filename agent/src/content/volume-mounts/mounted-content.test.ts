@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { systemClock } from '../../machine/clock.ts';
-import { filesOnDisk } from './files.ts';
+import { filesOnDisk } from '../../machine/mounted-files.ts';
 import { MountedContent } from './mounted-content.ts';
 
 test('files stay as long as the engine has not been read, since containers may bind them', () => {

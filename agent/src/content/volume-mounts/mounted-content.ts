@@ -4,10 +4,10 @@ import type { MicroserviceView, StatusReport } from '../../../../src/wire/agent.
 import type { Sent } from '../../domain/desired.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed, Part } from '../../domain/part.ts';
-import { boundPaths, type Resolution, tokenPath, tokenTarget } from '../../domain/volume-mounts.ts';
-import { errorText } from '../../machine/log.ts';
+import type { Resolution } from '../../domain/volume-mounts.ts';
+import type { MountedFiles } from '../../machine/mounted-files.ts';
+import { presentViews, UnusedFiles } from '../../machine/unused-files.ts';
 import type { Identity } from '../../state/identity.ts';
-import type { MountedFiles } from './files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
@@ -29,20 +29,21 @@ export class MountedContent implements Part<'volumeMounts'> {
   readonly #deps: MountedContentDependencies;
   readonly #mounts: VolumeMounts;
   readonly #accounts: ServiceAccounts;
-  /** nothing is left that will have to be removed */
-  #isTidy = false;
-  /** why something could not be removed */
-  #problem = '';
+  readonly #unused: UnusedFiles;
 
   constructor(deps: MountedContentDependencies) {
     this.#deps = deps;
     this.#mounts = new VolumeMounts(deps);
     this.#accounts = new ServiceAccounts(deps);
+    this.#unused = new UnusedFiles({
+      ...deps,
+      what: 'volume mounts',
+      remove: (inUse) => [this.#mounts.tidy(inUse), this.#accounts.tidy(inUse)].every(Boolean),
+    });
   }
 
   get problems(): string[] {
-    const own = this.#problem && `volume mounts: what nothing uses cannot be removed: ${this.#problem}`;
-    return [...this.#mounts.problems, ...this.#accounts.problems, ...(own ? [own] : [])];
+    return [...this.#mounts.problems, ...this.#accounts.problems, ...this.#unused.problems];
   }
 
   report(): StatusReport {
@@ -64,8 +65,9 @@ export class MountedContent implements Part<'volumeMounts'> {
 
   /** Writes the tokens of what is to run, before it is made, and of what runs although it may not change. */
   prepare(desired: readonly Entry[] | undefined): void {
-    this.#isTidy = false;
-    this.#accounts.apply(this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired).slice(-1)));
+    this.#unused.noteChange();
+    const views = presentViews(desired, this.#deps.observed);
+    this.#accounts.apply(views.flatMap(({ next, lastGood }) => next ?? lastGood ?? []));
   }
 
   /** Replaces tokens before they expire, tries again what failed, and removes what nothing uses, until the signal fires. */
@@ -79,41 +81,7 @@ export class MountedContent implements Part<'volumeMounts'> {
     }
   }
 
-  /** Removes what nothing uses. A disk that refuses it is tried again later. */
   observed(): void {
-    try {
-      this.#removeUnused();
-      this.#problem = '';
-    } catch (error) {
-      const text = errorText(error);
-      if (text !== this.#problem) this.#deps.log.warn({ error: text }, 'Cannot remove what no container uses');
-      this.#problem = text;
-    }
-  }
-
-  #removeUnused(): void {
-    const { desired, containers, pending, hasLooked } = this.#deps.observed;
-    // A container that is being made is not among the containers yet.
-    if (this.#isTidy || !desired || pending > 0 || !hasLooked) return;
-    const views = this.#uuids(desired).flatMap((uuid) => this.#viewsOf(uuid, desired));
-    const tokens = views.filter(tokenTarget).map(({ uuid }) => tokenPath(uuid));
-    const wanted = new Set([...views.flatMap(boundPaths), ...tokens]);
-    // The directory of volumes may be reached by several paths.
-    const sources = containers.flatMap(({ binds = [] }) => binds.map(({ source }) => source));
-    const isBound = (path: string) => sources.some((source) => source.endsWith(`/${path}`));
-    const inUse = { wanted, isBound };
-    this.#isTidy = [this.#mounts.tidy(inUse), this.#accounts.tidy(inUse)].every(Boolean);
-  }
-
-  /** The microservices that are to run, or that have a container. */
-  #uuids(desired: readonly Entry[] | undefined): string[] {
-    return [...new Set([...(desired ?? []), ...this.#deps.observed.containers].map(({ uuid }) => uuid))];
-  }
-
-  /** The views that a container of a microservice is, or may be, made from; the one that is to be comes last. */
-  #viewsOf(uuid: string, desired: readonly Entry[] | undefined): MicroserviceView[] {
-    const entry = desired?.find((each) => each.uuid === uuid);
-    const views = [this.#deps.observed.record(uuid)?.lastGood, entry?.kind === 'run' ? entry.view : undefined];
-    return views.filter((view) => view !== undefined);
+    this.#unused.look();
   }
 }

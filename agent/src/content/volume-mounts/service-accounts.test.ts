@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
+import { filesInMemory } from '../../machine/_mounted-files.ts';
 import { newIdentity, publicKeyObject } from '../../state/identity.ts';
 import { verifyToken } from '../../state/token.ts';
 import { makeView } from '../../supervise/plan/_util.ts';
-import { filesInMemory } from './_files.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 
 const MINUTE = 60_000;

@@ -5,9 +5,10 @@ import type { MicroserviceView, RoleRule, ServiceAccountView } from '../../../..
 import { WORKLOAD_TOKEN } from '../../domain/names.ts';
 import { TOKEN_FOLDER, tokenPath, tokenTarget } from '../../domain/volume-mounts.ts';
 import { errorText } from '../../machine/log.ts';
+import type { MountedFiles } from '../../machine/mounted-files.ts';
+import type { InUse } from '../../machine/unused-files.ts';
 import { type Identity, publicPart } from '../../state/identity.ts';
 import { signingKey, signToken } from '../../state/token.ts';
-import type { InUse, MountedFiles } from './files.ts';
 
 const SECOND = 1000;
 const LIFETIME = 3600 * SECOND;

@@ -21,10 +21,10 @@ import { serveBridge } from '../../local-api/server/bridge.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { bufferedSink } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
+import { filesOnDisk } from '../../machine/mounted-files.ts';
 import { selfSigned } from '../../state/self-signed.ts';
 import { prepareMounts } from '../../supervise/executors/mounts.ts';
 import { mount, mounted } from './_mount.ts';
-import { filesOnDisk } from './files.ts';
 
 /** Volume mounts and tokens in containers of real engines: what a process in a container reads, seen through /proc. */
 

@@ -5,9 +5,9 @@ import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { containerDigest } from '../../domain/digest.ts';
 import { boundPaths, type SentVolumeMount } from '../../domain/volume-mounts.ts';
+import { filesOnDisk, type MountedFiles } from '../../machine/mounted-files.ts';
 import { makeView } from '../../supervise/plan/_util.ts';
 import { MOUNT, mount, mounted } from './_mount.ts';
-import { filesOnDisk, type MountedFiles } from './files.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
 let folder: string;

@@ -1,7 +1,9 @@
 import type { Log } from '../../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { type VolumeMountView, volumeMountProblem } from '../../../../src/wire/volume-mounts.ts';
+import { systemFilesOf } from '../../domain/system-files.ts';
 import {
+  type FoundPath,
   keyPath,
   MOUNT_FOLDERS,
   namedBy,
@@ -9,15 +11,16 @@ import {
   prefixPath,
   type Resolution,
   type ResolvedMapping,
+  resolveMappings,
   rootOf,
   rootPath,
   type SentVolumeMount,
   treeBelow,
   type VolumeMountItem,
-  WAITING_FOR_VOLUME_MOUNT,
 } from '../../domain/volume-mounts.ts';
 import { errorText } from '../../machine/log.ts';
-import type { InUse, MountedFiles } from './files.ts';
+import type { MountedFiles } from '../../machine/mounted-files.ts';
+import { type InUse, removeUnused } from '../../machine/unused-files.ts';
 
 export interface VolumeMountsDependencies {
   files: MountedFiles;
@@ -97,34 +100,21 @@ export class VolumeMounts {
 
   /** The view with the path that each of its mappings binds; what a container binds is there when this returns. */
   resolve(view: MicroserviceView): Resolution {
-    if (!view.volumeMappings.some(({ type }) => type === 'volumeMount')) return { view };
-    const volumeMappings: ResolvedMapping[] = [];
-    for (const mapping of view.volumeMappings) {
-      const found = mapping.type === 'volumeMount' ? this.#find(mapping) : undefined;
-      if (found && 'message' in found) return { reason: WAITING_FOR_VOLUME_MOUNT, message: found.message };
-      volumeMappings.push({ ...mapping, ...found });
-    }
-    return { view: { ...view, volumeMappings } };
+    return resolveMappings(view, (mapping) =>
+      mapping.type === 'volumeMount' && !systemFilesOf(mapping) ? this.#find(mapping) : undefined,
+    );
   }
 
   /**
    * Removes what is neither wanted nor bound; returns whether nothing is left that will have to be removed. Does nothing
    * while the volume mounts of the node are not known.
    */
-  tidy({ wanted, isBound }: InUse): boolean {
+  tidy(inUse: InUse): boolean {
     const { files, log } = this.#deps;
     if (!this.#sent) return true;
-    const roots = new Set(this.#sent.flatMap((mount) => rootsOf(mount)));
-    let isTidy = true;
-    for (const path of MOUNT_FOLDERS.flatMap((folder) => files.list(folder))) {
-      if (path === rootOf(path) ? roots.has(path) : wanted.has(path)) continue;
-      if (wanted.has(path) || isBound(path)) isTidy = false;
-      else {
-        files.remove(path);
-        log.info({ path: rootOf(path) }, 'Removed a volume mount that nothing uses');
-      }
-    }
-    return isTidy;
+    const listed = new Set(this.#sent.flatMap((mount) => rootsOf(mount)));
+    const removed = (path: string) => log.info({ path: rootOf(path) }, 'Removed a volume mount that nothing uses');
+    return MOUNT_FOLDERS.map((folder) => removeUnused(files, folder, { listed, inUse, removed })).every(Boolean);
   }
 
   #write(sent: SentVolumeMount): Mount {
@@ -158,7 +148,7 @@ export class VolumeMounts {
   }
 
   /** The path that a mapping binds, or why there is none. */
-  #find(mapping: ResolvedMapping): { path: string } | { message: string } {
+  #find(mapping: ResolvedMapping): FoundPath {
     const { mount: name, key } = namedBy(mapping);
     const mount = this.#mounts.get(name);
     const called = `volume mount "${name}"`;

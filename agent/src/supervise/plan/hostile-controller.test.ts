@@ -6,7 +6,6 @@ import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../../src/api/names
 import { silentLog } from '../../../../src/lib/log.ts';
 import { microserviceViewSchema } from '../../../../src/wire/agent.ts';
 import type { SavedName } from '../../../../src/wire/sections.ts';
-import { filesInMemory } from '../../content/volume-mounts/_files.ts';
 import { VolumeMounts } from '../../content/volume-mounts/volume-mounts.ts';
 import { PLAIN_PLACES } from '../../domain/_places.ts';
 import { containerSpec, type SpecContext } from '../../domain/container-spec.ts';
@@ -15,6 +14,7 @@ import { OPEN_POLICY, refusal } from '../../domain/policy.ts';
 import { desiredEntries } from '../../domain/sent-microservices.ts';
 import { boundPaths } from '../../domain/volume-mounts.ts';
 import { EngineError } from '../../engine-port/error.ts';
+import { filesInMemory } from '../../machine/_mounted-files.ts';
 
 /**
  * A hostile controller, or a proxy in its place: the agent survives every response, and no container gets access to the

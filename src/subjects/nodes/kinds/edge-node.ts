@@ -13,6 +13,10 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     reports: reportedApplicationsOf,
     /** names and uuids of the nodes that it names as routers or bus servers */
     upstream: ({ spec }) => upstreamsOf(spec),
+    /** `true`: the nodes of the system */
+    system: ({ spec }) => (spec.isSystem ? ['true'] : []),
+    /** the addresses under which others are to reach them */
+    host: ({ spec }) => (spec.host ? [spec.host] : []),
   },
 });
 

@@ -74,6 +74,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       stores,
       kinds: KINDS,
       controlPlane: 'kubernetes',
+      platform: { parts: [], isBusEnabled: false },
       lookups: createLookups(stores),
       observations: {
         get: () => observation,
@@ -92,6 +93,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
         knowledge: [],
         volumeMounts: [],
         systemFiles: [],
+        parts: [],
         leftOut: { models: [], knowledge: [], volumeMounts: [] },
         config: {},
         deleteNode: false,

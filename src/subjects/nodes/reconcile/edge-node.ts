@@ -1,5 +1,4 @@
-import { FINALIZERS, LABELS } from '../../../api/names.ts';
-import type { Secret } from '../../../api/resources.ts';
+import { FINALIZERS, LABELS, SYSTEM_AUTHORITIES } from '../../../api/names.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -15,6 +14,7 @@ import {
   createController,
   done,
   equal,
+  type KubeObject,
   keyFor,
   keyOf,
   type Outcome,
@@ -73,12 +73,16 @@ export function createEdgeNodeController(
       // Verdicts on entries are part of a node's platform status.
       watching(stores.applications, (change) => {
         removed.note(change);
-        return change.type === 'delete' ? stores.nodes.byIndex('reports', v3Name(change.object)).map(keyOf) : [];
+        const reporting = change.type === 'delete' ? stores.nodes.byIndex('reports', v3Name(change.object)) : [];
+        // The conditions of a node say what keeps the microservices of its platform from running.
+        return [...reporting.map(keyOf), ...ownersOf(change.object)];
       }),
-      // A new provisioning is recorded before the first report of the agent.
-      watching(stores.secrets, (change) =>
-        change.object.metadata.labels?.[LABELS.nodeKey] ? ownersOf(change.object) : [],
-      ),
+      // A new provisioning is recorded before the first report of the agent; and what the platform needs is there, or changes.
+      watching(stores.secrets, ({ object, initial }) => {
+        const { labels = {} } = object.metadata;
+        if (labels[LABELS.nodeKey] || labels[LABELS.platform]) return ownersOf(object);
+        return isSystemAuthority(labels[LABELS.authority]) && !initial ? Array.from(stores.nodes.list(), keyOf) : [];
+      }),
     ],
     reconcile(key, { signal }) {
       const { namespace, name } = parseKey(key);
@@ -209,7 +213,9 @@ function changeOf({ status }: EdgeNode, alive: Liveness): SilenceChange | undefi
   return silenceChange(stored, alive === 'silent');
 }
 
-const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: Secret) =>
+const isSystemAuthority = (name = '') => SYSTEM_AUTHORITIES.includes(name);
+
+const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: KubeObject) =>
   ownerReferences.filter(({ kind }) => kind === RESOURCES.nodes.kind).map(({ name }) => keyFor(namespace, name));
 
 /** The nodes that name a node as their router or bus server, when its change may concern them. */

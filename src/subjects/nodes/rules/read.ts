@@ -4,6 +4,7 @@ import { cut } from '../../../rules/conditions.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { PART_CONDITIONS } from '../../../rules/part.ts';
 import { platformGeneration } from './actions.ts';
 import { artifactsShown } from './artifacts.ts';
 import { observedFacts, type Seen } from './observed.ts';
@@ -113,7 +114,12 @@ function platformShown(node: EdgeNode): Record<string, unknown> {
     observedGeneration,
     lastError: phase === 'Failed' ? (stored?.lastError ?? null) : null,
     lastTransitionAt: stored?.lastTransitionAt ?? node.metadata.creationTimestamp ?? null,
-    conditions: [],
+    conditions: PART_CONDITIONS.flatMap((type) => {
+      const found = node.status?.conditions?.find((condition) => condition.type === type);
+      if (!found) return [];
+      const { status, reason, message, lastTransitionTime } = found;
+      return [{ type, status, reason, message, lastTransitionTime }];
+    }),
   };
 }
 

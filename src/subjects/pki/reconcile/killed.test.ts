@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
-import { FIELD_MANAGERS } from '../../../api/names.ts';
+import { createLeaderKills } from '../../../../testing/leader-kills.ts';
 import type { Secret } from '../../../api/resources.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { isSignedBy, readCertificates, readPair } from '../rules/pair.ts';
@@ -10,64 +10,24 @@ import { isSignedBy, readCertificates, readPair } from '../rules/pair.ts';
  * and after.
  */
 let fleet: InMemoryController;
+let kills: ReturnType<typeof createLeaderKills>;
 beforeAll(async () => {
   fleet = await startInMemoryController(1);
-  interceptWrites();
+  kills = createLeaderKills(fleet, {
+    resources: new Set(['certificates', 'certificateauthorities', 'secrets']),
+    deletedByLeader: new Set(['secrets']),
+    onWritten: note,
+  });
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 beforeEach(() => fleet.reset());
 
-const WHENS = ['before', 'after'] as const;
-type When = (typeof WHENS)[number];
-interface Kill {
-  /** which write of the leader, counted from 1 */
-  n: number;
-  when: When;
-}
-
-/** Set while a story runs. */
-let story: { kill: Kill | undefined; writes: string[]; dead: boolean; keys: Map<string, string[]> } | undefined;
-const OURS = new Set(['certificates', 'certificateauthorities', 'secrets']);
-const VERBS = ['create', 'replace', 'patch', 'delete'] as const;
-
-/** Counts the writes of the leader, and lets the writes of a dead one fail. */
-function interceptWrites() {
-  // biome-ignore lint/suspicious/noExplicitAny: four functions with other parameters
-  const client = fleet.cluster.client as any;
-  for (const verb of VERBS) {
-    const write = client[verb].bind(client);
-    client[verb] = async (...args: unknown[]) => {
-      const [resource, object, ...rest] = args as [{ plural: string }, { name?: string }, { fieldManager?: string }];
-      const options = rest.at(-1) as { fieldManager?: string } | undefined;
-      const isUser =
-        options?.fieldManager === FIELD_MANAGERS.rest || (verb === 'delete' && resource.plural !== 'secrets');
-      if (!story || isUser || !OURS.has(resource.plural)) return write(...args);
-      if (story.dead) throw new Error('the leader is dead');
-      story.writes.push(`${verb} ${resource.plural}`);
-      const strikes = story.writes.length === story.kill?.n;
-      if (strikes) story.dead = true;
-      if (strikes && story.kill?.when === 'before') throw new Error('killed before the write');
-      const written = await write(...args);
-      if (resource.plural === 'secrets' && verb !== 'delete') note(written as Secret);
-      if (strikes) throw new Error('killed after the write');
-      return written ?? object;
-    };
-  }
-}
-
 /** Keys of a Secret in their order, each once. */
-function note(secret: Secret) {
-  const key = decodeData(secret.data)['tls.key'];
-  const keys = story?.keys.get(secret.metadata.name) ?? [];
-  if (key !== undefined && keys.at(-1) !== key) story?.keys.set(secret.metadata.name, [...keys, key]);
-}
-
-/** Lets the leader work until it is done or dead; another one takes over from a dead one. */
-async function settled() {
-  await fleet.settle();
-  if (!story?.dead) return;
-  story.dead = false;
-  await fleet.nextTerm();
+const keys = new Map<string, string[]>();
+function note(resource: string, secret: Secret) {
+  const key = resource === 'secrets' ? decodeData(secret.data)['tls.key'] : undefined;
+  const known = keys.get(secret.metadata.name) ?? [];
+  if (key !== undefined && known.at(-1) !== key) keys.set(secret.metadata.name, [...known, key]);
 }
 
 const textsOf = (name: string) => {
@@ -96,13 +56,13 @@ function wrongs(): string[] {
   ];
 }
 
-async function tell(kill?: Kill) {
-  story = { kill, writes: [], dead: false, keys: new Map() };
+async function story(): Promise<string[]> {
+  keys.clear();
   const amiss: string[] = [];
   const user = async (method: string, path: string, expected: number, body?: object) => {
     const status = await fleet.rest(method, path, body);
     if (status !== expected) amiss.push(`${method} ${path}: ${status}`);
-    await settled();
+    await kills.settled();
   };
   await user('POST', '/certificates/ca', 201, { name: 'plant', subject: 'Plant 3', expiration: 36 });
   const ca = { type: 'direct', secretName: 'plant' };
@@ -111,28 +71,17 @@ async function tell(kill?: Kill) {
   fleet.time.now += 60_000;
   await user('POST', '/certificates/pump/renew', 200);
   amiss.push(...wrongs().map((one) => `renewed: ${one}`));
-  const { keys } = story;
   // A key that was stored once is replaced by the order alone.
   const counts = [keys.get('skerry-ca-plant')?.length, keys.get('pump')?.length];
   if (counts.join() !== '1,2') amiss.push(`${counts} keys of the authority and the certificate`);
   for (const path of ['/certificates/pump', '/certificates/ca/plant']) await user('DELETE', path, 200);
   for (const name of ['pump', 'skerry-ca-plant'])
     if (textsOf(name)) amiss.push(`the Secret ${name} outlived its owner`);
-  const { writes } = story;
-  story = undefined;
-  return { writes, amiss };
+  return amiss;
 }
 
 test('a leader that is killed before or after any write leaves one key with its certificate, and loses none that was stored', async () => {
-  const whole = await tell();
-  expect(whole.amiss).toEqual([]);
-  expect(whole.writes.length).toBeGreaterThan(10);
-  const found: unknown[] = [];
-  for (let n = 1; n <= whole.writes.length; n++)
-    for (const when of process.env.SKERRY_NIGHTLY ? WHENS : [WHENS[n % 2] as When]) {
-      await fleet.reset();
-      const { amiss } = await tell({ n, when });
-      if (amiss.length > 0) found.push({ n, when, write: whole.writes[n - 1], amiss });
-    }
+  const { writes, found } = await kills.everyKill(story);
   expect(found).toEqual([]);
+  expect(writes.length).toBeGreaterThan(10);
 }, 120_000);

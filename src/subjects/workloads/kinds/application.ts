@@ -25,6 +25,9 @@ export const applicationKind = defineKind<Application>()({
         return NAMED_WITH_UUID.has(to) ? `${called} (${entryUuid(application, entry)})` : called;
       }),
   indexes: {
+    /** names of the nodes with which it ends */
+    endsWithNode: ({ metadata: { ownerReferences = [] }, spec }) =>
+      spec.isSystem ? ownerReferences.map(({ name }) => name) : [],
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
     /** uuids of its microservices */

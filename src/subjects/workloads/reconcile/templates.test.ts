@@ -91,6 +91,7 @@ async function start(applications: readonly Application[]) {
       stores,
       kinds: KINDS,
       controlPlane: 'kubernetes',
+      platform: { parts: [], isBusEnabled: false },
       lookups: createLookups(stores),
       observations: {
         get: () => undefined,

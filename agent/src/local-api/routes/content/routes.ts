@@ -7,17 +7,19 @@ import {
   type ArtifactKind,
   type PrunedArtifacts,
 } from '../../../domain/artifact.ts';
+import type { SystemFilesItem } from '../../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../../domain/volume-mounts.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
 
-/** What models, knowledge and volume mounts need of the agent. */
+/** What models, knowledge, volume mounts and the system's files need of the agent. */
 export interface ContentDependencies {
   agent: {
     artifacts(kind: ArtifactKind): readonly ArtifactItem[];
     /** Removes the artifacts of a kind that nothing uses. */
     pruneArtifacts(kind: ArtifactKind): Promise<PrunedArtifacts>;
     volumeMounts(): readonly VolumeMountItem[];
+    systemFiles(): readonly SystemFilesItem[];
   };
 }
 
@@ -48,6 +50,18 @@ const volumeMount = () =>
     lastError: z.string(),
   });
 
+const systemFileSet = () =>
+  z.object({
+    name: z.string(),
+    state: z
+      .enum(['Ready', 'Pending', 'Failed'])
+      .describe('Ready: all content that the controller listed last is here'),
+    files: z.int().describe('how many are here'),
+    size: z.int().describe('bytes'),
+    changedAt: z.number().optional().describe('Unix ms'),
+    lastError: z.string(),
+  });
+
 /** What this machine has for its containers to mount. */
 export const CONTENT_ROUTES = [
   ...ARTIFACT_KINDS.flatMap(artifactRoutes),
@@ -60,6 +74,18 @@ export const CONTENT_ROUTES = [
     reply: { form: 'bare', schema: () => listOf(volumeMount()) },
     handler: ({ deps: { agent } }) => {
       const items = [...agent.volumeMounts()].sort((a, b) => (a.name < b.name ? -1 : 1));
+      return { items, count: items.length };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/system-files',
+    operation: 'listSystemFiles',
+    summary: 'The sets of files that the system has on this machine, without their content',
+    access: 'admin',
+    reply: { form: 'bare', schema: () => listOf(systemFileSet()) },
+    handler: ({ deps: { agent } }) => {
+      const items = [...agent.systemFiles()].sort((a, b) => (a.name < b.name ? -1 : 1));
       return { items, count: items.length };
     },
   }),

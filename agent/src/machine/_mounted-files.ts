@@ -1,5 +1,5 @@
-import type { Tree } from '../../machine/atomic-directory.ts';
-import type { MountedFiles } from './files.ts';
+import type { Tree } from './atomic-directory.ts';
+import type { MountedFiles } from './mounted-files.ts';
 
 /** Files in memory. */
 export function filesInMemory(now: () => number = () => 0): MountedFiles {

@@ -7,8 +7,8 @@ import {
   type Tree,
   writeFileOnce,
   writeTree,
-} from '../../machine/atomic-directory.ts';
-import { exists, listDirectory, removePath } from '../../machine/disk.ts';
+} from './atomic-directory.ts';
+import { exists, listDirectory, removePath } from './disk.ts';
 
 /** What the agent writes for its containers to mount, by paths below the directory of volumes. */
 export interface MountedFiles {
@@ -23,14 +23,6 @@ export interface MountedFiles {
   /** when the content of a directory changed last, Unix ms */
   changedAt(path: string): number | undefined;
   remove(path: string): void;
-}
-
-/** Paths that may not be removed. */
-export interface InUse {
-  /** of what is to run, or ran last */
-  wanted: ReadonlySet<string>;
-  /** by a container that exists */
-  isBound(path: string): boolean;
 }
 
 /** The files of this machine. */

@@ -1,0 +1,69 @@
+import type { Reason } from '../api/conditions.ts';
+import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+
+/**
+ * A part of the platform of a node: it says what a machine needs besides the containers of users, as a pure function. The platform
+ * has the list of parts; it makes what they want, sends it, and compares it with what the machine reports.
+ */
+export interface PlatformPart {
+  /** the condition of the node that says whether the machine has what the part wants */
+  condition: PartCondition;
+  /** What the part wants on a node; undefined: nothing, and the node has no such condition. */
+  wants(node: EdgeNode, facts: PlatformFacts): PartWants | undefined;
+}
+
+/** Conditions of nodes about the parts of their platform, in the order in which reads show them. */
+export const PART_CONDITIONS = ['CertificatesReady', 'RouterReady', 'BusReady'] as const;
+export type PartCondition = (typeof PART_CONDITIONS)[number];
+
+/** What parts know of the installation. */
+export interface PlatformFacts {
+  /** whether nodes without a `routerMode` have a router to connect to, such as the router of a system node */
+  readonly hasDefaultRouter: boolean;
+  /** whether nodes without a `busMode` are part of the bus */
+  readonly isBusEnabled: boolean;
+}
+
+/** What a part wants on one node. */
+export interface PartWants {
+  certificates?: readonly NodeCertificate[];
+  /** a microservice of the application `system-{node}`, without `agent`, which is the node */
+  entry?: MicroserviceEntry;
+  /** what the container of the entry binds of the system's files */
+  binds?: readonly SystemBind[];
+}
+
+/** A key of a node with its certificate. The machine has both, with what to trust, as the files of the set `name`. */
+export interface NodeCertificate {
+  name: string;
+  /** the authority of the system that signs it */
+  authority: string;
+  /** names of it besides the address under which others reach the node */
+  hosts: readonly string[];
+}
+
+export interface SystemBind {
+  set: string;
+  /** a path of the set; absent: the whole directory, which changes in place */
+  path?: string;
+  containerDestination: string;
+}
+
+/** What the desired state of a node has of one part. */
+export interface PartState {
+  condition: PartCondition;
+  /** what the controller does not have yet, and so cannot send */
+  lacks?: { reason: Reason; message: string } | undefined;
+  /** Unix ms: the first end of the certificates that are sent */
+  expiresAt?: number;
+  /** whether files of the system are sent for it */
+  hasFiles: boolean;
+  /** its microservice */
+  entry?: MicroserviceEntry;
+}
+
+/** The parts of an installation, and what its configuration says of them. */
+export interface PlatformOptions {
+  parts: readonly PlatformPart[];
+  isBusEnabled: boolean;
+}

@@ -1,0 +1,177 @@
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { encodeData } from '../../../datastore/keyed-text.ts';
+import { apiVersionOf, createOrUpdate, equal, ownerReference } from '../../../kube/mod.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { onceEach } from '../../../rules/once-each.ts';
+import type { NodeCertificate } from '../../../rules/part.ts';
+import type { Signer } from '../../../signer/signer.ts';
+import { textOfSecret } from '../../content/rules/core-objects/form.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { createMaterial } from '../../pki/reconcile/material.ts';
+import { chainOf, type SignerNow, signerOf } from '../../pki/rules/authority.ts';
+import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
+import { lifeOf, madeAt, textOfTime } from '../../pki/rules/life.ts';
+import { type CertificateFacts, readPair } from '../../pki/rules/pair.ts';
+import { hostsOfCertificate } from '../rules/certificates.ts';
+import { certificateKeys, EXPIRES, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
+
+/** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
+const REPORTED_MS = 10 * 60_000;
+
+/** Makes and renews the keys of nodes with their certificates, in one Secret for each node. */
+export function createNodeCertificates(deps: ControllerDependencies, signer: Signer) {
+  const { client, stores, namespace } = deps;
+  const material = createMaterial(deps);
+  const textOf = onceEach((secret: Secret) => textOfSecret(secret));
+  const factsIn = onceEach((_: Secret) => new Map<string, CertificateFacts | undefined>());
+
+  function factsOf(secret: Secret, name: string): CertificateFacts | undefined {
+    const known = factsIn(secret);
+    if (!known.has(name)) {
+      const pair = pairIn(textOf(secret), name);
+      const facts = pair && readPair(pair);
+      known.set(name, facts && !('problem' in facts) ? facts : undefined);
+    }
+    return known.get(name);
+  }
+
+  /** The authorities of the system are made when the first node needs them, so that an installer may bring its own before. */
+  async function makeAuthority(name: string, signal: AbortSignal): Promise<void> {
+    if (stores.certificateAuthorities.get(namespace, name)) return;
+    await createOrUpdate<CertificateAuthority>(
+      client,
+      RESOURCES.certificateAuthorities,
+      { namespace, name },
+      (present) =>
+        present ?? {
+          apiVersion: API_VERSION,
+          kind: RESOURCES.certificateAuthorities.kind,
+          // Without it, nodes could not be reached by what trusts it.
+          metadata: { name, namespace, annotations: { [ANNOTATIONS.protected]: 'true' } },
+          spec: { type: 'self-signed' },
+        },
+      { signal, call: { fieldManager: FIELD_MANAGERS.controller } },
+    );
+  }
+
+  /** What signs for an authority now; undefined while nothing does. */
+  function signs(authority: string, now: number): SignerNow | undefined {
+    const object = stores.certificateAuthorities.get(namespace, authority);
+    const keys = object && material.keysOf(object);
+    const by = keys && signerOf(keys, now);
+    return by && by.certificate.notAfter > now ? by : undefined;
+  }
+
+  const isHostOfAnother = (node: EdgeNode) => (address: string) =>
+    stores.nodes.byIndex('host', address).some(({ metadata }) => metadata.uid !== node.metadata.uid);
+
+  const wantedOf = (node: EdgeNode, certificate: NodeCertificate): Wanted => ({
+    subject: nodeUuid(node),
+    hosts: hostsOfCertificate(certificate, node, isHostOfAnother(node)),
+    algorithm: 'ECDSA',
+    life: lifeOf(),
+  });
+
+  /** Whether all that differs is an address that the machine reports, and that led to the present certificate just now. */
+  function isTooSoon(node: EdgeNode, wanted: Wanted, have: CertificateFacts, by: SignerNow, now: number): boolean {
+    if (node.spec.host !== undefined || now - madeAt(have) >= REPORTED_MS) return false;
+    return dueOf({ ...wanted, hosts: have.hosts }, have, by, now).issue === undefined;
+  }
+
+  async function issue(wanted: Wanted, by: SignerNow, validity: { notBefore: number; notAfter: number }, now: number) {
+    const { subject, algorithm, hosts } = wanted;
+    const names = alternativeNames(hosts);
+    const made = await signer.issue({ subject, algorithm, names, isAuthority: false, ...validity }, by.pair.pem);
+    const facts = requireLasting(wanted, made, by, now);
+    return { facts, pair: { cert: made.cert + chainOf(by.pair), key: made.key } };
+  }
+
+  /**
+   * Makes the Secret of a node have these certificates alone. Returns when one of them is due next, Unix ms; undefined when that
+   * depends on an authority, whose Secret then leads to another run.
+   */
+  async function keep(
+    node: EdgeNode,
+    certificates: readonly NodeCertificate[],
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const name = platformSecretName(nodeUuid(node));
+    const known = stores.secrets.get(namespace, name);
+    if (certificates.length === 0) {
+      if (known) await remove(known, signal);
+      return undefined;
+    }
+    for (const authority of new Set(certificates.map((one) => one.authority))) await makeAuthority(authority, signal);
+    const now = material.now(known);
+    const texts: Record<string, string> = {};
+    const ends: number[] = [];
+    const times: number[] = [];
+    for (const certificate of certificates) {
+      const by = signs(certificate.authority, now);
+      const have = known && factsOf(known, certificate.name);
+      const present = known && have && pairIn(textOf(known), certificate.name);
+      const wanted = wantedOf(node, certificate);
+      const due = by && dueOf(wanted, have, by, now);
+      const waits = by && due?.issue && have && isTooSoon(node, wanted, have, by, now);
+      if (waits) times.push(madeAt(have) + REPORTED_MS);
+      const made = by && due?.issue && !waits ? await issue(wanted, by, due.issue, now) : undefined;
+      const kept = made ?? (have && present && { facts: have, pair: present });
+      if (!kept) continue;
+      const keys = certificateKeys(certificate.name);
+      texts[keys.certificate] = kept.pair.cert;
+      texts[keys.key] = kept.pair.key;
+      ends.push(kept.facts.notAfter);
+      const next = by && dueOf(wanted, kept.facts, by, now);
+      times.push(...[next?.issue ? undefined : next?.renewAt, by?.until].filter((at) => at !== undefined));
+    }
+    if (ends.length > 0)
+      await write(node, { name, known, texts: { ...texts, [EXPIRES]: textOfTime(Math.min(...ends)) } }, signal);
+    return times.length > 0 ? Math.min(...times) : undefined;
+  }
+
+  async function write(
+    node: EdgeNode,
+    { name, known, texts }: { name: string; known: Secret | undefined; texts: Record<string, string> },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    if (bytes > MOST_BYTES) throw new Error(`the certificates of a node have ${bytes} bytes, more than ${MOST_BYTES}`);
+    const data = encodeData(texts);
+    await createOrUpdate<Secret>(
+      client,
+      RESOURCES.secrets,
+      { namespace, name },
+      (present) => {
+        // A Secret that another leader wrote meanwhile decides which certificates are due. The store brings it, and another run.
+        if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
+        const metadata = {
+          ...(present?.metadata ?? { name, namespace }),
+          labels: { ...present?.metadata.labels, [LABELS.platform]: 'true' },
+          ownerReferences: [ownerReference(node)],
+        };
+        const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+        return isSame
+          ? present
+          : {
+              apiVersion: apiVersionOf(RESOURCES.secrets),
+              kind: RESOURCES.secrets.kind,
+              type: 'Opaque',
+              ...present,
+              metadata,
+              data,
+            };
+      },
+      { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
+    );
+  }
+
+  async function remove({ metadata: { name, uid } }: Secret, signal: AbortSignal): Promise<void> {
+    await client.delete(RESOURCES.secrets, { namespace, name }, { signal, ...(uid && { preconditions: { uid } }) });
+  }
+
+  return { keep, remove };
+}

@@ -1,0 +1,114 @@
+import { LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { EdgeNode } from '../../../api/v3/index.ts';
+import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import {
+  type Change,
+  type Controller,
+  createController,
+  done,
+  keyFor,
+  keyOf,
+  type Outcome,
+  parseKey,
+  requeueAfter,
+  watching,
+} from '../../../kube/mod.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import type { Signer } from '../../../signer/signer.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { hostOf } from '../../nodes/rules/settings.ts';
+import { nodeVerdict } from '../../nodes/rules/verdict.ts';
+import { isSystemAuthority } from '../../pki/rules/authority.ts';
+import { wantsOn } from '../rules/node.ts';
+import { createNodeCertificates } from './certificates.ts';
+import { createPlatformEntries } from './entries.ts';
+
+/** Timers of Node take no longer time. */
+const LONGEST_MS = 24 * 3_600_000;
+
+/**
+ * The platform of a node: makes what its parts want, in the cluster. It writes no status: the status of a node says what its
+ * machine has of this (src/desired/rules/node-status.ts).
+ */
+export function createPlatformController(deps: ControllerDependencies, signer: Signer): Controller {
+  const { stores, lookups, log, metrics, clock, platform } = deps;
+  const certificates = createNodeCertificates(deps, signer);
+  const entries = createPlatformEntries(deps);
+  const facts = {
+    isBusEnabled: platform.isBusEnabled,
+    get hasDefaultRouter() {
+      return lookups.hasSystemNode();
+    },
+  };
+
+  async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
+    const { namespace, name } = parseKey(key);
+    const node = stores.nodes.get(namespace, name);
+    if (!node) {
+      for (const application of stores.applications.byIndex('endsWithNode', name))
+        await entries.end(application, signal);
+      for (const secret of stores.secrets.byIndex('platformOf', name)) await certificates.remove(secret, signal);
+      return done();
+    }
+    // Another node has the name or the uuid, and with it what would be made here.
+    if (nodeVerdict(node, lookups)) return done();
+    if (node.metadata.deletionTimestamp) {
+      // The containers go first; their files stay until the machine has removed them.
+      await entries.keep(node, [], signal);
+      return done();
+    }
+    const wanted = wantsOn(node, { parts: platform.parts, facts });
+    const dueAt = await certificates.keep(
+      node,
+      wanted.flatMap((each) => each.certificates ?? []),
+      signal,
+    );
+    await entries.keep(
+      node,
+      wanted.flatMap(({ entry }) => entry ?? []),
+      signal,
+    );
+    return dueAt === undefined ? done() : requeueAfter(Math.min(LONGEST_MS, Math.max(0, dueAt - clock())));
+  }
+
+  /** Nodes that lack a setting may act in another mode once the first node of the system exists, or the last one is deleted. */
+  const concernsAll = ({ type, object, previous }: Change<EdgeNode>) =>
+    object.spec.isSystem === true && (type === 'delete' || !previous);
+  const allNodes = () => Array.from(stores.nodes.list(), keyOf);
+
+  return createController({
+    name: 'platform',
+    watches: [
+      watching(stores.nodes, (change) => {
+        if (!change.initial && concernsAll(change)) return allNodes();
+        return changesMoreThanStatus(change) || isReachedElsewhere(change) ? [change.key] : [];
+      }),
+      watching(stores.secrets, ({ object, initial }) =>
+        isOfAuthority(object) && !initial ? allNodes() : ownersOf(object),
+      ),
+      watching(stores.applications, ({ object }) =>
+        object.spec.isSystem
+          ? (object.metadata.ownerReferences ?? [])
+              .filter(isNode)
+              .map((owner) => keyFor(object.metadata.namespace, owner.name))
+          : [],
+      ),
+    ],
+    reconcile: (key, { signal }) => reconcile(key, signal),
+    concurrency: 2,
+    log,
+    metrics,
+  });
+}
+
+const isNode = ({ kind }: { kind: string }) => kind === RESOURCES.nodes.kind;
+
+const isReachedElsewhere = ({ object, previous }: Change<EdgeNode>) =>
+  previous !== undefined && (hostOf(object) !== hostOf(previous) || nodeUuid(object) !== nodeUuid(previous));
+
+const isOfAuthority = ({ metadata: { labels } }: Secret) => isSystemAuthority(labels?.[LABELS.authority] ?? '');
+
+const ownersOf = ({ metadata: { namespace, labels, ownerReferences = [] } }: Secret) =>
+  labels?.[LABELS.platform] ? ownerReferences.filter(isNode).map(({ name }) => keyFor(namespace, name)) : [];

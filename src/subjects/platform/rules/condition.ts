@@ -1,0 +1,91 @@
+import type { Reason } from '../../../api/conditions.ts';
+import { type Finding, joined, type Progress } from '../../../rules/conditions.ts';
+import type { Liveness } from '../../../rules/inputs.ts';
+import type { PartCondition, PartState } from '../../../rules/part.ts';
+
+/** The facts about one part on one machine. */
+export interface PartFacts {
+  state: PartState;
+  liveness: Liveness;
+  isDeprovisioned: boolean;
+  /** since when the node is silent, RFC 3339 */
+  silentSince?: string | undefined;
+  /** Unix ms */
+  now: number;
+  /** digests of the list of the system's files: as it is to be, and as the machine last reported that it has it */
+  files: { due: string | undefined; here: string | undefined; problem?: string | undefined };
+  /** progress of its microservice, when it has one */
+  entry?: Progress;
+}
+
+const is = (status: Finding['status'], reason: Reason, message: string): Finding => ({ status, reason, message });
+
+/** Rules about one part, in the order in which they apply; the first result counts. */
+const RULES: readonly ((facts: PartFacts) => Finding | undefined)[] = [
+  ({ state: { lacks } }) => lacks && is('False', lacks.reason, lacks.message),
+  ({ state: { expiresAt }, now }) =>
+    expiresAt !== undefined && expiresAt <= now
+      ? is('False', 'CertificateExpired', 'a certificate of the node has expired and could not be renewed')
+      : undefined,
+  ({ liveness, isDeprovisioned }) =>
+    liveness === 'never' || isDeprovisioned
+      ? is('False', 'NotProvisioned', 'no agent has the identity of the node; get a provisioning key for it')
+      : undefined,
+  ({ liveness, silentSince }) =>
+    liveness === 'silent'
+      ? is('Unknown', 'NodeUnreachable', `the node is offline${silentSince ? ` since ${silentSince}` : ''}`)
+      : undefined,
+  ({ state: { hasFiles }, files: { due, here, problem } }) => {
+    if (!hasFiles || due === here) return undefined;
+    if (problem) return is('False', 'FilesFailed', `the machine cannot keep the files of the system: ${problem}`);
+    return is(
+      'False',
+      'FilesPending',
+      here === undefined
+        ? 'the agent has not reported the files of the system; an agent of another make, or an earlier version, does not have them'
+        : 'the files of the system have changed, and the machine does not report the present ones yet',
+    );
+  },
+  ({ entry, state }) => {
+    if (!entry || entry.is === 'done') return undefined;
+    const message = `the microservice "${state.entry?.name}": ${entry.message ?? ''}`;
+    return is(entry.is === 'unknown' ? 'Unknown' : 'False', entry.reason, message);
+  },
+];
+
+/** Whether the machine has what a part wants. True only for what the machine itself reports. */
+export function partFinding(facts: PartFacts): Finding {
+  for (const rule of RULES) {
+    const found = rule(facts);
+    if (found) return found;
+  }
+  return is('True', 'OnMachine', 'the machine reports that it has everything');
+}
+
+/** Reasons that pass by themselves: the platform is being set up, or waits for the machine. */
+const PASSING: ReadonlySet<Reason> = new Set<Reason>([
+  'AuthorityNotReady',
+  'FilesPending',
+  'NodeUnreachable',
+  'NotProvisioned',
+  'Restarting',
+  'Starting',
+  'Stopping',
+  'Updating',
+]);
+
+/** The phase of a platform, by the conditions of its parts; without a part there is nothing to set up. */
+export function phaseOf(findings: readonly Finding[]): {
+  phase: 'Pending' | 'Progressing' | 'Ready' | 'Failed';
+  error?: string;
+} {
+  const open = findings.filter(({ status }) => status !== 'True');
+  const failed = open.filter(({ reason }) => !PASSING.has(reason));
+  if (failed.length > 0) return { phase: 'Failed', error: joined(failed.map(({ message = '' }) => message)) };
+  if (open.length === 0) return { phase: 'Ready' };
+  return { phase: open.some(({ reason }) => reason === 'NotProvisioned') ? 'Pending' : 'Progressing' };
+}
+
+/** The conditions of all parts of a node. */
+export const findingsOf = (all: readonly PartFacts[]): Partial<Record<PartCondition, Finding>> =>
+  Object.fromEntries(all.map((facts) => [facts.state.condition, partFinding(facts)]));

@@ -1,0 +1,113 @@
+import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import type { KeyedText, PlatformInputs, SystemFileSet } from '../../../rules/inputs.ts';
+import type { NodeCertificate, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
+import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
+import { systemFilesView } from '../../../rules/system-files.ts';
+import type { Digests } from '../../../wire/sections.ts';
+import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
+import { timeOf } from '../../pki/rules/life.ts';
+import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
+import { EXPIRES, pairIn, platformSecretName } from './secret.ts';
+
+/** What a node gets of its platform. */
+export interface PlatformSections {
+  parts: readonly PartState[];
+  systemFiles: readonly SystemFileSet[];
+  /** what the container of a microservice binds of the system's files; none for microservices of users */
+  bindsOf(application: Application, entry: Pick<MicroserviceEntry, 'name'>): readonly SystemBind[];
+  digests: Digests;
+}
+
+const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [], digests: {} };
+
+/** What all parts want on a node, each with its condition. */
+export const wantsOn = (node: EdgeNode, { parts, facts }: Pick<PlatformInputs, 'parts' | 'facts'>) =>
+  parts.flatMap(({ condition, wants }) => {
+    const wanted = wants(node, facts);
+    return wanted ? [{ condition, ...wanted }] : [];
+  });
+
+/** Whether an application is the system's own on a node. */
+const isSystemApplicationOf = (node: EdgeNode, { metadata, spec }: Application): boolean =>
+  spec.isSystem === true && metadata.name === systemApplicationName(node);
+
+/** What a node gets of its platform, until its agent gives up its identity. */
+export function platformSections(node: EdgeNode, inputs: PlatformInputs | undefined): PlatformSections {
+  const wanted = inputs ? wantsOn(node, inputs) : [];
+  if (!inputs || wanted.length === 0) return NOTHING;
+  const own = inputs.secret(platformSecretName(nodeUuid(node)));
+  const certificates = wanted.flatMap((each) => each.certificates ?? []);
+  const systemFiles = certificates
+    .flatMap((certificate) => setOf(certificate, own, inputs) ?? [])
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const binds = new Map(wanted.flatMap(({ entry, binds: some = [] }) => (entry ? [[entry.name, some]] : [])));
+  return {
+    parts: wanted.map((each) => stateOf(each, node, own, inputs)),
+    systemFiles,
+    bindsOf: (application, { name }) => (isSystemApplicationOf(node, application) && binds.get(name)) || [],
+    digests: digestUnlessEmpty('systemFiles', systemFiles.map(systemFilesView)),
+  };
+}
+
+function stateOf(
+  { condition, certificates = [], entry }: PartWants & Pick<PartState, 'condition'>,
+  node: EdgeNode,
+  own: KeyedText | undefined,
+  inputs: PlatformInputs,
+): PartState {
+  const lacks = lacksCertificate(certificates, own, inputs) ?? (entry && lacksApplication(node, inputs));
+  const expiresAt = certificates.length > 0 ? timeOf(own?.data[EXPIRES]) : undefined;
+  return {
+    condition,
+    hasFiles: certificates.length > 0,
+    ...(lacks && { lacks }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(entry && { entry }),
+  };
+}
+
+function lacksCertificate(
+  certificates: readonly NodeCertificate[],
+  own: KeyedText | undefined,
+  inputs: PlatformInputs,
+): PartState['lacks'] {
+  const lacking = certificates.find((certificate) => !setOf(certificate, own, inputs));
+  if (!lacking) return undefined;
+  const { name, authority } = lacking;
+  return {
+    reason: 'AuthorityNotReady',
+    message: `the certificate ${name} of the node is not made yet by the authority "${authority}"`,
+  };
+}
+
+function lacksApplication(node: EdgeNode, { applicationNamed }: PlatformInputs): PartState['lacks'] {
+  const name = systemApplicationName(node);
+  const present = applicationNamed(name);
+  if (!present || present.spec.isSystem === true) return undefined;
+  return {
+    reason: 'NameTaken',
+    message: `the application "${name}" of a user has the name of the system's on this node: delete it, or create it under another name`,
+  };
+}
+
+const trustedBy = (authority: string, { secret }: PlatformInputs) =>
+  secret(authoritySecretName(authority))?.data[KEYS.trusted];
+
+/** The files of a certificate; undefined until all of them exist. */
+function setOf(
+  { name, authority }: NodeCertificate,
+  own: KeyedText | undefined,
+  inputs: PlatformInputs,
+): SystemFileSet | undefined {
+  const pair = own && pairIn(own, name);
+  const trusted = trustedBy(authority, inputs);
+  if (!pair || !trusted) return undefined;
+  const texts = { [KEYS.trusted]: trusted, [KEYS.certificate]: pair.cert, [KEYS.key]: pair.key };
+  return {
+    name,
+    files: Object.fromEntries(
+      Object.entries(texts).map(([path, text]) => [path, Buffer.from(text).toString('base64')]),
+    ),
+  };
+}

@@ -1,0 +1,5 @@
+import type { PlatformPart } from '../../../rules/part.ts';
+import { CERTIFICATES } from './certificates.ts';
+
+/** The parts of the platform of a node, in the order in which they are set up. */
+export const PARTS: readonly PlatformPart[] = [CERTIFICATES];

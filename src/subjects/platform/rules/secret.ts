@@ -1,0 +1,23 @@
+import type { KeyedText } from '../../../rules/inputs.ts';
+
+/**
+ * The Secret with the keys of a node and their certificates: one for all, since each Secret is in the memory of every replica. What
+ * machines trust is not in it, but in the Secrets of the authorities, so that another authority rewrites none of them.
+ */
+export const platformSecretName = (nodeUuid: string): string => `skerry-platform-${nodeUuid}`;
+
+/** Bytes of its values: 8 keys of P-256 with their certificates take 10 KiB. */
+export const MOST_BYTES = 12 * 1024;
+
+/** Keys of the Secret for one certificate. */
+export const certificateKeys = (name: string) => ({ certificate: `${name}.crt`, key: `${name}.key` });
+
+/** Key of the Secret with the first end of its certificates, RFC 3339: whoever reads the Secret need not read certificates. */
+export const EXPIRES = 'expires';
+
+/** The key with its certificate in a Secret; undefined while there is none. */
+export function pairIn({ data }: Pick<KeyedText, 'data'>, name: string): { cert: string; key: string } | undefined {
+  const keys = certificateKeys(name);
+  const [cert, key] = [data[keys.certificate], data[keys.key]];
+  return cert !== undefined && key !== undefined ? { cert, key } : undefined;
+}
