@@ -16,6 +16,7 @@ import { holder } from '../../../rules/precedence.ts';
 import { KINDS } from '../../kinds.ts';
 import { applicationRead, replaceState } from '../rules/application/read.ts';
 import { controllerDelete, controllerIn } from '../rules/controller-entry.ts';
+import { platformDeletion } from '../rules/platform-entry.ts';
 import { type ApplicationUpload, patchApplication } from '../rules/upload/application.ts';
 import { applicationFile } from '../rules/upload/members.ts';
 import { busOfApplication } from './check-entries.ts';
@@ -157,6 +158,7 @@ export const applicationRoutes = grouped('Applications', [
     path: '/application/system/{name}',
     operation: 'deleteSystemApplication',
     summary: 'Delete an application of the system',
+    description: 'Refused while a microservice in it belongs to the platform of a node that exists.',
     access: { resource: 'systemapplications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
@@ -164,6 +166,10 @@ export const applicationRoutes = grouped('Applications', [
       const application = await applicationByName(deps, params.name, signal, { system: true });
       const node = controllerIn(application)?.node;
       if (node !== undefined && deps.lookups.nodeByUuid(node)) throw controllerDelete();
+      const refusal = platformDeletion(application, ({ name, uuid }) =>
+        deps.nodes.find(uuid === undefined ? 'name' : 'uuid', uuid ?? name ?? '').some(isPresent),
+      );
+      if (refusal) throw refusal;
       await deleteObject(deps.applications, application, signal);
     },
   }),
