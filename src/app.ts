@@ -198,7 +198,11 @@ export async function createApp(
         mostOfUser: config.ofUser.sessions,
       });
   const places = sharedPlaces ?? createPlaces(config.ofUser.sessions);
-  const platform = { parts: overrides.parts ?? PARTS, isBusEnabled: config.isBusEnabled };
+  const platform = {
+    parts: overrides.parts ?? PARTS,
+    isBusEnabled: config.isBusEnabled,
+    isRemote: config.controlPlane === 'remote',
+  };
   const agents = building.use(
     createAgents({
       client,

@@ -74,7 +74,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       stores,
       kinds: KINDS,
       controlPlane: 'kubernetes',
-      platform: { parts: [], isBusEnabled: false },
+      platform: { parts: [], isBusEnabled: false, isRemote: false },
       lookups: createLookups(stores),
       observations: {
         get: () => observation,

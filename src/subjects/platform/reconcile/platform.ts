@@ -17,6 +17,7 @@ import {
 } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { platformFacts } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
@@ -38,12 +39,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
   const { stores, lookups, log, metrics, clock, platform } = deps;
   const certificates = createNodeCertificates(deps, signer);
   const entries = createPlatformEntries(deps);
-  const facts = {
-    isBusEnabled: platform.isBusEnabled,
-    get hasDefaultRouter() {
-      return lookups.hasSystemNode();
-    },
-  };
+  const facts = platformFacts(platform, lookups.hasSystemNode);
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const { namespace, name } = parseKey(key);
@@ -83,7 +79,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
 
-  /** Nodes with the name or the uuid of one that is deleted: the oldest of them has it now. */
+  /** Nodes with the name or the uuid of a deleted node: the oldest of them has it now. */
   const namesakesOf = (node: EdgeNode) => [
     ...stores.nodes.byIndex('name', v3Name(node)),
     ...stores.nodes.byIndex('uuid', nodeUuid(node)),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { platformFacts } from '../../../rules/part.ts';
 import { makeNode } from '../../nodes/_make.ts';
 import { modesOf } from './modes.ts';
 
@@ -33,4 +34,12 @@ describe('the modes that a node acts in', () => {
   ] as const)('%s', (_, spec, facts, router, bus) => {
     expect(modesOf(makeNode({ spec }), facts)).toEqual({ router, bus });
   });
+});
+
+test.each([
+  ['remote', true, true],
+  ['kubernetes', false, false],
+])('a node of the system makes a default router on the control plane %s alone', (_, isRemote, hasDefaultRouter) => {
+  const facts = platformFacts({ parts: [], isBusEnabled: false, isRemote }, () => true);
+  expect(facts.hasDefaultRouter).toBe(hasDefaultRouter);
 });

@@ -91,7 +91,7 @@ async function start(applications: readonly Application[]) {
       stores,
       kinds: KINDS,
       controlPlane: 'kubernetes',
-      platform: { parts: [], isBusEnabled: false },
+      platform: { parts: [], isBusEnabled: false, isRemote: false },
       lookups: createLookups(stores),
       observations: {
         get: () => undefined,
