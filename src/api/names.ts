@@ -205,8 +205,17 @@ export const SYSTEM_AUTHORITY = {
   busLocal: 'default-bus-local-ca',
 } as const;
 export const SYSTEM_AUTHORITIES: readonly string[] = Object.values(SYSTEM_AUTHORITY);
-/** How the names of Secrets with the keys of authorities begin; no shareable Secret can have such a name. */
+/** How the names of Secrets with the keys of authorities begin. */
 export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
+/** How the names of Secrets with the keys of nodes begin. */
+export const PLATFORM_SECRET_PREFIX = 'skerry-platform-';
+/** How the names of Secrets begin whose keys the system keeps for itself: none is shareable, and no certificate has such a name. */
+export const SYSTEM_SECRET_PREFIXES: readonly string[] = [
+  AUTHORITY_SECRET_PREFIX,
+  PLATFORM_SECRET_PREFIX,
+  'node-key-',
+  'provisioning-key-',
+];
 /** Category of the built-in catalog items. */
 export const SYSTEM_CATEGORY = 'SYSTEM';
 /** Publisher of the built-in catalog items; no other item may name it. */

@@ -1,5 +1,4 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Kind } from '../kinds/definition.ts';
@@ -12,11 +11,16 @@ import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
 import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
-import { isShareable, textOfConfigMap, textOfSecret } from '../subjects/content/rules/core-objects/form.ts';
+import {
+  isShareable,
+  isSystemSecretName,
+  textOfConfigMap,
+  textOfSecret,
+} from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
 import { holderIn, isCalled } from './holder.ts';
-import { isPasswordOf } from './keyed-text.ts';
+import { decodeData, isPasswordOf } from './keyed-text.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
@@ -45,6 +49,10 @@ export function createLookups(
   { revisionKey = PROCESS_KEY, tunnel }: LookupsOptions = {},
 ): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
+  // Whatever names an annotation gives to keys, the system knows them by their own.
+  const systemText = onceEach(
+    (secret: Secret): KeyedText => ({ name: secret.metadata.name, data: decodeData(secret.data) }),
+  );
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const shared = store.byIndex('name', name).filter((one) => isShareable(one as never));
@@ -79,9 +87,8 @@ export function createLookups(
       },
     }),
     secretOfSystem(namespace, name) {
-      const secret = stores.secrets.get(namespace, name);
-      const labels = secret?.metadata.labels;
-      return secret && (labels?.[LABELS.platform] || labels?.[LABELS.authority]) ? secretText(secret) : undefined;
+      const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;
+      return secret && systemText(secret);
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,

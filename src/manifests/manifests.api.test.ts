@@ -218,13 +218,13 @@ test('an authority of the system is created, changed and deleted by who may chan
   const at = path('certificateauthorities', 'skerry');
   const authority = (name: string) => object('CertificateAuthority', name);
   const [dora, sre] = [person('skerry', 'developer'), person('skerry', 'sre')];
-  expect(await verdict(dora, 'POST', at, authority('router-site-ca'))).toContain('the authority belongs to the system');
+  expect(await verdict(dora, 'POST', at, authority('router-site-ca'))).toContain('the object belongs to the system');
   expect(await verdict(dora, 'POST', at, authority('plant-ca'))).toBe('allowed');
   await admin.request('POST', at, authority('router-site-ca'));
   const spec = { type: 'direct', secretName: 'mine' };
   for (const [method, body] of [['PATCH', { spec }] as const, ['DELETE', undefined] as const]) {
     const act = (kube: Kube) => verdict(kube, method, `${at}/router-site-ca`, body, body && MERGE);
-    expect(await act(dora)).toContain('the authority belongs to the system');
+    expect(await act(dora)).toContain('the object belongs to the system');
     for (const kube of [sre, controllerOf('skerry')]) expect(await act(kube)).toBe('allowed');
   }
 });

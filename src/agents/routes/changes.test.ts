@@ -705,56 +705,6 @@ test('a contact of our agent has its version, instance and boot', async () => {
   });
 });
 
-test('a tunnel is a flag that a change of its Secret sets again, only for its node, and closed without a key', async () => {
-  const { replica, node, key } = await startWithNode({
-    tunnel: {
-      ...{ host: 'bastion.example', port: 2222, username: 'tunnel', localPort: 22, secretName: 'tunnels' },
-      ports: { first: 2000, last: 2009 },
-    },
-  });
-  const other = storedNode('edge-2');
-  const otherKey = makeKey();
-  replica.stores.nodes.set(other);
-  replica.stores.secrets.set(keyOf(other, otherKey));
-  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'FIRST', knownHosts: 'hosts' }));
-  const ask = async (action: string, state: 'open' | 'closing') =>
-    replica.stores.nodes.set(
-      changed(replica.stores.nodes.get('skerry', 'edge-1') as typeof node, (copy) => {
-        copy.metadata.annotations = { 'skerry.dev/tunnel': action };
-        copy.status = { observedGeneration: 1, tunnel: { remotePort: 2001, state } };
-      }),
-    );
-  const read = async (thirdParty = false) => (await replica.as(node, key, 'GET', '/tunnel', { thirdParty })).body;
-  const due = async (have = '') => {
-    const { body } = await replica.as(node, key, 'GET', `/changes?have=${have}`);
-    return { flag: body.tunnel === true, digest: /tunnel:[0-9a-f]+/.exec(body.due)?.[0] ?? '' };
-  };
-  expect((await due()).flag).toBe(false);
-  await ask('open', 'open');
-  const first = await due();
-  expect(first.flag).toBe(true);
-  expect((await due(first.digest)).flag).toBe(false);
-  const open = {
-    host: 'bastion.example',
-    port: 2222,
-    username: 'tunnel',
-    remotePort: 2001,
-    localPort: 22,
-    closed: false,
-  };
-  const whole = { ...open, rsaKey: 'FIRST', password: '', knownHosts: 'hosts' };
-  for (const body of [await read(), await read(true)]) expect(body).toEqual({ tunnel: whole, ...whole });
-  expect((await replica.as(other, otherKey, 'GET', '/tunnel')).body).toMatchObject({ code: 'TUNNEL_NOT_FOUND' });
-
-  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'SECOND', knownHosts: 'hosts' }));
-  const second = await due(first.digest);
-  expect(second.flag).toBe(true);
-  expect((await read()).rsaKey).toBe('SECOND');
-  await ask('close', 'closing');
-  expect((await due(second.digest)).flag).toBe(true);
-  expect(await read()).toMatchObject({ closed: true, rsaKey: '', password: '', knownHosts: '', remotePort: 2001 });
-});
-
 describe('the authorities of the controller', () => {
   const start = async () => {
     const listeners = new Set<() => void>();
@@ -820,4 +770,54 @@ describe('the authorities of the controller', () => {
     expect(none.body).toEqual({ lastUpdated: expect.any(String) });
     expect((await replica.as(node, key, 'GET', '/cert')).status).toBe(404);
   });
+});
+
+test('a tunnel is a flag that a change of its Secret sets again, only for its node, and closed without a key', async () => {
+  const { replica, node, key } = await startWithNode({
+    tunnel: {
+      ...{ host: 'bastion.example', port: 2222, username: 'tunnel', localPort: 22, secretName: 'tunnels' },
+      ports: { first: 2000, last: 2009 },
+    },
+  });
+  const other = storedNode('edge-2');
+  const otherKey = makeKey();
+  replica.stores.nodes.set(other);
+  replica.stores.secrets.set(keyOf(other, otherKey));
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'FIRST', knownHosts: 'hosts' }));
+  const ask = async (action: string, state: 'open' | 'closing') =>
+    replica.stores.nodes.set(
+      changed(replica.stores.nodes.get('skerry', 'edge-1') as typeof node, (copy) => {
+        copy.metadata.annotations = { 'skerry.dev/tunnel': action };
+        copy.status = { observedGeneration: 1, tunnel: { remotePort: 2001, state } };
+      }),
+    );
+  const read = async (thirdParty = false) => (await replica.as(node, key, 'GET', '/tunnel', { thirdParty })).body;
+  const due = async (have = '') => {
+    const { body } = await replica.as(node, key, 'GET', `/changes?have=${have}`);
+    return { flag: body.tunnel === true, digest: /tunnel:[0-9a-f]+/.exec(body.due)?.[0] ?? '' };
+  };
+  expect((await due()).flag).toBe(false);
+  await ask('open', 'open');
+  const first = await due();
+  expect(first.flag).toBe(true);
+  expect((await due(first.digest)).flag).toBe(false);
+  const open = {
+    host: 'bastion.example',
+    port: 2222,
+    username: 'tunnel',
+    remotePort: 2001,
+    localPort: 22,
+    closed: false,
+  };
+  const whole = { ...open, rsaKey: 'FIRST', password: '', knownHosts: 'hosts' };
+  for (const body of [await read(), await read(true)]) expect(body).toEqual({ tunnel: whole, ...whole });
+  expect((await replica.as(other, otherKey, 'GET', '/tunnel')).body).toMatchObject({ code: 'TUNNEL_NOT_FOUND' });
+
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'SECOND', knownHosts: 'hosts' }));
+  const second = await due(first.digest);
+  expect(second.flag).toBe(true);
+  expect((await read()).rsaKey).toBe('SECOND');
+  await ask('close', 'closing');
+  expect((await due(second.digest)).flag).toBe(true);
+  expect(await read()).toMatchObject({ closed: true, rsaKey: '', password: '', knownHosts: '', remotePort: 2001 });
 });

@@ -20,11 +20,11 @@ import { settingsNotActing, storedWithoutEffect } from '../../subjects/nodes/rul
 import { countedActions, observedFacts, type ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { canonicalEngine, MACHINE_OWNED } from '../../subjects/nodes/rules/settings.ts';
+import { systemApplicationName } from '../../subjects/nodes/rules/system-application.ts';
 import { type TunnelGrant, tunnelFailed, tunnelStatus } from '../../subjects/nodes/rules/tunnel.ts';
 import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
 import { findingsOf, phaseOf } from '../../subjects/platform/rules/condition.ts';
 import { progressOf } from '../../subjects/workloads/rules/application/entry-progress.ts';
-import { systemApplicationName } from '../../subjects/workloads/rules/debug-shell.ts';
 import type { MicroserviceView, StatusReport } from '../../wire/agent.ts';
 
 export * from '../../subjects/nodes/rules/liveness.ts';

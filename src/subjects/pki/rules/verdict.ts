@@ -1,6 +1,8 @@
+import { SYSTEM_SECRET_PREFIXES } from '../../../api/names.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
+import { isSystemSecretName } from '../../content/rules/core-objects/form.ts';
 import { isOwn, isSystemAuthority, isSystemCertificate, keysIn, type Texts } from './authority.ts';
 import { authorityNameOf } from './certificate.ts';
 import { hostsProblem } from './hosts.ts';
@@ -47,6 +49,17 @@ function secretVerdict(name: string, texts: Texts | undefined, field: string): V
     : undefined;
 }
 
+/** Its Secret has the name of a certificate. */
+const nameVerdict = (name: string) =>
+  isSystemSecretName(name)
+    ? bad(
+        'NameReserved',
+        'VALIDATION_ERROR',
+        `name: "${name}" is a name for Secrets of the system: choose one that begins with none of ${SYSTEM_SECRET_PREFIXES.join(', ')}`,
+        'name',
+      )
+    : undefined;
+
 export interface AuthoritySource {
   authority(name: string): CertificateAuthority | undefined;
   texts(secret: string): Texts | undefined;
@@ -56,6 +69,7 @@ export function certificateVerdict(certificate: Certificate, source: AuthoritySo
   const { hosts, expiration } = certificate.spec;
   const hostProblem = hostsProblem(hosts);
   return (
+    nameVerdict(certificate.metadata.name) ??
     (hostProblem === undefined ? undefined : bad('HostInvalid', 'VALIDATION_ERROR', hostProblem, 'hosts')) ??
     lifeVerdict(expiration) ??
     signerVerdict(authorityNameOf(certificate), source, isSystemCertificate(certificate.metadata.name))

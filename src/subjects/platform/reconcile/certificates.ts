@@ -3,13 +3,13 @@ import type { Secret } from '../../../api/resources.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { encodeData } from '../../../datastore/keyed-text.ts';
+import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
 import { apiVersionOf, createOrUpdate, equal, ownerReference } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import type { NodeCertificate } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
-import { textOfSecret } from '../../content/rules/core-objects/form.ts';
+import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
 import { chainOf, type SignerNow, signerOf } from '../../pki/rules/authority.ts';
@@ -26,7 +26,7 @@ const REPORTED_MS = 10 * 60_000;
 export function createNodeCertificates(deps: ControllerDependencies, signer: Signer) {
   const { client, stores, namespace } = deps;
   const material = createMaterial(deps);
-  const textOf = onceEach((secret: Secret) => textOfSecret(secret));
+  const textOf = onceEach((secret: Secret) => ({ data: decodeData(secret.data) }));
   const factsIn = onceEach((_: Secret) => new Map<string, CertificateFacts | undefined>());
 
   function factsOf(secret: Secret, name: string): CertificateFacts | undefined {
@@ -148,9 +148,10 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       (present) => {
         // A Secret that another leader wrote meanwhile decides which certificates are due. The store brings it, and another run.
         if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
+        const kept = withoutSharing(present?.metadata ?? { name, namespace });
         const metadata = {
-          ...(present?.metadata ?? { name, namespace }),
-          labels: { ...present?.metadata.labels, [LABELS.platform]: 'true' },
+          ...kept,
+          labels: { ...kept.labels, [LABELS.platform]: 'true' },
           ownerReferences: [ownerReference(node)],
         };
         const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);

@@ -50,6 +50,10 @@ const facts = (name: string) => {
   if ('problem' in read) throw new Error(read.problem);
   return read;
 };
+const ref = (object: { metadata: { name: string } } | undefined) => ({
+  namespace: NAMESPACE,
+  name: object?.metadata.name ?? '',
+});
 const writes = async (act: () => Promise<void>) => {
   const before = new Map(fleet.cluster.writes);
   await act();
@@ -274,6 +278,13 @@ describe('microservices of the platform', () => {
       phase: 'Failed',
       lastError: expect.stringContaining('system-gateway-0'),
     });
+    const mine = application() as Application;
+    fleet.cluster.edit(mine, (copy) => {
+      copy.metadata.finalizers = [];
+    });
+    await fleet.cluster.client.delete(RESOURCES.applications, ref(mine));
+    await fleet.settle();
+    expect(entries().map(({ name }) => name)).toEqual(['router']);
   });
 
   test('a port that another microservice holds is named with its holder, and the platform is ready once it is free', async () => {

@@ -5,9 +5,9 @@ import type { NodeCertificate, PartState, PartWants, SystemBind } from '../../..
 import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
 import { systemFilesView } from '../../../rules/system-files.ts';
 import type { Digests } from '../../../wire/sections.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/validity.ts';
-import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
 import { EXPIRES, pairIn, platformSecretName } from './secret.ts';
 
 /** What a node gets of its platform. */

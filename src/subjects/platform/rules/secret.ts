@@ -1,10 +1,11 @@
+import { PLATFORM_SECRET_PREFIX } from '../../../api/names.ts';
 import type { KeyedText } from '../../../rules/inputs.ts';
 
 /**
  * The Secret with the keys of a node and their certificates: one for all, since each Secret is in the memory of every replica. What
  * machines trust is not in it, but in the Secrets of the authorities, so that another authority rewrites none of them.
  */
-export const platformSecretName = (nodeUuid: string): string => `skerry-platform-${nodeUuid}`;
+export const platformSecretName = (nodeUuid: string): string => `${PLATFORM_SECRET_PREFIX}${nodeUuid}`;
 
 /** Bytes of its values: 8 keys of P-256 with their certificates take 10 KiB. */
 export const MOST_BYTES = 12 * 1024;
