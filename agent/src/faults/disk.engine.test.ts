@@ -223,7 +223,7 @@ test('on a full disk the files of the system keep their content for the containe
     accessMode: 'ro',
     scope: 'private',
   } as const;
-  want(view({ volumeMappings: [{ ...mapping, hostDestination: 'system:certificates' }] }));
+  want(view({ isSystem: true, volumeMappings: [{ ...mapping, hostDestination: 'system:certificates' }] }));
   const { id, pid } = await running();
   const files = () => ['tls.crt', 'tls.key'].map((name) => readFileSync(`/proc/${pid}/root/etc/tls/${name}`, 'utf8'));
   expect(files()).toEqual(['of old', 'old']);

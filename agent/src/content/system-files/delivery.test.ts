@@ -50,7 +50,12 @@ function start(): void {
 
 const WEB = '11111111-1111-4111-8111-111111111111';
 const view = (hostDestination?: string, change: Partial<View> = {}): View =>
-  plainView({ uuid: WEB, volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [], ...change });
+  plainView({
+    uuid: WEB,
+    isSystem: true,
+    volumeMappings: hostDestination ? [mounted(hostDestination, '/etc/x')] : [],
+    ...change,
+  });
 
 const certificates = (serial: number, more: Record<string, string> = {}): FileSetTexts => ({
   name: 'certificates',
@@ -111,6 +116,17 @@ test('a microservice waits for a set that has not arrived, in the words of the s
   await runs();
   expect(readFileSync(join(await source(), 'tls.key'), 'utf8')).toBe('key 1');
   await isComplete();
+});
+
+test('a microservice of a user does not get files of the system, whatever the controller says', async () => {
+  want([certificates(1)], [view('system:certificates', { isSystem: false })]);
+  await provision();
+  const waiting = await until('the reason', () => status()?.reason === 'WaitingForVolumeMount' && status());
+  expect(waiting.errorMessage).toBe(
+    "waits for the system's files certificates, which microservices of the system alone may mount",
+  );
+  await isComplete();
+  expect(await engine.containers()).toEqual([]);
 });
 
 test('a container that binds one file is replaced when that file changes, and not for another one', async () => {

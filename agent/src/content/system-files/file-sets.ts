@@ -150,7 +150,11 @@ export class FileSets {
   resolve(view: MicroserviceView): Resolution {
     return resolveMappings(view, (mapping) => {
       const named = systemFilesOf(mapping);
-      return named && this.#find(named);
+      if (!named) return undefined;
+      // The controller lets no other microservice name them; a mistake there is not to show a key.
+      if (!view.isSystem)
+        return { message: `${waitsFor(named.set)}, which microservices of the system alone may mount` };
+      return this.#find(named);
     });
   }
 
@@ -238,7 +242,7 @@ export class FileSets {
 
   /** The path that a mapping binds, or why there is none. */
   #find({ set: name, path }: { set: string; path: string }): FoundPath {
-    const waits = `waits for the system's files ${name}`;
+    const waits = waitsFor(name);
     const set = this.#sets.get(name);
     const own = set?.files.get(path);
     if (!set?.isHere || (path !== '' && own === undefined && !set.isPresent))
@@ -274,6 +278,8 @@ export class FileSets {
     }
   }
 }
+
+const waitsFor = (set: string) => `waits for the system's files ${set}`;
 
 /** The bytes of a content; undefined where they are not what the digest says. */
 function bytesOf({ digest, size }: MissingFile, content: string): Uint8Array | undefined {

@@ -57,6 +57,7 @@ for (const { kind, url } of inject('engines'))
       imageId: image,
       registryId: 1,
       revision: 'r1',
+      isSystem: true,
       runAsUser: '1000',
       volumeMappings: [mounted(hostDestination, '/etc/tls')],
     });

@@ -101,7 +101,7 @@ const report = () => part.report().systemFiles;
 
 /** The path that a mapping binds, or why the microservice waits. */
 function resolved(hostDestination: string): string {
-  const result = part.resolve(makeView({ volumeMappings: [mounted(hostDestination, '/x')] }));
+  const result = part.resolve(makeView({ isSystem: true, volumeMappings: [mounted(hostDestination, '/x')] }));
   return 'view' in result ? ((result.view.volumeMappings[0] as ResolvedMapping).path ?? '') : result.message;
 }
 

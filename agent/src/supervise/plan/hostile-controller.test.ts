@@ -289,7 +289,8 @@ test(`no file of the system is written, or bound, outside of its directory, what
       const mapping = { type: 'volumeMount', containerDestination: '/x', accessMode: 'ro' } as const;
       for (const path of ['last', 'last/tls.crt', `first/${asked.join('/')}`, asked.join('/')]) {
         const hostDestination = `${SYSTEM_FILES_PREFIX}${path}`;
-        const resolved = sets.resolve({ ...view, volumeMappings: [{ ...mapping, hostDestination } as never] });
+        const volumeMappings = [{ ...mapping, hostDestination } as never];
+        const resolved = sets.resolve({ ...view, isSystem: true, volumeMappings });
         if ('view' in resolved) for (const bound of boundPaths(resolved.view)) expect(bound).toMatch(inside);
       }
       sets.tidy({ wanted: new Set(), isBound: () => false });

@@ -1,5 +1,6 @@
 import type { MicroserviceEntry } from '../../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
+import { SYSTEM_FILES_PREFIX } from '../../../../wire/system-files.ts';
 import { keyProblem } from '../../../../wire/volume-mounts.ts';
 import { hasKey, identifyContent } from '../core-objects/content.ts';
 import { contentSource, mountSourceOf, volumeMountVerdict } from './volume-mount.ts';
@@ -33,14 +34,17 @@ export function mappingVerdict({ hostDestination }: Pick<Volume, 'hostDestinatio
       code: 'INVALID_VOLUME_MOUNT_REFERENCE_FOR_VOLUME_MAPPING',
       message: `"${hostDestination}" must be <volume mount>[/<key>]: ${wrong === undefined ? 'it has no name' : `the key ${wrong}`}`,
     });
-  const mount = lookups.find('volumeMounts', name);
-  if (!mount)
+  const isOfSystem = name.startsWith(SYSTEM_FILES_PREFIX);
+  const mount = isOfSystem ? undefined : lookups.find('volumeMounts', name);
+  if (!mount) {
+    const why = `: a name that begins with "${SYSTEM_FILES_PREFIX}" is of files that the system alone mounts`;
     return refuse({
       reason: 'VolumeMountNotFound',
       status: 404,
       code: 'VOLUME_MOUNT_NOT_FOUND',
-      message: `no volume mount "${name}"`,
+      message: `no volume mount "${name}"${isOfSystem ? why : ''}`,
     });
+  }
   const source = contentSource(mount, lookups);
   const missing = volumeMountVerdict(mount, source);
   if (missing) return refuse({ ...missing, message: `volume mount ${name}: ${missing.message}` });

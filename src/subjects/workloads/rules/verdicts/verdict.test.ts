@@ -176,6 +176,15 @@ const REFUSED: Record<string, [Given, [VerdictReason, Verdict['status'], string,
     { entry: mapped('m/tls.crt') },
     ['VolumeMountNotFound', 404, 'VOLUME_MOUNT_NOT_FOUND', /no volume mount "m"/],
   ],
+  'files of the system, in an entry of a user': [
+    { entry: mapped('system:certificates/tls.key') },
+    [
+      'VolumeMountNotFound',
+      404,
+      'VOLUME_MOUNT_NOT_FOUND',
+      /no volume mount "system:certificates": a name that begins with "system:" is of files that the system alone mounts/,
+    ],
+  ],
   'a volume mount without a name': [
     { entry: mapped('/m') },
     ['VolumeInvalid', 400, 'INVALID_VOLUME_MOUNT_REFERENCE_FOR_VOLUME_MAPPING', /<volume mount>\[\/<key>\]/],
