@@ -83,7 +83,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
 
-  /** Nodes with the name or the uuid of one that is deleted: the oldest of them has it now. */
+  /** Nodes with the name or the uuid of a deleted node: the oldest of them has it now. */
   const namesakesOf = (node: EdgeNode) => [
     ...stores.nodes.byIndex('name', v3Name(node)),
     ...stores.nodes.byIndex('uuid', nodeUuid(node)),
