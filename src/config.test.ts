@@ -89,8 +89,54 @@ describe('the relay between replicas', () => {
   });
 });
 
+describe('the ssh server of tunnels', () => {
+  const tunnelOf = (env: Record<string, string>) => readConfig({ TUNNEL_USERNAME: 'tunnel', ...env }).tunnel;
+
+  it.each([
+    ['bastion.example', { host: 'bastion.example', port: 22 }],
+    ['bastion.example:2222', { host: 'bastion.example', port: 2222 }],
+    ['192.0.2.7:22', { host: '192.0.2.7', port: 22 }],
+    ['[2001:db8::1]', { host: '2001:db8::1', port: 22 }],
+    ['[2001:db8::1]:2222', { host: '2001:db8::1', port: 2222 }],
+  ])('%s has a host and a port', (given, place) => {
+    const others = { username: 'tunnel', ports: { first: 2000, last: 10_000 }, localPort: 22 };
+    expect(tunnelOf({ TUNNEL_HOST: given })).toEqual({ ...place, ...others });
+  });
+
+  it.each([
+    '-oProxyCommand=x',
+    'a b',
+    'a:0',
+    'a:65536',
+    'a:b',
+    '2001:db8::1',
+    '[x',
+    'tunnel@host',
+    'ssh://host',
+    '[-a]',
+  ])('the host %j is refused', (given) => {
+    expect(() => tunnelOf({ TUNNEL_HOST: given })).toThrow(
+      `TUNNEL_HOST="${given}": has to be host, host:port or [IPv6]`,
+    );
+  });
+
+  it.each(['2000', '0-5', '5-4', '1-65536', 'a-b', '-1-5', '2000-10000 '])('the range %j is refused', (given) => {
+    expect(() => tunnelOf({ TUNNEL_HOST: 'h', TUNNEL_PORT_RANGE: given })).toThrow('has to be two ports, first-last');
+  });
+
+  it('is none without variables, and half of one is refused', () => {
+    expect(readConfig({}).tunnel).toBeUndefined();
+    for (const half of [{ TUNNEL_HOST: 'h' }, { TUNNEL_USERNAME: 'u' }])
+      expect(() => readConfig(half)).toThrow('TUNNEL_HOST and TUNNEL_USERNAME need each other');
+    expect(() => readConfig({ SKERRY_TUNNEL_SECRET: 's' })).toThrow('SKERRY_TUNNEL_SECRET needs TUNNEL_HOST');
+    for (const name of ['-l', 'a b', '%h'])
+      expect(() => readConfig({ TUNNEL_HOST: 'h', TUNNEL_USERNAME: name })).toThrow(`TUNNEL_USERNAME="${name}"`);
+  });
+});
+
 describe('every variable of the environment', () => {
   const PEM = String(generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }));
+  const TUNNELS = { TUNNEL_HOST: 'bastion.example', TUNNEL_USERNAME: 'tunnel' };
   /** a value that is not the default, and what else the variable needs */
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
@@ -105,6 +151,7 @@ describe('every variable of the environment', () => {
     TLS_PATH_CERT: ['/c', { TLS_PATH_KEY: '/k' }],
     TLS_PATH_KEY: ['/k', { TLS_PATH_CERT: '/c' }],
     TLS_PATH_CA: ['/a', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    SKERRY_TLS_HOSTS: 'skerry.example',
     TRUST_PROXY: 'true',
     WS_REPLICA_MAX_CONCURRENT_WS: '7',
     SKERRY_BUDGET_CONTENT_MIB: '7',
@@ -118,6 +165,11 @@ describe('every variable of the environment', () => {
     SKERRY_RELEASES_URL: 'https://releases.example',
     SKERRY_RELEASES_DIR: '/releases',
     SKERRY_RELEASES_KEY: PEM,
+    TUNNEL_HOST: ['bastion.example', { TUNNEL_USERNAME: 'tunnel' }],
+    TUNNEL_USERNAME: ['tunnel', { TUNNEL_HOST: 'bastion.example' }],
+    TUNNEL_PORT_RANGE: ['3000-3004', TUNNELS],
+    TUNNEL_LOCAL_PORT: ['8022', TUNNELS],
+    SKERRY_TUNNEL_SECRET: ['tunnels', TUNNELS],
     // Nothing sets up a bus: the configuration has a warning for the log.
     BUS_ENABLED: 'true',
     SKERRY_RELAY_ROUTER: 'router',
@@ -140,8 +192,8 @@ describe('every variable of the environment', () => {
     if (sample === undefined)
       throw new Error(`a row of SAMPLES is missing: a value of ${name} that is not the default`);
     const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
-    // Certificates and keys come in pairs: one of the two alone is refused.
-    const before = /^TLS_PATH_(CERT|KEY)$/.test(name) ? {} : others;
+    // Certificates and keys come in pairs, and so do host and user of tunnels: one of the two alone is refused.
+    const before = /^TLS_PATH_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
     expect(read({ ...others, [name]: value })).not.toEqual(read(before));
   });
 

@@ -5,15 +5,20 @@ import { BOUNDS } from './api/bounds.ts';
 import {
   ARCHITECTURES,
   BUILT_IN_CATALOG_ITEMS,
+  CONTROLLER_CERTIFICATE,
   DEFAULT_NAMESPACE,
   PORTS,
   type SystemImages,
   type SystemItemName,
 } from './api/names.ts';
+import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
+import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
+import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
+import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
 
 /**
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
@@ -52,6 +57,23 @@ const busUrls = z.string().transform((text, context) => {
   return z.NEVER;
 });
 const AMQPS_PORT = 5671;
+
+/** `host`, `host:port` or `[IPv6]:port` of an ssh server. */
+const sshServer = z.string().transform((text, context) => {
+  const [, v6, name, given = '22'] = /^(?:\[([^\]]{1,45})\]|([^:[\]]{1,253}))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
+  const host = v6 ?? name ?? '';
+  if (TUNNEL_HOST.test(host) && Number(given) >= 1 && Number(given) <= 65_535) return { host, port: Number(given) };
+  context.addIssue('has to be host, host:port or [IPv6]:port');
+  return z.NEVER;
+});
+/** `first-last`, both included. */
+const portRange = z.string().transform((text, context) => {
+  const [, first, last] = (/^([0-9]{1,5})-([0-9]{1,5})$/.exec(text) ?? []).map(Number);
+  if (first !== undefined && last !== undefined && first >= 1 && first <= last && last <= 65_535)
+    return { first, last };
+  context.addIssue('has to be two ports, first-last, such as 2000-10000');
+  return z.NEVER;
+});
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
@@ -112,6 +134,17 @@ const environment = z.object({
   TLS_PATH_CA: text(
     'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
   ),
+  SKERRY_TLS_HOSTS: certificateSpecSchema.shape.hosts
+    .transform((text, context) => {
+      const problem = hostsProblem(text);
+      if (problem === undefined) return hostsOf(text);
+      context.addIssue(problem.replace(/^hosts: /, ''));
+      return z.NEVER;
+    })
+    .optional()
+    .describe(
+      `Host names and addresses, with commas between them: the controller then makes the Certificate ${CONTROLLER_CERTIFICATE} for them and the host of CONTROLLER_PUBLIC_URL, and serves it. Instead of TLS_PATH_CERT.`,
+    ),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
   WS_REPLICA_MAX_CONCURRENT_WS: amount(500, 50_000).describe(
     'Sockets of exec and log sessions that users can have open at this replica.',
@@ -149,6 +182,27 @@ const environment = z.object({
     .describe(
       'Public keys (PEM) of releases: the install script then comes only from a list that one of them has signed.',
     ),
+  TUNNEL_HOST: sshServer
+    .optional()
+    .describe('ssh server over which machines open tunnels, as machines reach it: host, host:port or [IPv6]:port.'),
+  TUNNEL_USERNAME: z
+    .string()
+    .regex(TUNNEL_USERNAME, 'has to be a user name of letters, digits, _ . @ and -, without a leading dash')
+    .optional()
+    .describe('User of the ssh server as whom machines log in.'),
+  TUNNEL_PORT_RANGE: portRange
+    .default({ first: 2000, last: 10_000 })
+    .describe('Ports of the ssh server that tunnels may have, first-last; 2000-10000 when unset.'),
+  TUNNEL_LOCAL_PORT: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(65_535)
+    .default(22)
+    .describe('Port of the machines that tunnels lead to.'),
+  SKERRY_TUNNEL_SECRET: text(
+    'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
+  ),
   BUS_ENABLED: flag.describe('Accepted without effect, with a line in the log: this version sets up no message bus.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
@@ -180,7 +234,7 @@ export interface Config {
     host: string;
     port: number;
     trustProxy: boolean;
-    tls?: { certFile: string; keyFile: string; caFile?: string };
+    tls?: TlsSettings;
   };
   metricsPort: number;
   internal: { port: number; address?: string };
@@ -195,6 +249,8 @@ export interface Config {
   tokenAudience?: string;
   kubeconfigFile?: string;
   releasesUrl?: string;
+  /** the ssh server of tunnels */
+  tunnel?: TunnelSettings;
   /** served at /releases */
   releasesFolder?: string;
   /** public keys, PEM */
@@ -207,6 +263,9 @@ export interface Config {
   /** what the environment asks for and this version does not do, for the log */
   warnings: readonly string[];
 }
+
+/** Where the certificate comes from that the controller serves: files, or a Certificate for these hosts that it makes itself. */
+type TlsSettings = { certFile: string; keyFile: string; caFile?: string } | { hosts: readonly string[] };
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
@@ -225,7 +284,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!parsed.success || !images.success)
     throw new ConfigError(`the environment is not usable:\n  ${problems.join('\n  ')}`);
   const e = parsed.data;
-  if (!e.TLS_PATH_CERT !== !e.TLS_PATH_KEY) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
+  const tls = tlsOf(e);
   return {
     namespace: e.CONTROLLER_NAMESPACE,
     identity: e.CONTROLLER_NAME ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
@@ -234,10 +293,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       host: e.SERVER_HOST,
       port: e.SERVER_PORT,
       trustProxy: e.TRUST_PROXY,
-      ...(e.TLS_PATH_CERT &&
-        e.TLS_PATH_KEY && {
-          tls: { certFile: e.TLS_PATH_CERT, keyFile: e.TLS_PATH_KEY, ...(e.TLS_PATH_CA && { caFile: e.TLS_PATH_CA }) },
-        }),
+      ...(tls && { tls }),
     },
     metricsPort: e.METRICS_PORT,
     internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
@@ -256,6 +312,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...releasesOf(e),
     ...(e.SKERRY_RELEASES_KEY && { releasesKey: e.SKERRY_RELEASES_KEY }),
     systemImages: systemImagesOf(images.data),
+    ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
     relay: relayOf(e),
     warnings: e.BUS_ENABLED
@@ -263,6 +320,20 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       : [],
   };
 }
+
+function tlsOf(e: z.infer<typeof environment>): TlsSettings | undefined {
+  const { TLS_PATH_CERT: certFile, TLS_PATH_KEY: keyFile, TLS_PATH_CA: caFile, SKERRY_TLS_HOSTS: hosts } = e;
+  if (!certFile !== !keyFile) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
+  if (hosts && (certFile || caFile))
+    throw new ConfigError(
+      'SKERRY_TLS_HOSTS and TLS_PATH_CERT exclude each other: the controller makes its certificate, or takes it from files',
+    );
+  if (hosts) return { hosts: [...new Set([...hosts, ...hostOfUrl(e.CONTROLLER_PUBLIC_URL)])] };
+  return certFile && keyFile ? { certFile, keyFile, ...(caFile && { caFile }) } : undefined;
+}
+
+const hostOfUrl = (url: string | undefined): string[] =>
+  url === undefined ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
 
 /** The bus where there is one, else the router, else what needs no set-up. */
 function relayOf(e: z.infer<typeof environment>): RelaySettings {
@@ -279,6 +350,17 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };
+}
+
+function tunnelOf(e: z.infer<typeof environment>): Pick<Config, 'tunnel'> {
+  const { TUNNEL_HOST: server, TUNNEL_USERNAME: username, SKERRY_TUNNEL_SECRET: secretName } = e;
+  if (!server !== !username) throw new ConfigError('TUNNEL_HOST and TUNNEL_USERNAME need each other');
+  if (!server || !username) {
+    if (secretName) throw new ConfigError('SKERRY_TUNNEL_SECRET needs TUNNEL_HOST and TUNNEL_USERNAME');
+    return {};
+  }
+  const settings = { ...server, username, ports: e.TUNNEL_PORT_RANGE, localPort: e.TUNNEL_LOCAL_PORT };
+  return { tunnel: { ...settings, ...(secretName && { secretName }) } };
 }
 
 function systemImagesOf(given: Readonly<Record<string, string | undefined>>): SystemImages {

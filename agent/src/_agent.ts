@@ -64,10 +64,17 @@ export function testDependencies(
     restart: () => {},
     instanceChanged: () => {},
     fetchAuthority,
+    ssh: NO_SSH,
     ...NO_SESSION_FILES,
     ...chosen,
   };
 }
+
+/** A machine without an ssh client. */
+const NO_SSH: AgentDependencies['ssh'] = {
+  open: async () => 'this machine has no ssh client',
+  clear: () => {},
+};
 
 /** A machine without a log of its agent, and without programs of an earlier process. */
 export const NO_SESSION_FILES: Pick<AgentDependencies, 'ownLog' | 'programs'> = {

@@ -17,7 +17,7 @@ export type Agent = ReturnType<typeof createAgent>;
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
-  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, parts } = rest;
+  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
   const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
   const { log, database, machine } = deps;
   return {
@@ -74,6 +74,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     get problems(): string[] {
       return reporter.problems;
+    },
+    /** the state of the tunnel; undefined without one */
+    get tunnel() {
+      return tunnel.state;
     },
     /** The view of a microservice, as the controller last sent it or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>

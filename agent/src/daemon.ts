@@ -52,6 +52,7 @@ import { identityFile } from './state/identity.ts';
 import { serverCertificate } from './state/server-certificate.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/executors/mounts.ts';
+import { sshClient } from './tunnel/ssh-client.ts';
 import { PROGRAM_VARIABLE, Program } from './update/program.ts';
 
 /** In memory on most machines, and root's. */
@@ -169,6 +170,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     },
     updates: updatesOf(config, log),
     ownLog: ownLogReader(sink, config.logDirectory),
+    ssh: sshClient(join(config.diskDirectory, 'tunnel')),
     programs: programsOnDisk(join(config.diskDirectory, 'programs')),
     instanceChanged: (instance) => {
       shown.close();

@@ -15,6 +15,7 @@ import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
 import type { MachineAccess } from './supervise/executors/executors.ts';
+import type { SshClient } from './tunnel/ssh-client.ts';
 import type { Program } from './update/program.ts';
 
 /** Dependencies of an agent. It has no other state, so that a thousand agents can run in one process. */
@@ -60,6 +61,8 @@ export interface AgentDependencies {
   ownLog: OwnLog;
   /** where the programs that sessions started are noted for the next process */
   programs: StartedPrograms;
+  /** opens the tunnel of this machine */
+  ssh: SshClient;
   /** where releases of the agent are kept on this machine, and whose signatures count; absent: it is no installed agent */
   updates?: { program: Program; keys: readonly KeyObject[] };
   /** The agent has another instance id now. */

@@ -34,6 +34,7 @@ import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
 import { forgetGone } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
+import { Tunnel } from './tunnel/tunnel.ts';
 import { Updater } from './update/updater.ts';
 
 /** A disk whose size cannot be known. */
@@ -141,7 +142,12 @@ export function createParts(config: Config, deps: AgentDependencies) {
     runsOf: (uuid) => supervisor.record(uuid)?.runs,
     isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
   });
-  const parts: readonly Part[] = [content, systemFiles, artifacts, ...(updater ? [updater] : []), sessions];
+  const tunnel = new Tunnel({
+    ...{ client: deps.ssh, clock, random, log },
+    isAllowed: () => policy.policy.tunnel,
+    changed: () => link.changed(),
+  });
+  const parts: readonly Part[] = [content, systemFiles, artifacts, ...(updater ? [updater] : []), sessions, tunnel];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -201,6 +207,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       systemFiles,
       artifacts,
       sessions,
+      tunnel,
       parts,
       actions,
       reporter,

@@ -114,7 +114,7 @@ export async function makeDebianPackage(
     'Maintainer: The Skerry authors <noreply@skerry.dev>',
     `Installed-Size: ${Math.ceil(sizeOf(root) / 1024)}`,
     ...(depends ? [`Depends: ${depends}`] : []),
-    'Suggests: docker.io | docker-ce | podman',
+    'Suggests: docker.io | docker-ce | podman, openssh-client',
     'Section: admin',
     'Priority: optional',
     'Description: runs containers on this machine as a controller asks',

@@ -65,6 +65,9 @@ export const BOUNDS = {
   coreObjectBytes: 1024 * 1024,
   /** nodes that one microservice was moved from and that may still have its container */
   formerNodes: 16,
+  /** private key, password or host keys of the ssh server of tunnels; what an agent says of its tunnel, JSON text */
+  tunnelMaterial: 64 * 1024,
+  tunnelStatus: 4096,
   conditions: 16,
   notHonoured: 16,
   /** numbers of the v3 API: the range of a 32-bit integer, which every client has */

@@ -23,6 +23,7 @@ export const CONDITIONS = {
   UpdateFailed: 'The last change of the version of the agent failed; the version before runs.',
   ActionIgnored:
     'An annotation requests an action that is not carried out: it cannot be read, or its count is not above.',
+  TunnelFailed: 'The tunnel of the node was asked for and is not open, for a reason that time alone may not mend.',
   ContentLeftOut:
     'Models, knowledge or volume mounts that the node is to have do not fit; the others come before them.',
   CertificatesReady: 'The machine has the present certificates of its platform; absent where the node needs none.',
@@ -139,6 +140,7 @@ export const STATUS_REASONS = {
   StateUnknown: 'A live node cannot determine the state of a microservice.',
   Fields: 'Fields that are stored do not act yet.',
   NoSuchCount: 'The annotation of an action has no count, or one that was requested before.',
+  NotOpenOrClose: 'The annotation of the tunnel says neither open nor close.',
   // EdgeNode
   AgentRunning: 'The agent is live and runs.',
   AgentWarning: 'The agent is live and has a warning.',
@@ -161,6 +163,9 @@ export const STATUS_REASONS = {
   OnTrial: 'The release runs and stays once a report of it is confirmed.',
   UpdateFailed:
     'The agent gave the release up, or the machine went back to the version before; it waits for another request.',
+  TunnelNotConfigured: 'The installation has no ssh server for tunnels, or its Secret lacks what machines need.',
+  TunnelPortsUsedUp: 'Every port that tunnels may have belongs to another node.',
+  TunnelNotOpen: 'The machine cannot open the tunnel, or its policy forbids it; it keeps trying.',
   // Registry
   Usable: 'The registry can be used.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',

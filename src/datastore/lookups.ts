@@ -5,10 +5,11 @@ import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
+import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
 import {
   isShareable,
@@ -27,8 +28,8 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
-  /** A Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
-  secretOfSystem(namespace: string, name: string): KeyedText | undefined;
+  /** Content of a Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
+  secretOfSystem(namespace: string, name: string): Base64ByKey | undefined;
   applicationNamed(namespace: string, name: string): Application | undefined;
   hasSystemNode(): boolean;
 }
@@ -36,17 +37,18 @@ export interface StoreLookups extends Lookups {
 export interface LookupsOptions {
   /** random key of this installation (NodeInputs.revisionKey): what names a content says nothing about it */
   revisionKey?: string;
+  /** the ssh server of tunnels, whose Secret is in this namespace */
+  tunnel?: { settings: TunnelSettings; namespace: string };
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
 const PROCESS_KEY = randomBytes(32).toString('base64');
 
-export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }: LookupsOptions = {}): StoreLookups {
+export function createLookups(
+  stores: ReadStores,
+  { revisionKey = PROCESS_KEY, tunnel }: LookupsOptions = {},
+): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
-  // Whatever names an annotation gives to keys, the system knows them by their own.
-  const systemText = onceEach(
-    (secret: Secret): KeyedText => ({ name: secret.metadata.name, data: decodeData(secret.data) }),
-  );
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
   const shareable = <T extends KubeObject>(store: Store<T>, name: string, text: (object: T) => KeyedText) => {
     const shared = store.byIndex('name', name).filter((one) => isShareable(one as never));
@@ -70,9 +72,20 @@ export function createLookups(stores: ReadStores, { revisionKey = PROCESS_KEY }:
       const byName = isMeantByName(stores, node) ? store.byIndex('linked', v3Name(node)) : [];
       return [...new Set([...byUuid, ...byName])];
     },
+    ...(tunnel && {
+      tunnels: {
+        settings: tunnel.settings,
+        server() {
+          const { settings, namespace } = tunnel;
+          const secret = stores.secrets.get(namespace, settings.secretName ?? '');
+          return tunnelServer(settings, secret && { isShareable: isShareable(secret), text: secretText(secret) });
+        },
+      },
+    }),
+    // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
       const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;
-      return secret && systemText(secret);
+      return secret && (secret.data ?? {});
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,

@@ -1,4 +1,4 @@
-import { createLookups } from '../datastore/lookups.ts';
+import { createLookups, type LookupsOptions } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import type { DesiredState, NodeInputs } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
@@ -28,10 +28,9 @@ export interface DesiredCache extends Disposable {
   subscribe(listener: OnAffected): Disposable;
 }
 
-export interface DesiredCacheOptions {
+export interface DesiredCacheOptions extends LookupsOptions {
   stores: ReadStores;
   namespace: string;
-  revisionKey?: string;
   platform?: PlatformOptions;
   desiredState: (inputs: NodeInputs) => DesiredState;
   metrics?: { agent?(what: 'desired-state', detail: 'computed' | 'remembered'): void };

@@ -6,6 +6,7 @@ import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import type { PlatformOptions } from '../rules/part.ts';
+import type { Tunnels } from '../rules/tunnel.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 
@@ -59,6 +60,7 @@ export function createNodeInputs(
       if (ref) track(dependency.password(ref.name));
       return lookups.registryPassword(registry);
     },
+    ...(lookups.tunnels && { tunnels: tracked(lookups.tunnels, track) }),
     ...(options.platform && {
       platform: {
         parts: options.platform.parts,
@@ -82,6 +84,15 @@ export function createNodeInputs(
     ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
   });
 }
+
+/** A change of the Secret of the ssh server reaches the nodes that were sent its content. */
+const tracked = ({ settings, server }: Tunnels, track: (dependency: string) => void): Tunnels => ({
+  settings,
+  server() {
+    if (settings.secretName !== undefined) track(dependency.password(settings.secretName));
+    return server();
+  },
+});
 
 /** The nodes of an application: those that its entries name, and those that still report it. */
 export function nodesOf(stores: Pick<ReadStores, 'nodes'>, application: Application): Set<string> {

@@ -339,9 +339,8 @@ describe('actions', () => {
   });
 
   test('operations that are not implemented get 501', async () => {
-    const uuid = await create('no-tunnel');
-    expect(await admin.get(`/node/${uuid}/tunnel`)).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
-    expect((await replica.client.get(`/node/${uuid}/tunnel`)).status).toBe(401);
+    expect(await admin.get('/services')).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
+    expect((await replica.client.get('/services')).status).toBe(401);
   });
 });
 

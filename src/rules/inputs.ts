@@ -21,8 +21,10 @@ import type {
 } from '../wire/agent.ts';
 import type { ArtifactView } from '../wire/artifacts.ts';
 import type { Digests } from '../wire/sections.ts';
+import type { TunnelView } from '../wire/tunnel.ts';
 import type { VolumeMountView } from '../wire/volume-mounts.ts';
 import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
+import type { Tunnels } from './tunnel.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
 export interface KeyedText {
@@ -78,6 +80,8 @@ export interface NodeInputs {
   configMap: (name: string) => KeyedText | undefined;
   /** password of a registry, read from its Secret */
   registryPassword: (registry: Registry) => string | undefined;
+  /** the ssh server of tunnels; absent: the installation has none */
+  tunnels?: Tunnels;
   /**
    * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
    * the name of an application on other nodes counts as free.
@@ -117,17 +121,22 @@ export interface Lookups {
   /** shareable Secrets and ConfigMaps only */
   secret: (name: string) => KeyedText | undefined;
   configMap: (name: string) => KeyedText | undefined;
+  /** the ssh server of tunnels; absent: the installation has none */
+  tunnels?: Tunnels;
 }
 
 /** What the desired state of a node needs of the platform. */
 export interface PlatformInputs {
   parts: readonly PlatformPart[];
   facts: PlatformFacts;
-  /** A Secret of the system, by the name of the object; none that a user can name. */
-  secret: (name: string) => KeyedText | undefined;
+  /** Content of a Secret of the system, by the name of the object: base64 by key. None that a user can name. */
+  secret: (name: string) => Base64ByKey | undefined;
   /** The Application with this name of the object. */
   applicationNamed: (name: string) => Application | undefined;
 }
+
+/** What a Secret has, as the API server sends it: desired states share these texts with the stores. */
+export type Base64ByKey = Readonly<Record<string, string>>;
 
 /** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
 export interface SystemFileSet {
@@ -150,6 +159,8 @@ export interface DesiredState {
   /** v3 names of what the node is to have and has no room for */
   leftOut: Readonly<Record<'models' | 'knowledge' | 'volumeMounts', readonly string[]>>;
   config: AgentConfig;
+  /** absent: the node has none, and never had one */
+  tunnel?: TunnelView;
   deleteNode: boolean;
   digests: Digests;
   /** for third-party agents, which do not support holds: the views of held entries, as far as they resolve; by uuid */

@@ -58,6 +58,8 @@ export interface PartState {
   expiresAt?: number;
   /** whether files of the system are sent for it */
   hasFiles: boolean;
+  /** whether others are about to be sent, since the node has another host */
+  isOutdated?: boolean;
   /** its microservice */
   entry?: MicroserviceEntry;
 }

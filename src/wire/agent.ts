@@ -5,6 +5,7 @@ import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { artifactStatusSchema } from './artifacts.ts';
 import { systemFilesReportSchema } from './system-files.ts';
+import { tunnelStatusSchema } from './tunnel.ts';
 
 /**
  * Messages between controller and agent. Both sides are tolerant readers: unknown members are dropped, never an error,
@@ -363,6 +364,7 @@ export const statusReportSchema = z.object({
   knowledgeLastUpdate: numeric.optional(),
   runtimeClasses: jsonArray(runtimeClassStatusSchema, BOUNDS.runtimeClasses),
   gpsStatus: text(64).optional(),
+  tunnelStatus: tunnelStatusSchema,
   availableRuntimes: z.array(text(64)).max(64).optional(),
   availableCdiDevices: z.array(text(256)).max(256).optional(),
   /** ours: counters of actions carried out */

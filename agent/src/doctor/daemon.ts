@@ -13,6 +13,7 @@ export interface DaemonStatus {
   connectionError?: string;
   warnings: string[];
   lastContact?: string;
+  tunnel?: { status: string; message?: string };
 }
 
 /** What the doctor reads of the lists of what there is for containers. */

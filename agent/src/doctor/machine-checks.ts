@@ -28,7 +28,7 @@ const MIB = 1024 * 1024;
 const LEAST_SPACE = 64 * MIB;
 
 /** Warnings of the agent about what another check looks at. */
-const HAS_OWN_CHECK = /^(?:container engine|policy): |^settings: .* the agent does not start with it$/s;
+const HAS_OWN_CHECK = /^(?:container engine|policy|tunnel): |^settings: .* the agent does not start with it$/s;
 /** Problems of the agent that have a remedy of their own, by their warnings. */
 const ALIKE = {
   update: /^update: \S+ failed, \S+ runs: /,

@@ -7,6 +7,7 @@ import {
 } from '../../../src/wire/agent.ts';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
 import { type Digests, RESPONSES, type SavedName } from '../../../src/wire/sections.ts';
+import type { TunnelView } from '../../../src/wire/tunnel.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { jsonOr } from './json.ts';
 import { isPlainName } from './names.ts';
@@ -32,7 +33,11 @@ export interface Sent extends Record<SavedName, unknown> {
   systemFiles: readonly SentFileSet[] | undefined;
   models: readonly ArtifactView[] | undefined;
   knowledge: readonly ArtifactView[] | undefined;
+  tunnel: SentTunnel | undefined;
 }
+
+/** The tunnel of this machine, or why the tunnel that was sent cannot be read. */
+export type SentTunnel = TunnelView | { problem: string };
 
 /** What a response means to this agent. */
 interface Handler<Value> {
@@ -97,6 +102,7 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
     absent: [],
     atEnd: SETTING,
   },
+  tunnel: { read: readTunnel, absent: undefined, atEnd: SETTING },
   knowledge: {
     read: (document) => RESPONSES.knowledge.schema.safeParse(document).data?.knowledge,
     absent: undefined,
@@ -156,6 +162,15 @@ function readSettings(document: unknown): AgentConfig | undefined {
     if (result.success && result.data !== undefined) wanted[key] = result.data;
   }
   return wanted as AgentConfig;
+}
+
+/** A tunnel that cannot be read keeps nothing else from being saved. */
+function readTunnel(document: unknown): SentTunnel | undefined {
+  if (document === null || typeof document !== 'object') return undefined;
+  const { data, error } = RESPONSES.tunnel.schema.safeParse(document);
+  if (data) return data.tunnel;
+  const [wrong] = error.issues;
+  return { problem: `the controller's tunnel cannot be read: ${wrong?.path.join('.')}: ${wrong?.message}` };
 }
 
 /** A volume mount that cannot be read is no absent one: what there is of it stays. */

@@ -17,6 +17,7 @@ const STRICTEST_POLICY: Policy = {
   pullThroughAgent: true,
   exec: false,
   logs: false,
+  tunnel: false,
   stopRefused: false,
 };
 

@@ -34,6 +34,8 @@ export const policySchema = z.strictObject({
   exec: z.boolean().default(true),
   /** logs of containers and of the agent, for users of the controller */
   logs: z.boolean().default(true),
+  /** a tunnel by which users of the controller reach a port of this machine, usually its ssh server */
+  tunnel: z.boolean().default(true),
   /** stops running containers that the policy refuses; otherwise they run until they end and are not started again */
   stopRefused: z.boolean().default(false),
 });

@@ -26,6 +26,7 @@ import {
   type Section,
 } from '../../../src/wire/sections.ts';
 import type { SystemFileSetView } from '../../../src/wire/system-files.ts';
+import type { TunnelView } from '../../../src/wire/tunnel.ts';
 import { verifyToken } from '../state/token.ts';
 
 /** A view as a test writes it; absent members get the defaults of the wire schema. */
@@ -53,6 +54,7 @@ export class FakeController {
   models: unknown[] = [];
   knowledge: unknown[] = [];
   runtimeClasses: unknown[] = [];
+  tunnel: Partial<TunnelView> | undefined;
   volumeMounts: unknown[] = [];
   systemFiles: FileSetTexts[] = [];
   /** instead of the list made from `systemFiles` */
@@ -129,6 +131,7 @@ export class FakeController {
       registries: digestOf(this.registries),
       models: digestOf(this.models),
       knowledge: digestOf(this.knowledge),
+      ...(this.tunnel && { tunnel: digestOf(this.tunnel) }),
       ...(this.runtimeClasses.length > 0 && { runtimeClasses: digestOf(this.runtimeClasses) }),
       volumeMounts: digestOf(this.volumeMounts),
       ...(this.#fileList.length > 0 && { systemFiles: digestOf(this.#fileList) }),
@@ -177,9 +180,11 @@ export class FakeController {
       ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
       volumeMounts: { volumeMounts },
       systemFiles: { systemFiles: this.#fileList },
+      tunnel: { tunnel: this.tunnel },
     };
     for (const [name, body] of Object.entries(bodies)) {
       const response = RESPONSES[name as SavedName];
+      if (name === 'tunnel' && !this.tunnel) continue;
       if (method === 'GET' && path === response.path) return this.#document(body, response.sections);
     }
     switch (`${method} ${path}`) {

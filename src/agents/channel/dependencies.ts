@@ -3,6 +3,7 @@ import type { EdgeNode } from '../../api/v3/index.ts';
 import type { KubeObject, Store } from '../../kube/mod.ts';
 import type { AuditEvent } from '../../rules/audit.ts';
 import type { DesiredState, Observation } from '../../rules/inputs.ts';
+import type { TunnelSettings } from '../../rules/tunnel.ts';
 import type { NodeSessions } from '../../sessions/rules/list.ts';
 import type { AgentConfig, StatusReport } from '../../wire/agent.ts';
 
@@ -87,10 +88,14 @@ export interface AgentOptions {
   publicUrl?: string;
   /** base64 PEM of the CA that agents are to trust; empty when there is none */
   caCert?: () => string;
+  /** Calls the listener after each change of `caCert`. */
+  caCertChanges?: (listener: () => void) => Disposable;
   /** where our agents find releases of themselves */
   releasesUrl?: string;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
   revisionKey?: string;
+  /** the ssh server of tunnels; without it no node has one */
+  tunnel?: TunnelSettings;
   /** address of a client, for limits: that of the socket, or the one that a trusted proxy sends */
   addressOf?: (req: IncomingMessage) => string;
   /** A request on this connection was authenticated, as one of this caller, such as `node <uuid>`. */

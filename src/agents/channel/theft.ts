@@ -56,6 +56,11 @@ export const THEFTS = {
       'Takes part in terminals and logs of this node in place of the machine: reads what is typed, and shows what it likes.',
     undone: 'Change passwords that were typed in terminals of this node.',
   },
+  tunnel: {
+    gains:
+      "While the node has an open tunnel: the key or password with which all machines log in at the ssh server. What that allows is the server's to say. Set up as docs/tunnel.md has it: to open free ports of its loopback address, also a port that another node's tunnel has had.",
+    undone: 'Change the key in the Secret of the tunnels and at the ssh server.',
+  },
   version: {
     gains:
       'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Each read ends the key of the read before it, that of the machine too. Never in place of a key that a person asked for. Each answer is an event of the audit log.',

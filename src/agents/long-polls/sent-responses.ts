@@ -76,7 +76,7 @@ interface SentToNode {
 const LAGS_MS = [20_000, 180_000] as const;
 
 /** Sections that agents do not read, or read by other means. */
-const UNREAD: ReadonlySet<Section> = new Set(['version', 'reboot', 'deleteNode', 'tunnel', 'prune', 'routerChanged']);
+const UNREAD: ReadonlySet<Section> = new Set(['version', 'reboot', 'deleteNode', 'prune', 'routerChanged']);
 
 const REMEMBERED = 4;
 /** A timestamp with nanoseconds, which all parsers accept; the last six digits are the digest. */

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { changed, storedApplication, storedNode, storedRegistry, storedSecret } from '../../../testing/stored.ts';
 import { HEADERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
@@ -703,4 +703,121 @@ test('a contact of our agent has its version, instance and boot', async () => {
     instances: { machine: { boot: 'first', seenAt: clock.wall() } },
     sentRevisions: {},
   });
+});
+
+describe('the authorities of the controller', () => {
+  const start = async () => {
+    const listeners = new Set<() => void>();
+    let caCert = 'Zmlyc3Q=';
+    const setup = await startWithNode({
+      caCert: () => caCert,
+      caCertChanges: (listener) => {
+        listeners.add(listener);
+        return { [Symbol.dispose]: () => void listeners.delete(listener) };
+      },
+    });
+    return {
+      ...setup,
+      change(text: string) {
+        caCert = text;
+        for (const listener of listeners) listener();
+      },
+    };
+  };
+  const having = (due: string, authorities: string) => `${due}${encodeURIComponent(`,authorities:${authorities}`)}`;
+
+  test('are due for an agent that has another list, which gets them from GET /cert', async () => {
+    const { replica, node, key } = await start();
+    const { body } = await replica.as(node, key, 'GET', '/changes');
+    const first = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    expect(first.body).toMatchObject({ authorities: true, due: expect.stringMatching(/^authorities:[0-9a-f]{16}$/) });
+    expect((await replica.as(node, key, 'GET', '/cert')).text).toBe('Zmlyc3Q=');
+    const digest = first.body.due.split(':')[1];
+    const second = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), digest)}`);
+    expect(second.body).toEqual({ lastUpdated: expect.any(String) });
+  });
+
+  test('end a long poll when they change', async () => {
+    const setup = await start();
+    const { body } = await setup.replica.as(setup.node, setup.key, 'GET', '/changes');
+    const probe = await setup.replica.as(setup.node, setup.key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    const have = having(haveOf(body), probe.body.due.split(':')[1]);
+    const { answer, isAnswered } = await longPoll(setup, 'wait=60', have);
+    expect(isAnswered()).toBe(false);
+    setup.change('bmV4dA==');
+    await setup.clock.advance(50, { timers: 1 });
+    expect((await answer).body).toMatchObject({ authorities: true });
+  });
+
+  test('bring no poll back of an agent that sends no digest of them, also when they change', async () => {
+    const setup = await start();
+    const { answer, due, isAnswered } = await longPoll(setup);
+    expect(isAnswered()).toBe(false);
+    setup.change('bmV4dA==');
+    await setup.clock.advance(50, { timers: 1 });
+    expect((await answer).body).toEqual({ lastUpdated: expect.any(String) });
+    const next = await longPoll(setup, 'wait=60', due);
+    expect(next.isAnswered()).toBe(false);
+  });
+
+  test('are due as none when the controller has none any more', async () => {
+    const { replica, node, key, change } = await start();
+    const { body } = await replica.as(node, key, 'GET', '/changes');
+    change('');
+    const reply = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), 'abc')}`);
+    expect(reply.body).toMatchObject({ authorities: true, due: '' });
+    const none = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    expect(none.body).toEqual({ lastUpdated: expect.any(String) });
+    expect((await replica.as(node, key, 'GET', '/cert')).status).toBe(404);
+  });
+});
+
+test('a tunnel is a flag that a change of its Secret sets again, only for its node, and closed without a key', async () => {
+  const { replica, node, key } = await startWithNode({
+    tunnel: {
+      ...{ host: 'bastion.example', port: 2222, username: 'tunnel', localPort: 22, secretName: 'tunnels' },
+      ports: { first: 2000, last: 2009 },
+    },
+  });
+  const other = storedNode('edge-2');
+  const otherKey = makeKey();
+  replica.stores.nodes.set(other);
+  replica.stores.secrets.set(keyOf(other, otherKey));
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'FIRST', knownHosts: 'hosts' }));
+  const ask = async (action: string, state: 'open' | 'closing') =>
+    replica.stores.nodes.set(
+      changed(replica.stores.nodes.get('skerry', 'edge-1') as typeof node, (copy) => {
+        copy.metadata.annotations = { 'skerry.dev/tunnel': action };
+        copy.status = { observedGeneration: 1, tunnel: { remotePort: 2001, state } };
+      }),
+    );
+  const read = async (thirdParty = false) => (await replica.as(node, key, 'GET', '/tunnel', { thirdParty })).body;
+  const due = async (have = '') => {
+    const { body } = await replica.as(node, key, 'GET', `/changes?have=${have}`);
+    return { flag: body.tunnel === true, digest: /tunnel:[0-9a-f]+/.exec(body.due)?.[0] ?? '' };
+  };
+  expect((await due()).flag).toBe(false);
+  await ask('open', 'open');
+  const first = await due();
+  expect(first.flag).toBe(true);
+  expect((await due(first.digest)).flag).toBe(false);
+  const open = {
+    host: 'bastion.example',
+    port: 2222,
+    username: 'tunnel',
+    remotePort: 2001,
+    localPort: 22,
+    closed: false,
+  };
+  const whole = { ...open, rsaKey: 'FIRST', password: '', knownHosts: 'hosts' };
+  for (const body of [await read(), await read(true)]) expect(body).toEqual({ tunnel: whole, ...whole });
+  expect((await replica.as(other, otherKey, 'GET', '/tunnel')).body).toMatchObject({ code: 'TUNNEL_NOT_FOUND' });
+
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'SECOND', knownHosts: 'hosts' }));
+  const second = await due(first.digest);
+  expect(second.flag).toBe(true);
+  expect((await read()).rsaKey).toBe('SECOND');
+  await ask('close', 'closing');
+  expect((await due(second.digest)).flag).toBe(true);
+  expect(await read()).toMatchObject({ closed: true, rsaKey: '', password: '', knownHosts: '', remotePort: 2001 });
 });

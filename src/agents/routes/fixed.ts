@@ -13,11 +13,6 @@ export function createFixedHandlers({ observe, caCert }: { observe: Observe; caC
       return { status: 200, body, type: 'text/plain; charset=utf-8' };
     },
 
-    tunnel(call: AgentCall): Reply {
-      observe(call);
-      throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
-    },
-
     /** Only nodes of a control plane outside of a cluster run a controller. */
     registerController(call: AgentCall): Reply {
       observe(call);

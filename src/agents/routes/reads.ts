@@ -145,6 +145,8 @@ export function createReads(options: ReadsOptions) {
       return tagged(call, etagOf(lists.digests, RESPONSES[name].sections), () => body(lists));
     };
 
+  const tunnelOf = stateHandler('tunnel', ({ tunnel }) => ({ tunnel, ...tunnel }));
+
   return {
     config: stateHandler('config', ({ config }) => config),
     registries: stateHandler('registries', ({ registries }, call) => ({
@@ -159,6 +161,13 @@ export function createReads(options: ReadsOptions) {
       return { volumeMounts };
     }),
     systemFiles: stateHandler('systemFiles', ({ systemFiles }) => ({ systemFiles: systemFiles.map(systemFilesView) })),
+    /** The members stand beside `tunnel` as well, where older agents look for them. */
+    tunnel(call: AgentCall): Reply {
+      const { tunnel } = stateOf(call);
+      if (tunnel) return tunnelOf(call);
+      observe(call);
+      throw new AgentFailure('TUNNEL_NOT_FOUND', 'there is no tunnel for this node');
+    },
     /** Content of the node's own files: what it is not to have is left out, whoever has it. */
     systemFileContents(call: AgentCall): Reply {
       observe(call);

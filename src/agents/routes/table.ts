@@ -101,7 +101,6 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     },
 
     { method: 'GET', path: '/cert', theft: THEFTS.nothing, metric: 'read', handle: fixed.certificate },
-    { method: 'GET', path: '/tunnel', theft: THEFTS.nothing, metric: 'read', handle: fixed.tunnel },
     {
       method: 'POST',
       path: '/controller/register',
@@ -127,6 +126,7 @@ function responseRoutes({ reads, version }: Handlers): NodeRoute[] {
     systemFiles: { theft: THEFTS.systemFiles, ...stored, handle: reads.systemFiles },
     'exec/sessions': { theft: THEFTS.sessions, handle: reads.execSessions },
     'logs/sessions': { theft: THEFTS.sessions, handle: reads.logSessions },
+    tunnel: { theft: THEFTS.tunnel, ...stored, handle: reads.tunnel },
     version: { theft: THEFTS.version, handle: version, isAudited: true },
   };
   return Object.entries(rows).map(([name, row]) => {

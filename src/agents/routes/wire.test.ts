@@ -108,6 +108,12 @@ const ARTIFACT = record({
   ...each(['uuid', 'name', 'repo'], text),
   registryId: whole,
 });
+const TUNNEL_MEMBERS = {
+  ...each(['username', 'password', 'host', 'rsaKey'], text),
+  ...each(['remotePort', 'localPort'], whole),
+  closed: flag,
+};
+const TUNNEL = record(TUNNEL_MEMBERS);
 const NOTHING = be('nothing', (value) => value === undefined || value === '');
 const EMPTY = record({});
 
@@ -170,7 +176,7 @@ const RESPONSES: Record<string, { form: Check; body?: unknown; status?: number }
   'POST /tracking': { form: NOTHING, body: [], status: 204 },
   'GET /cert': { form: text },
   'POST /controller/register': { form: record({ code: text, message: text, retryable: flag }), body: {}, status: 403 },
-  'GET /tunnel': { form: record({ code: text, message: text, retryable: flag }), status: 404 },
+  'GET /tunnel': { form: record({ tunnel: TUNNEL, ...TUNNEL_MEMBERS }) },
   'POST /provision': { form: record({ code: text, message: text, retryable: flag }), body: {}, status: 400 },
   // These two end the identity, so they come last.
   'POST /deprovision': { form: NOTHING, body: { microserviceUuids: [] }, status: 204 },
@@ -192,6 +198,10 @@ const examples = (names: readonly Field[], entry = 0): Record<string, unknown> =
 async function startFull(entries: readonly Record<string, unknown>[]) {
   const setup = await startWithNode({
     caCert: () => 'cGVt',
+    tunnel: {
+      ...{ host: 'bastion.example', port: 2222, username: 'tunnel', localPort: 22, secretName: 'tunnels' },
+      ports: { first: 2000, last: 2009 },
+    },
     client: {
       delete: async () => {},
       find: async () => undefined,
@@ -226,11 +236,17 @@ async function startFull(entries: readonly Record<string, unknown>[]) {
   });
   const { replica, node, application } = setup;
   replica.stores.secrets.set(storedSecret('db', { password: 'hunter2' }, { labels: { 'skerry.dev/shared': 'true' } }));
+  replica.stores.secrets.set(storedSecret('tunnels', { rsaKey: 'key', knownHosts: 'hosts' }));
   replica.stores.models.set(storedModel('llm'));
   replica.stores.volumeMounts.set(storedVolumeMount('certs', { secretName: 'db' } as never));
   replica.stores.nodes.set(
-    changed(node, ({ metadata, spec }) => {
-      metadata.annotations = { [ANNOTATIONS.version]: '{"count":1,"command":"upgrade","semver":"1.2.3"}' };
+    changed(node, (copy) => {
+      const { metadata, spec } = copy;
+      copy.status = { observedGeneration: 1, tunnel: { remotePort: 2001, state: 'open' } };
+      metadata.annotations = {
+        [ANNOTATIONS.version]: '{"count":1,"command":"upgrade","semver":"1.2.3"}',
+        [ANNOTATIONS.tunnel]: 'open',
+      };
       Object.assign(spec, { logLevel: 'DEBUG', cpuLimit: 50, latitude: 1.25, longitude: 2.5, volumeMounts: ['certs'] });
     }),
   );

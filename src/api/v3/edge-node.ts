@@ -270,6 +270,20 @@ export const edgeNodeStatusSchema = object({
   })
     .optional()
     .describe('Actions carried out, as counted by the annotations.'),
+  tunnel: object({
+    remotePort: port.describe('Port of the ssh server that leads to the machine.'),
+    state: oneOf('open', 'closing', 'closed').describe(
+      'open: the port belongs to this node; closing: until the machine says that it has ended the tunnel; closed: another node may get the port.',
+    ),
+  })
+    .optional()
+    .describe('The tunnel that the annotation skerry.dev/tunnel asks for; absent before the first one.'),
+  tunnelStatus: object({
+    status: text({ max: 32 }).describe('opening, open, closed or failed.'),
+    message: text({ max: 256 }).optional().describe('Why it failed.'),
+  })
+    .optional()
+    .describe('What the machine says of its tunnel.'),
   versionTime: text({ max: 64 }).optional().describe('When the last version command was carried out (RFC 3339).'),
   platformStatus: object({
     phase: oneOf(...PLATFORM_PHASES).describe('Phase of the platform reconcile.'),
@@ -325,6 +339,7 @@ export const edgeNodeResource = {
     'Updating',
     'UpdateFailed',
     'ActionIgnored',
+    'TunnelFailed',
     'SettingsRefused',
     'ContentLeftOut',
     'CertificatesReady',

@@ -79,7 +79,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
 
   const content = contentSections(node, lookups, deleting);
   const catalog = catalogSections({ registries: [...registries, ...content.registries], runtimes }, inputs);
-  const self = nodeSections(node, deleteNode);
+  const self = nodeSections(inputs, deleteNode);
   const microservices = unique([...views, ...holds]).sort((a, b) => compareTexts(a.uuid, b.uuid));
   const ofMicroservices = microserviceDigests(microservices);
   return {
@@ -93,6 +93,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     parts: platform.parts,
     leftOut: content.leftOut,
     config: self.config,
+    ...(self.tunnel && { tunnel: self.tunnel }),
     deleteNode,
     held,
     entries,

@@ -21,6 +21,7 @@ import { countedActions, observedFacts, type ProvisionedAgent } from '../../subj
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { canonicalEngine, MACHINE_OWNED } from '../../subjects/nodes/rules/settings.ts';
 import { systemApplicationName } from '../../subjects/nodes/rules/system-application.ts';
+import { type TunnelGrant, tunnelFailed, tunnelStatus } from '../../subjects/nodes/rules/tunnel.ts';
 import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
 import { findingsOf, phaseOf } from '../../subjects/platform/rules/condition.ts';
 import { progressOf } from '../../subjects/workloads/rules/application/entry-progress.ts';
@@ -41,6 +42,8 @@ export interface NodeStatusInputs {
   identity?: Verdict;
   /** why the node cannot connect to routers and bus servers that it names */
   upstreams?: readonly Verdict[];
+  /** the port of its tunnel, or why it gets none */
+  tunnel?: TunnelGrant;
   /** record of the last provisioning; absent while there is none */
   provisioned?: ProvisionedAgent & { provisionedAt: number };
   /** Unix ms */
@@ -58,8 +61,10 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
   const report = observation?.report ?? {};
   const alive = liveness(node, observation, now, listeningSince);
   const microservices = observedMicroservices({ node, observation, desired, removed, liveness: alive });
+  const facts = observedFacts(inputs, alive);
   const status: EdgeNodeStatus = {
-    ...observedFacts(inputs, alive),
+    ...facts,
+    ...tunnelStatus(node, { ...inputs.tunnel, observation, daemonStatus: facts.daemonStatus }),
     ...followedList(inputs),
     ...(provisioned && { provisionedTime: new Date(provisioned.provisionedAt).toISOString() }),
     ...reportingInstance(observation),
@@ -87,6 +92,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       Updating: updating(node, status, alive),
       UpdateFailed: updateFailed(node, status),
       ActionIgnored: actionIgnored(node),
+      TunnelFailed: tunnelFailed(node, status, inputs.tunnel),
       SettingsRefused: settingsRefused(inputs, report, status),
       NotSupportedYet: notSupportedYet(node),
       ContentLeftOut: contentLeftOut(inputs),

@@ -11,9 +11,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
  * object, except for verbs that are about a collection.
  */
 const TABLE: Readonly<Record<string, string>> = {
-  'Node tunnel': `
-    GET    /node/{uuid}/tunnel  edgenodes/tunnel get
-    PATCH  /node/{uuid}/tunnel  edgenodes/tunnel patch`,
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
   'Default router': `

@@ -5,11 +5,12 @@ import { createProvisioningKeyController } from './reconcile/provisioning-key.ts
 import { createSilencePacer } from './reconcile/silence-pacer.ts';
 import { type MembersOfNodes, nodeRoutes } from './routes/nodes.ts';
 import { topologyRoutes } from './routes/topology.ts';
+import { tunnelRoutes } from './routes/tunnel.ts';
 
 /** Machines: EdgeNode, its settings, reports, silence and actions. `members` are those of reads that later subjects know. */
 export const nodes = (members: MembersOfNodes) => ({
   routes: { nodes: nodeRoutes(members) },
-  furtherRoutes: topologyRoutes,
+  furtherRoutes: [...topologyRoutes, ...tunnelRoutes],
   /** What nodes and later subjects judge silence by. */
   silence(deps: ControllerDependencies) {
     const pacer = createSilencePacer(deps.clock);

@@ -29,6 +29,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
     run: async (context) => {
       const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/status');
       const node = data.node as { name?: string; uuid: string; controllerUrl: string } | undefined;
+      const tunnel = data.tunnel as { status: string; message?: string } | undefined;
       const free = Number(data.systemAvailableDisk ?? 0);
       const runtime = data.runtime as { engineVersion?: string; engineUrl?: string; engineReady: boolean };
       show(context, data, () =>
@@ -51,6 +52,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
           ['Running', `${data.runningMicroservices} microservices`],
           ['Memory', `${data.memoryUsageMiB} MiB (the agent itself)`],
           ['Disk', `${bytes(Number(data.diskUsageGiB) * 1024 ** 3)} (the agent's own), ${bytes(free)} free`],
+          ['Tunnel', tunnel && [tunnel.status, ...[tunnel.message ?? []].flat()].join(': ')],
           ['Warnings', (data.warnings as string[]).join('; ')],
         ]),
       );

@@ -2,6 +2,7 @@ import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';
+import { tunnelPortOf, wantsTunnel } from '../rules/tunnel.ts';
 import { upstreamsOf } from '../rules/upstreams.ts';
 
 export const edgeNodeKind = defineKind<EdgeNode>()({
@@ -15,6 +16,10 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     reports: reportedApplicationsOf,
     /** names and uuids of the nodes that it names as routers or bus servers */
     upstream: ({ spec }) => upstreamsOf(spec),
+    /** `wanted`: it is to have a tunnel; `waiting`: and has no port for it */
+    tunnel: (node) => (wantsTunnel(node) ? ['wanted', ...(tunnelPortOf(node) === undefined ? ['waiting'] : [])] : []),
+    /** the port of the ssh server that belongs to its tunnel */
+    tunnelPort: (node) => [tunnelPortOf(node) ?? []].flat().map(String),
     /** `true`: the nodes of the system */
     system: ({ spec }) => (spec.isSystem ? ['true'] : []),
     /** the addresses under which others are to reach them */

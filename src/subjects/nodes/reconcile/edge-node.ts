@@ -38,6 +38,7 @@ import type { MassSilence } from './mass-silence.ts';
 import { createRemovedEntries, type RemovedEntries } from './removed-entries.ts';
 import type { SilencePacer } from './silence-pacer.ts';
 import { createStatusBudget } from './status-budget.ts';
+import { TunnelPorts } from './tunnel-ports.ts';
 
 /** How often a pending deletion is checked when nothing changes. */
 const DELETION_CHECK_MS = 5_000;
@@ -54,7 +55,8 @@ export function createEdgeNodeController(
   const statuses = createStatusWriter(deps, KINDS.nodes);
   const removed = createRemovedEntries((entry) => nodeOf(entry, deps.lookups));
   const reconciledAt = new Map<string, number>();
-  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed });
+  const tunnels = new TunnelPorts(deps.lookups.tunnels, stores.nodes);
+  const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed, tunnels });
 
   /** Contact alone may end a silence that is stored, or that waits to be stored. */
   function endsSilence(node: EdgeNode): boolean {
@@ -66,9 +68,10 @@ export function createEdgeNodeController(
     name: 'edge-node',
     watches: [
       watching(stores.nodes, (change) => {
+        const others = tunnels.affected(change);
         if (changesMoreThanStatus(change))
-          return [change.key, ...sameIdentity(deps, change.object), ...downstream(deps, change)];
-        return statuses.isForeign(change) ? [change.key] : [];
+          return [change.key, ...sameIdentity(deps, change.object), ...downstream(deps, change), ...others];
+        return [...(statuses.isForeign(change) ? [change.key] : []), ...others];
       }),
       // Verdicts on entries are part of a node's platform status.
       watching(stores.applications, (change) => {
@@ -81,6 +84,8 @@ export function createEdgeNodeController(
       watching(stores.secrets, ({ object, initial }) => {
         const { labels = {} } = object.metadata;
         if (labels[LABELS.nodeKey] || labels[LABELS.platform]) return ownersOf(object);
+        if (object.metadata.name === deps.lookups.tunnels?.settings.secretName)
+          return stores.nodes.byIndex('tunnel', 'wanted').map(keyOf);
         return isSystemAuthority(labels[LABELS.authority]) && !initial ? Array.from(stores.nodes.list(), keyOf) : [];
       }),
     ],
@@ -115,10 +120,11 @@ interface Helpers {
   pacer: SilencePacer;
   statuses: StatusWriter<EdgeNode>;
   removed: RemovedEntries;
+  tunnels: TunnelPorts;
 }
 
 /** Observes a node and its reports, plans its status, writes it in its turn, and returns when to reconcile again. */
-function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, removed }: Helpers) {
+function createReconcile(deps: ControllerDependencies, { massSilence, pacer, statuses, removed, tunnels }: Helpers) {
   const { client, stores, lookups, observations, clock, listeningSince } = deps;
   const resource = RESOURCES.nodes;
   const budget = createStatusBudget(clock, (node) => applicationsOn(stores, node).length);
@@ -142,6 +148,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
       ...(desired && { desired }),
       ...(rival && { identity: rival }),
       upstreams,
+      tunnel: tunnels.grant(node),
       ...(provisioned && { provisioned }),
     });
     const planned = { ...status, ...identity };
@@ -177,6 +184,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     if (!stored) {
       pacer.forget(key);
       budget.forget(key);
+      tunnels.forget(key);
       return done();
     }
     if (stored.metadata.deletionTimestamp !== undefined) return reconcileDeletion(key, stored, signal);

@@ -2,6 +2,7 @@ import { ANNOTATIONS } from '../../../api/names.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { type Finding, joined } from '../../../rules/conditions.ts';
 import { conflict } from '../../../rules/errors.ts';
+import { ignoredTunnelAction } from './tunnel.ts';
 
 /** Greatest count of an annotation that is read; the range above it is for further requests. */
 const MAX_COUNT = 2 ** 52;
@@ -115,7 +116,8 @@ export function rebuildCountOf(application: Application, entry: string, carriedO
 export function actionIgnored(object: Application | EdgeNode): Finding | undefined {
   const ignored = ignoredActions(object);
   if (ignored.length === 0) return undefined;
-  return { status: 'True', reason: 'NoSuchCount', message: joined(ignored) };
+  const isTunnelAlone = ignored.length === 1 && object.kind === 'EdgeNode' && ignoredTunnelAction(object as EdgeNode);
+  return { status: 'True', reason: isTunnelAlone ? 'NotOpenOrClose' : 'NoSuchCount', message: joined(ignored) };
 }
 
 /** Messages about annotations that request nothing: unreadable ones, and counts below what was requested before. */
@@ -141,6 +143,10 @@ function ignoredRebuilds(application: Application): string[] {
 }
 
 function ignoredNodeActions(node: EdgeNode): string[] {
+  return [...ignoredCounts(node), ...[ignoredTunnelAction(node) ?? []].flat()];
+}
+
+function ignoredCounts(node: EdgeNode): string[] {
   return NODE_ACTIONS.flatMap((action) => {
     const text = node.metadata.annotations?.[ANNOTATIONS[action]];
     if (text === undefined) return [];

@@ -9,6 +9,7 @@ import { platformGeneration } from './actions.ts';
 import { artifactsShown } from './artifacts.ts';
 import { observedFacts, type Seen } from './observed.ts';
 import { archOf, hostOf, settingsShown } from './settings.ts';
+import { wantsTunnel } from './tunnel.ts';
 
 /** The inputs of a node read besides the object. */
 export interface LiveNode extends Seen {
@@ -79,8 +80,8 @@ export function nodeRead(
     activeVolumeMounts: report.activeVolumeMounts ?? 0,
     volumeMountLastUpdate: report.volumeMountLastUpdate ?? 0,
     gpsStatus: report.gpsStatus ?? '',
-    tunnel: '',
-    tunnelStatus: '{}',
+    tunnel: tunnelShown(node),
+    tunnelStatus: report.tunnelStatus ?? JSON.stringify(node.status.tunnelStatus ?? {}),
     securityStatus: 'OK',
     securityViolationInfo: '',
     routerId: 0,
@@ -89,6 +90,12 @@ export function nodeRead(
       platformStatus: platformShown(node),
     }),
   };
+}
+
+/** Whether the node is to have a tunnel; empty for a node that never had one. */
+function tunnelShown(node: EdgeNode): string {
+  if (wantsTunnel(node)) return 'open';
+  return node.status?.tunnel ? 'closed' : '';
 }
 
 /** What the agent warns of, else why the platform of the node could not be reconciled. */

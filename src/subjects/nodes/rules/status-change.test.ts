@@ -31,6 +31,7 @@ test('progress of microservices and volume mounts is no content', () => {
     'config',
     'containerEngine',
     'ipAddress',
+    'tunnel',
     'update',
     // The uuid of a spec without one is the recorded one.
     ...MEMBERS.filter((member) => member === 'uuid' && !isContentAlike(...differingIn('uuid'))),

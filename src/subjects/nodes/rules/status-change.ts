@@ -13,6 +13,7 @@ const FACTS = [
   'availableRuntimes',
   'actions',
   'update',
+  'tunnel',
 ] as const satisfies readonly Member[];
 /** What it has of its desired state so far: progress, which takes nothing back. */
 const PROGRESS = ['microservices', 'volumeMounts'] as const satisfies readonly Member[];

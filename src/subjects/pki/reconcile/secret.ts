@@ -5,14 +5,15 @@ import { encodeData } from '../../../datastore/keyed-text.ts';
 import { createOrUpdate, equal, type KubeObject, ownerReference } from '../../../kube/mod.ts';
 import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { isSecretOf, type Texts } from '../rules/authority.ts';
+import { isSecretOf, isSystemCertificate, type Texts } from '../rules/authority.ts';
 import type { OwnSecret } from './material.ts';
 
-/** How the Secrets of the two kinds differ: microservices may use the Secret of a certificate alone. */
-const FORMS = {
-  certificate: { type: 'kubernetes.io/tls', labels: { [LABELS.shareable]: 'true' } },
-  authority: { type: 'Opaque', labels: {} },
-} as const;
+/** How the Secrets of the two kinds differ. */
+const TYPES = { certificate: 'kubernetes.io/tls', authority: 'Opaque' } as const;
+
+/** Microservices may use the Secret of a certificate alone, and never of the system's. */
+const isForMicroservices = (label: keyof typeof TYPES, name: string) =>
+  label === 'certificate' && !isSystemCertificate(name);
 
 /**
  * Writes the Secret of a certificate or an authority with these texts alone, when it differs. Its label says whose it is: after the
@@ -20,11 +21,11 @@ const FORMS = {
  */
 export async function writeSecret(
   { client, namespace }: Pick<ControllerDependencies, 'client' | 'namespace'>,
-  write: Pick<OwnSecret, 'name' | 'known'> & { owner: KubeObject; label: keyof typeof FORMS; texts: Texts },
+  write: Pick<OwnSecret, 'name' | 'known'> & { owner: KubeObject; label: keyof typeof TYPES; texts: Texts },
   signal: AbortSignal,
 ): Promise<void> {
   const { name, known, owner, label } = write;
-  const { type, labels } = FORMS[label];
+  const isShared = isForMicroservices(label, owner.metadata.name);
   const data = encodeData(write.texts);
   await createOrUpdate<Secret>(
     client,
@@ -32,17 +33,21 @@ export async function writeSecret(
     { namespace, name },
     (present) => {
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
-      // What another leader wrote meanwhile decides what is due: its key must not be lost. The store brings it, and another run.
+      // A key that another leader wrote meanwhile must not be lost. The store brings it, and another run.
       if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
       const before = present?.metadata ?? { name, namespace };
-      const kept = label === 'authority' ? withoutSharing(before) : before;
+      const kept = isShared ? before : withoutSharing(before);
       const metadata = {
         ...kept,
-        labels: { ...kept.labels, ...labels, [LABELS[label]]: owner.metadata.name },
+        labels: {
+          ...kept.labels,
+          ...(isShared && { [LABELS.shareable]: 'true' }),
+          [LABELS[label]]: owner.metadata.name,
+        },
         ownerReferences: [ownerReference(owner)],
       };
       const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
-      return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type, ...present, metadata, data };
+      return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type: TYPES[label], ...present, metadata, data };
     },
     { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
   );

@@ -6,6 +6,7 @@ import {
   type StatusReport,
   statusReportSchema,
 } from '../../../../../src/wire/agent.ts';
+import { TUNNEL_STATES, type TunnelReport } from '../../../../../src/wire/tunnel.ts';
 import type { Config } from '../../../domain/config.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
@@ -20,6 +21,8 @@ export interface DescribedAgent {
   /** `lastContact` in Unix ms */
   readonly connection: { state: string; error: string; lastContact: number };
   readonly problems: string[];
+  /** undefined without one */
+  readonly tunnel: TunnelReport | undefined;
   readonly supervisor: {
     readonly engine: { state: 'connecting' | 'lost' } | { state: 'connected'; facts: EngineFacts };
   };
@@ -50,6 +53,7 @@ export async function daemonStatus(agent: DescribedAgent) {
     runtimeClasses: report.runtimeClasses ?? [],
     availableCdiDevices: report.availableCdiDevices ?? [],
     warnings: agent.problems,
+    tunnel: agent.tunnel,
     connectionError: error || undefined,
     lastContact: lastContact ? new Date(lastContact).toISOString() : undefined,
     node: agent.identity.node && {
@@ -162,6 +166,10 @@ export const statusReply = () => {
     runtimeClasses: report.runtimeClasses,
     availableCdiDevices: z.array(text),
     warnings: z.array(text).describe('what keeps the agent from its work, for people'),
+    tunnel: z
+      .object({ status: z.enum(TUNNEL_STATES), message: text.optional() })
+      .optional()
+      .describe('the tunnel that the controller asked for'),
     connectionError: text.optional(),
     lastContact: text.optional(),
     node: z.object({ uuid: text, name: text.optional(), namespace: text, controllerUrl: text }).optional(),
