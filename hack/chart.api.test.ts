@@ -80,6 +80,7 @@ const ROUTER = 'relay.router.hosts=["router"]';
 const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string[] }>> = {
   'image.pullPolicy': { to: 'Always' },
   imagePullSecrets: { to: [{ name: 'pull' }] },
+  controlPlane: { to: 'remote' },
   logLevel: { to: 'debug' },
   releasesUrl: { to: 'https://releases.example' },
   releasesKey: { to: '-----BEGIN PUBLIC KEY-----' },
@@ -251,6 +252,15 @@ describe('the chart renders', () => {
     expect(await env('--set', 'sessions.maxSockets=20000')).toContain(
       '{"name":"WS_REPLICA_MAX_CONCURRENT_WS","value":"20000"}',
     );
+  });
+
+  test('one name for all replicas, from the values or the release, and for each replica the name of its pod', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).find(({ kind }) => kind === 'Deployment'));
+    expect(await env()).toContain('{"name":"CONTROLLER_NAME","value":"skerry"}');
+    expect(await env('--set', 'controllerName=plant-3')).toContain('{"name":"CONTROLLER_NAME","value":"plant-3"}');
+    expect(await env()).toContain('{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}');
+    await expect(env('--set', 'controllerName=plant 3')).rejects.toThrow(/controllerName/);
   });
 
   test('TLS when the values name a certificate', async () => {

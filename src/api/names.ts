@@ -22,6 +22,11 @@ export const AGENT_KEY_FILE = 'skerry-agent.jwk';
 export const CATEGORY = 'skerry';
 /** Namespace of the controller when CONTROLLER_NAMESPACE is unset. */
 export const DEFAULT_NAMESPACE = 'skerry';
+/** Name of an installation when CONTROLLER_NAME is unset, and its label app.kubernetes.io/name when APP_LABEL is. */
+export const DEFAULT_INSTALLATION = 'skerry';
+/** Where the controller runs: in a cluster, which may have services of it, or outside, with nodes of the system. */
+export const CONTROL_PLANES = ['kubernetes', 'remote'] as const;
+export type ControlPlane = (typeof CONTROL_PLANES)[number];
 /** Audience that a ServiceAccount token carries when it is meant for the REST API. */
 export const TOKEN_AUDIENCE = 'skerry';
 

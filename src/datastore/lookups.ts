@@ -20,7 +20,7 @@ import {
 import { KINDS } from '../subjects/kinds.ts';
 import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
 import { holderIn, isCalled } from './holder.ts';
-import { decodeData, isPasswordOf } from './keyed-text.ts';
+import { isPasswordOf } from './keyed-text.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 

@@ -73,6 +73,7 @@ async function createFixture({ applications, microservices = 1 }: { applications
       client: server.client,
       stores,
       kinds: KINDS,
+      controlPlane: 'kubernetes',
       platform: { parts: [], isBusEnabled: false },
       lookups: createLookups(stores),
       observations: {

@@ -19,7 +19,13 @@ test.each([
   ['whose key is in a Secret of its owner', 'company'],
 ])('the certificates of an authority %s are read once, however many nodes it signs for', async (_, name) => {
   const made = fleet.stores.certificateAuthorities.get(NAMESPACE, name) ?? (await make(name));
-  const { keysOf } = createMaterial({ stores: fleet.stores, kinds: KINDS, namespace: NAMESPACE, clock: Date.now });
+  const { keysOf } = createMaterial({
+    stores: fleet.stores,
+    kinds: KINDS,
+    controlPlane: 'kubernetes',
+    namespace: NAMESPACE,
+    clock: Date.now,
+  });
   const [first, second] = [keysOf(made), keysOf(made)];
   expect(first?.current).toBeDefined();
   expect(second?.current).toBe(first?.current);

@@ -25,6 +25,7 @@ import {
 import { authorityNameOf } from '../rules/certificate.ts';
 import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
 import { timeOf } from '../rules/validity.ts';
+import { controlPlaneVerdict } from '../rules/verdict.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
 export interface OwnSecret {
@@ -41,8 +42,9 @@ export function createMaterial({
   stores,
   kinds,
   namespace,
+  controlPlane,
   clock,
-}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
+}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'controlPlane' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
   const shared = shareableSecret(find);
   const textsIn = onceEach((secret: Secret): Texts => textOfSecret(secret).data);
@@ -74,7 +76,7 @@ export function createMaterial({
   /** The keys of an authority; undefined while it has none. */
   function keysOf(authority: CertificateAuthority): AuthorityKeys | undefined {
     const { known, taken } = ofAuthority(authority);
-    if (!known || taken) return undefined;
+    if (!known || taken || controlPlaneVerdict(authority, controlPlane)) return undefined;
     if (!isOwn(authority)) {
       const named = keysNamed(authority.spec.secretName);
       return named && { ...named, others: trustedIn(known) };

@@ -1,4 +1,4 @@
-import { SYSTEM_SECRET_PREFIXES } from '../../../api/names.ts';
+import { type ControlPlane, SYSTEM_SECRET_PREFIXES } from '../../../api/names.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
@@ -22,6 +22,20 @@ function lifeVerdict(expiration: number | undefined) {
   const problem = lifeProblem(expiration);
   return problem === undefined ? undefined : bad('ExpirationInvalid', 'VALIDATION_ERROR', problem, 'expiration');
 }
+
+/** Why an authority cannot exist on a control plane: outside of a cluster there are no Secrets of it. */
+export const controlPlaneVerdict = (
+  { spec: { type } }: CertificateAuthority,
+  controlPlane: ControlPlane,
+): Verdict | undefined =>
+  type === 'k8s-secret' && controlPlane === 'remote'
+    ? bad(
+        'NotOnControlPlane',
+        'VALIDATION_ERROR',
+        'type: "k8s-secret"; must be self-signed or direct on control plane remote (CONTROL_PLANE of the controller)',
+        'type',
+      )
+    : undefined;
 
 /** `texts` reads a shareable Secret. */
 export function authorityVerdict(

@@ -17,6 +17,13 @@ describe('the modes that a node acts in', () => {
     ['an absent bus mode is leaf where the bus is on', {}, { ...NOTHING, isBusEnabled: true }, 'none', 'leaf'],
     ['a node of the system is the hub of both', { isSystem: true }, NOTHING, 'interior', 'server'],
     [
+      'a node of the system with other modes from kubectl is the hub of both',
+      { isSystem: true, routerMode: 'edge', busMode: 'none' },
+      NOTHING,
+      'interior',
+      'server',
+    ],
+    [
       'a mode that is set counts',
       { routerMode: 'interior', busMode: 'none' },
       { hasDefaultRouter: true, isBusEnabled: true },

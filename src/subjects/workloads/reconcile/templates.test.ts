@@ -90,6 +90,7 @@ async function start(applications: readonly Application[]) {
       client,
       stores,
       kinds: KINDS,
+      controlPlane: 'kubernetes',
       platform: { parts: [], isBusEnabled: false },
       lookups: createLookups(stores),
       observations: {

@@ -25,6 +25,15 @@ const REPEATED_MS = 2_000;
 
 const { id: CATALOG_ID, name: NAME } = BUILT_IN_CATALOG_ITEMS.debug;
 
+/** An application of users may have its name from a version before such names were refused. */
+export function requireOfSystem(application: Application): void {
+  if (application.spec.isSystem !== true)
+    throw conflict(
+      'DUPLICATE_NAME',
+      `the application "${v3Name(application)}" has the name of the system's on this node: it must be deleted or renamed first`,
+    );
+}
+
 const entryOf = (application: Application) => application.spec.microservices?.find(({ name }) => name === NAME);
 
 /** The debug shell in an application, and its node; undefined when it has none. */
@@ -58,11 +67,7 @@ export function newDebugShell(asked: Asked): Application {
  * stays without one.
  */
 export function withDebugShell(application: Application, asked: Asked): Application {
-  if (application.spec.isSystem !== true)
-    throw conflict(
-      'DUPLICATE_NAME',
-      `the application "${v3Name(application)}" has the name of the system's on this node: it must be deleted or renamed first`,
-    );
+  requireOfSystem(application);
   const { microservices = [] } = application.spec;
   const known = entryOf(application);
   const entry = known ? asAsked(known, asked) : newEntry(asked);

@@ -520,6 +520,7 @@ describe('verdict', () => {
       .add('CertificateExpired')
       .add('ExpirationInvalid')
       .add('HostInvalid')
+      .add('NotOnControlPlane')
       .add('SecretTaken');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
