@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { createPrivateKey, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -180,6 +180,12 @@ test(
       timeoutMs: 120_000,
     });
 
+    // The node is a router: it and the authorities of the system have keys.
+    await show('PATCH', `/node/${uuid}`, admin, { routerMode: 'interior', host: 'gw-9.example', ...ROUTER_PORTS });
+    await until('the machine to have its certificates', () => hasCertificates('gw-9'), { timeoutMs: 120_000 });
+    for (const name of [`skerry-platform-${uuid}`, 'skerry-ca-router-site-ca', 'skerry-ca-default-router-local-ca'])
+      await addPrivateKeys(name);
+
     // A kubeconfig that cannot be read.
     const broken = join(dir, 'broken.kubeconfig');
     writeFileSync(broken, `apiVersion: v1\nkind: Config\nusers:\n- name: a\n  user: {token: "${kubeToken}"\n  x: [`);
@@ -190,19 +196,41 @@ test(
   LONG,
 );
 
-/** The output of a controller that cannot start. */
-const endOf = (env: Record<string, string>) =>
+const ROUTER_PORTS = { interRouterPort: 55_671, edgeRouterPort: 45_671 };
+
+async function hasCertificates(name: string): Promise<boolean> {
+  const node = await stack.node(name);
+  return !!node?.status?.conditions?.some(({ type, status }) => type === 'CertificatesReady' && status === 'True');
+}
+
+/** Each private key in a Secret is two canaries: its number, and a line of its PEM text. */
+async function addPrivateKeys(secret: string): Promise<void> {
+  const path = `/api/v1/namespaces/${stack.namespace}/secrets/${secret}`;
+  const { data } = await stack.kube.request<{ data: Record<string, string> }>('GET', path);
+  const texts = Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()] as const);
+  const keys = texts.filter(([, text]) => text.includes('PRIVATE KEY'));
+  expect(keys.length, secret).toBeGreaterThan(0);
+  for (const [key, pem] of keys) {
+    canaries.set(`${key} of ${secret}`, createPrivateKey(pem).export({ format: 'jwk' }).d ?? '');
+    canaries.set(`text of ${key} of ${secret}`, pem.split('\n')[1] ?? '');
+  }
+}
+
+/** The output of a controller, or of one of its commands. */
+const endOf = (env: Record<string, string>, ...args: readonly string[]) =>
   new Promise<string>((resolve) => {
     execFile(
       process.execPath,
-      [join(ROOT, 'src/main.ts')],
-      { env: { ...process.env, LOG_LEVEL: 'debug', ...env }, timeout: 30_000 },
+      [join(ROOT, 'src/main.ts'), ...args],
+      { env: { ...process.env, LOG_LEVEL: 'debug', ...env }, timeout: 30_000, maxBuffer: 2 ** 26 },
       (_, stdout, stderr) => resolve(stdout + stderr),
     );
   });
 
 /** The token that the container of a microservice gets. */
 const WORKLOAD_TOKEN = /^data\/volumes\/serviceaccounts\/[^/]+\/.*token$/;
+/** A file of the system on the agent's disk. */
+const SYSTEM_FILE = /^data\/volumes\/system\//;
 /** The files on the agent's disk that have secrets, readable by their owner only. No other file has one. */
 const KEPT =
   /^(data\/identity\.json|data\/agent\.db(-wal|-shm)?|data\/[^/]*\.db(-wal|-shm)?|(data\/)?run\/[^/]*token[^/]*)$/;
@@ -223,6 +251,14 @@ test(
         await show('GET', path, viewer);
         if (!route.path.includes('{id}')) break;
       }
+    for (const path of ['/certificates', '/certificates/ca', '/certificates/ca/router-site-ca', `/node/${uuid}`])
+      expect(await show('GET', path, viewer), path).toBe(200);
+    for (const secret of [`skerry-platform-${uuid}`, 'skerry-ca-router-site-ca'])
+      expect(await show('GET', `/secrets/${secret}`, stack.token), secret).toBe(404);
+    const env = { KUBECONFIG: inject('kubeconfig'), CONTROLLER_NAMESPACE: stack.namespace };
+    const document = await endOf({ ...env, METRICS_PORT: new URL(controller.metricsUrl).port }, 'support-bundle');
+    expect(document).toContain('CertificatesReady');
+    outputs.set('support document', document);
     for (const page of ['/metrics', '/readyz'])
       outputs.set(`controller ${page}`, await (await fetch(controller.metricsUrl + page)).text());
     outputs.set('agent /metrics', await (await fetch(`http://127.0.0.1:${agent.port}/v1/metrics`)).text());
@@ -255,6 +291,7 @@ test(
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/applications`,
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes`,
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/registries`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/certificateauthorities`,
       `/api/v1/namespaces/${stack.namespace}/events`,
       `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`,
       `/api/v1/namespaces/${stack.namespace}/configmaps`,
@@ -303,7 +340,12 @@ test(
         // Its container reads it as any user; a folder above it is closed to all other processes.
         canaries.set(`token of a workload (${canaries.size})`, readFileSync(file, 'utf8').trim().split('.')[2] ?? '');
         const folders = [join(agent.dir, 'data/volumes/serviceaccounts'), join(agent.dir, 'data/volumes')];
-        if (folders.every((folder) => (statSync(folder).mode & 0o007) !== 0)) wide.push(name);
+        if (!folders.some(isClosed)) wide.push(name);
+        continue;
+      }
+      if (SYSTEM_FILE.test(name)) {
+        // Containers of the platform read them as any user; a folder above them is closed to all other processes.
+        if (![join(agent.dir, 'data/volumes/system'), join(agent.dir, 'data/volumes')].some(isClosed)) wide.push(name);
         continue;
       }
       if (!KEPT.test(name)) {
@@ -321,6 +363,8 @@ test(
   },
   LONG,
 );
+
+const isClosed = (folder: string) => (statSync(folder).mode & 0o007) === 0;
 
 function* filesBelow(folder: string): Generator<string> {
   for (const one of readdirSync(folder, { withFileTypes: true })) {

@@ -64,6 +64,9 @@ beforeAll(async () => {
   for (let i = 0; i < 2; i++) serving.push(await startReplica(last.controller));
   agent = await stack.startAgent(NODE, serving[0]?.controller as ControllerProcess, { url, bundle: last.agent });
   started.defer(() => stop.abort());
+  // Its mode was stored without an effect.
+  const spec = { routerMode: 'edge', host: 'gw-up.example' };
+  await stack.kube.request('PATCH', nodePath(NODE), { spec }, 'application/merge-patch+json');
   simulated = await startSimulatedNodes(stack, { count: SIMULATED, url, home: dir, signal: stop.signal });
   await startSteady();
   users = startUsers({
@@ -172,6 +175,15 @@ async function startSteady(): Promise<void> {
   expect(Object.keys(before).sort()).toEqual(['limited', 'plain', 'with-files', 'with-secret']);
 }
 
+const nodePath = (name: string) => `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes/${name}`;
+
+/** Names of the Secrets with keys of nodes. */
+async function platformSecrets(): Promise<readonly string[]> {
+  const path = `/api/v1/namespaces/${stack.namespace}/secrets`;
+  const { items } = await stack.kube.request<{ items: { metadata: { name: string } }[] }>('GET', path);
+  return items.map(({ metadata }) => metadata.name).filter((name) => name.startsWith('skerry-platform-'));
+}
+
 const stateOf = async (name: string) =>
   (await stack.application('steady'))?.status?.microservices?.find((one) => one.name === name)?.state as string;
 
@@ -229,10 +241,21 @@ test('apply-crds brings the CRDs of the last release to this version, with nothi
   await expectWorking();
 }, 240_000);
 
+test('a node whose mode the last release stored gets certificates, with nothing restarted, and nodes without a mode get nothing', async () => {
+  const uuid = (await stack.node(NODE))?.status?.uuid;
+  await until('the keys of the node', async () => (await platformSecrets()).length > 0);
+  await expectWorking();
+  expect(await platformSecrets()).toEqual([`skerry-platform-${uuid}`]);
+}, 240_000);
+
 test('the agent is upgraded over its data, with nothing restarted', async () => {
   await agent.stop();
   await agent.start(inject('programs').agent);
   await expectWorking();
+  const conditions = async () => (await stack.node(NODE))?.status?.conditions ?? [];
+  await until('the machine to have its certificates', async () =>
+    (await conditions()).some(({ type, status }) => type === 'CertificatesReady' && status === 'True'),
+  );
 }, 240_000);
 
 test('the controller is rolled back below newer CRDs, and a newer agent works on, with nothing restarted', async () => {

@@ -57,7 +57,7 @@ describe('a Secret with keys of the system', () => {
 
   test('is found by its name for the system alone, also without its label, and no other Secret is', () => {
     const name = `skerry-platform-${UUID}`;
-    expect(store(name, {}).lookups.secretOfSystem(NAMESPACE, name)?.data).toEqual({ key: 'x' });
+    expect(store(name, {}).lookups.secretOfSystem(NAMESPACE, name)).toEqual({ key: 'eA==' });
     expect(store('mine', {}).lookups.secretOfSystem(NAMESPACE, 'mine')).toBeUndefined();
   });
 });

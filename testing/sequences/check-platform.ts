@@ -67,7 +67,7 @@ function checkSecret(fleet: Fleet, node: Item, secret: Secret): void {
   const wanted = filesOf(node);
   const keys = [...wanted.keys()].flatMap((name) => [`${name}.crt`, `${name}.key`]);
   expect(Object.keys(secret.data ?? {}).sort(), `keys of the Secret of ${node.name}`).toEqual(
-    ['expires', ...keys].sort(),
+    ['expires', ...(node.settings?.host === undefined ? [] : ['host']), ...keys].sort(),
   );
   for (const [name, { hosts, authority }] of wanted) {
     const { [`${name}.crt`]: certificate = '', [`${name}.key`]: key = '' } = textsOf(secret);

@@ -93,7 +93,7 @@ async function describeNode(context: CommandContext, name: string): Promise<stri
   );
 }
 
-/** The phase of the platform, and what keeps it from another one; nothing while the platform is in order. */
+/** The phase of the platform with its cause; undefined while a node without parts is in order. */
 function platformText(node: EdgeNode): string | undefined {
   const { phase, lastError } = node.status?.platformStatus ?? {};
   if (!phase || (phase === 'Ready' && !hasPlatform(node))) return undefined;

@@ -22,7 +22,7 @@ export const configure: Perform<'configure'> = async (fleet, { name, settings, s
     apply();
     return;
   }
-  // A mode that nobody set is shown as edge, and a mode that is sent as it is shown stays unset (docs/spec/rest-v3.md#node-body).
+  // A mode that nobody set is shown as edge, and a setting that is sent as it is shown stays unset (docs/spec/rest-v3.md#node-body).
   const { routerMode, ...others } = settings;
   const isAsShown = routerMode === 'edge' && item?.settings?.routerMode === undefined;
   const isRouter = next.routerMode === 'edge' || next.routerMode === 'interior';
