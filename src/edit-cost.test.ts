@@ -114,7 +114,7 @@ const each = (act: Act): Record<string, Step> =>
     }),
   );
 
-/** Further edits, which concern only the objects with the numbers 3 and 4. */
+/** Further edits, which concern only the objects with the numbers 3 and 4, and the node with the number 7. */
 const OTHERS: Record<string, Step> = {
   'the node of the created application reports that it runs': ({ report, spare }) => report(spare),
   'an application is edited over REST': async ({ rest, node }) => {
@@ -139,35 +139,34 @@ const OTHERS: Record<string, Step> = {
     expect(await rest('PATCH', `/node/${nodeUuid(node(3))}`, body)).toBe(204);
   },
   'a node becomes an edge router': async ({ cluster, node, stores, settle }) => {
-    cluster.edit(node(3), ({ spec }) => {
-      Object.assign(spec, { routerMode: 'edge', host: 'gw-3.plant.example' });
+    cluster.edit(node(7), ({ spec }) => {
+      Object.assign(spec, { routerMode: 'edge', host: 'gw-7.plant.example' });
     });
     await settle();
-    expect(platformOf(stores, node(3))).toBeDefined();
+    expect(platformOf(stores, node(7))).toBeDefined();
   },
-  'the machine of an edge router reports that it has its certificates': async ({ report, node, settle }) => {
-    report(node(3));
-    await settle();
-    expect(certificatesReady(node(3))).toBe('True');
+  'the machine of an edge router reports that it has its certificates': async ({ report, node }) => {
+    report(node(7));
+    await vi.waitFor(() => expect(certificatesReady(node(7))).toBe('True'), 30_000);
   },
   'an edge router gets another host': async ({ cluster, node, stores, settle }) => {
-    const before = platformOf(stores, node(3));
-    cluster.edit(node(3), ({ spec }) => {
-      spec.host = 'gw-30.plant.example';
+    const before = platformOf(stores, node(7));
+    cluster.edit(node(7), ({ spec }) => {
+      spec.host = 'gw-70.plant.example';
     });
     await settle();
-    expect(platformOf(stores, node(3))?.metadata.resourceVersion).not.toBe(before?.metadata.resourceVersion);
+    expect(platformOf(stores, node(7))?.metadata.resourceVersion).not.toBe(before?.metadata.resourceVersion);
   },
   'an edge router becomes an interior one': ({ cluster, node }) =>
-    cluster.edit(node(3), ({ spec }) => {
+    cluster.edit(node(7), ({ spec }) => {
       spec.routerMode = 'interior';
     }),
   'a router becomes a node without one': async ({ cluster, node, stores, settle }) => {
-    cluster.edit(node(3), ({ spec }) => {
+    cluster.edit(node(7), ({ spec }) => {
       spec.routerMode = 'none';
     });
     await settle();
-    expect(platformOf(stores, node(3))).toBeUndefined();
+    expect(platformOf(stores, node(7))).toBeUndefined();
   },
   'a registry that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {
