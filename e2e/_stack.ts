@@ -73,6 +73,8 @@ interface AgentOptions {
   within?: readonly string[];
   /** URL of the controller for the agent */
   url?: string;
+  /** SHA-256 of the controller's authority, which the join string then has */
+  caDigest?: string;
   /** the command line of the agent's program, instead of its bundle */
   program?: readonly string[];
   /** the agent's bundle, instead of that of the sources */
@@ -191,7 +193,8 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     options.onStart?.(daemon);
     const url = `http://127.0.0.1:${rest}`;
     // With TLS only its certificate says whether a client may trust it.
-    const probe = options.env?.TLS_PATH_CERT ? `http://127.0.0.1:${metrics}/readyz` : `${url}/api/v3/status`;
+    const hasTls = options.env?.TLS_PATH_CERT ?? options.env?.SKERRY_TLS_HOSTS;
+    const probe = hasTls ? `http://127.0.0.1:${metrics}/readyz` : `${url}/api/v3/status`;
     await until('the controller to be ready', () => isReady(probe, daemon), { timeoutMs: 60_000 });
     return {
       url,
@@ -207,7 +210,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   async function startAgent(
     name: string,
     controller: ControllerProcess,
-    { within = [], url = controller.url, settings = {}, ...programOptions }: AgentOptions = {},
+    { within = [], url = controller.url, caDigest, settings = {}, ...programOptions }: AgentOptions = {},
   ): Promise<AgentProcess> {
     const home = join(dir, `agent-${++count}`);
     mkdirSync(home);
@@ -236,7 +239,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     await stack.apply(manifest('EdgeNode', { name }, { watchdogEnabled: false, statusFrequency: 5 }));
     await start();
     const key = await provisioningKey(name, controller);
-    const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key }));
+    const provisioned = await cli('provision', formatJoinString({ controllerUrl: url, key, caDigest }));
     expect(provisioned, provisioned.stderr).toMatchObject({ code: 0 });
     return {
       dir: home,

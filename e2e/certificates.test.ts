@@ -1,9 +1,14 @@
+import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { request } from 'node:https';
+import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fakeTime } from '../hack/faketime.ts';
 import { freePort } from '../hack/ports.ts';
+import { temporaryFolder } from '../testing/temporary-folder.ts';
 import {
   type AgentProcess,
   type ControllerProcess,
@@ -19,6 +24,7 @@ import {
  * HTTPS servers in containers with the files of their certificates, on two nodes, and clients that trust the `ca.crt` of a container:
  * across renewals and another key of the authority, through both of which one node is away.
  */
+const run = promisify(execFile);
 let stack: Stack;
 let controller: ControllerProcess;
 let rest: Rest;
@@ -51,14 +57,14 @@ beforeAll(async () => {
   await start();
   for (const node of ['gw-1', 'gw-2']) agents.push(await stack.startAgent(node, controller));
   await call('POST', '/certificates/ca', { name: 'plant', subject: 'Plant 3', expiration: AUTHORITY_MS }, 201);
-  for (const [index, site] of SITES.entries()) await run(site, `gw-${index + 1}`);
+  for (const [index, site] of SITES.entries()) await deploy(site, `gw-${index + 1}`);
 }, 240_000);
 afterAll(async () => {
   await stack?.[Symbol.asyncDispose]();
 }, 60_000);
 
 /** An application with an HTTPS server, whose certificate has the name and the address by which it is reached. */
-async function run(name: Site, agentName: string) {
+async function deploy(name: Site, agentName: string) {
   const ca = { type: 'direct', secretName: 'plant' };
   const hosts = 'localhost,127.0.0.1';
   await call('POST', '/certificates', { name, subject: name, hosts, expiration: SERVER_MS, ca }, 201);
@@ -125,6 +131,41 @@ async function renew(site: Site) {
   await until('the next certificate in the container', async () => (await serial(site)) !== before);
   expect(await visit(site, site)).toBe(await serial(site));
 }
+
+const CLIENT = `
+  const [port, ca] = process.argv.slice(1);
+  require('node:https')
+    .get({ host: '127.0.0.1', port, path: '/healthz', ca: require('node:fs').readFileSync(ca), agent: false })
+    .on('response', ({ statusCode }) => { console.log(statusCode); process.exit(); })
+    .on('error', ({ code }) => console.log(code));
+`;
+
+test.each([
+  ['an hour slow', '-3600s', '200', '0 (ok)'],
+  ['half an hour fast', '+1800s', '200', '0 (ok)'],
+  ['two hours fast', '+7200s', 'CERT_HAS_EXPIRED', '10 (certificate has expired)'],
+  ['at 1970', '@1970-01-01 00:10:00', 'CERT_NOT_YET_VALID', '9 (certificate is not yet valid)'],
+])(
+  'clients of a machine whose clock is %s (%s) get %s with Node and "%s" with OpenSSL for a certificate of one hour',
+  async (_, clock, node, openssl) => {
+    const env = { ...process.env, ...(await fakeTime(clock)) };
+    const ca = join(temporaryFolder(), 'ca.crt');
+    writeFileSync(ca, await file('site-1', 'ca.crt'));
+    const port = String(portsOf('site-1').https);
+    const byNode = await run(process.execPath, ['-e', CLIENT, port, ca], { env });
+    expect(byNode.stdout.trim()).toBe(node);
+    const visit = run(
+      'openssl',
+      ['s_client', '-connect', `127.0.0.1:${port}`, '-verify_ip', '127.0.0.1', '-CAfile', ca],
+      {
+        env,
+        timeout: 10_000,
+      },
+    );
+    visit.child.stdin?.end();
+    expect((await visit).stdout).toContain(`Verify return code: ${openssl}`);
+  },
+);
 
 test('clients and servers in containers trust each other across renewals and a change of the authority, with a node away', async () => {
   const processes = new Map(

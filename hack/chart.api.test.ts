@@ -91,6 +91,7 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'service.externalTrafficPolicy': { to: 'Cluster', beside: ['service.type="NodePort"'] },
   'service.annotations': { to: { a: 'b' } },
   'networkPolicy.metricsFrom': { to: [{ namespaceSelector: {} }] },
+  'tls.certificate.hosts': { to: ['a.example'], beside: ['tls.certificate.create=true'] },
   'tls.authorityKey': { to: 'ca.crt', beside: ['tls.secretName="tls"'] },
   'relay.router.hosts': { to: ['router'] },
   'relay.router.secretName': { to: 'router', beside: [ROUTER] },
@@ -280,6 +281,32 @@ describe('the chart renders', () => {
     expect(await deployment('--set', 'tls.authorityKey=ca.crt')).toContain(
       '{"name":"TLS_PATH_CA","value":"/tls/ca.crt"}',
     );
+  });
+
+  test('TLS with a certificate that the controller makes, for its Service and the hosts of the values', async () => {
+    const deployment = async (...args: string[]) =>
+      JSON.stringify(
+        (await render('--set', 'tls.certificate.create=true', ...args)).find(({ kind }) => kind === 'Deployment'),
+      );
+    const service = 'skerry,skerry.edge,skerry.edge.svc,skerry.edge.svc.cluster.local';
+    expect(await deployment()).toContain(`{"name":"SKERRY_TLS_HOSTS","value":"${service}"}`);
+    expect(await deployment()).not.toMatch(/TLS_PATH|"tls"/);
+    expect(await deployment('--set', 'tls.certificate.hosts={skerry.example,10.0.0.5}')).toContain(
+      `"value":"${service},skerry.example,10.0.0.5"`,
+    );
+  });
+
+  test.each([
+    ['a Secret', 'tls.certificate.create=true,tls.secretName=cert', /tls.certificate.create excludes tls.secretName/],
+    [
+      'an authority',
+      'tls.certificate.create=true,tls.authorityKey=ca.crt',
+      /excludes tls.secretName and tls.authorityKey/,
+    ],
+    ['hosts alone', 'tls.certificate.hosts={a.example}', /tls.certificate.hosts needs tls.certificate.create/],
+    ['two hosts in one', 'tls.certificate.create=true,tls.certificate.hosts={"a b"}', /hosts/],
+  ])('no certificate of the controller beside %s', async (_, values, refusal) => {
+    await expect(render('--set', values)).rejects.toThrow(refusal);
   });
 
   test('pods that a Prometheus finds by their annotations, unless the values switch them off', async () => {

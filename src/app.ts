@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
@@ -31,7 +30,6 @@ import { createSystemNumbers } from './datastore/system-names.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
-import { servedChain } from './http/served-chain.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -62,6 +60,9 @@ import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
 import type { PlatformPart } from './rules/part.ts';
+import { createTlsFiles } from './server-tls/files.ts';
+import { createOwnCertificate } from './server-tls/own-certificate.ts';
+import type { TlsSource } from './server-tls/source.ts';
 import { createConfiguredRelay } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
@@ -70,7 +71,7 @@ import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
-import { certificateFigures } from './subjects/pki/rules/figures.ts';
+import { certificateFigures } from './subjects/pki/rules/metrics.ts';
 import { PARTS } from './subjects/platform/rules/parts.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
@@ -177,6 +178,10 @@ export async function createApp(
     epochs.invalidate();
   });
 
+  const tls = openTls(config, { client, stores, log }, stop.signal);
+  if (tls) building.use(tls);
+  /** Base64 PEM of the authorities that agents are to trust; empty without any. */
+  const caCert = () => Buffer.from(tls?.current?.authorities ?? '').toString('base64');
   const provisioned = (uuid: string) => {
     const secret = stores.secrets.get(namespace, nodeKeyName(uuid));
     return secret && readNodeKey(secret);
@@ -215,7 +220,8 @@ export async function createApp(
       addressOf: clientAddress,
       authenticated: (request, caller) => rest.authenticated(request, caller),
       ...auditing,
-      caCert: () => caCert(config),
+      caCert,
+      ...(tls && { caCertChanges: (listener) => tls.subscribe(listener) }),
       platform,
       identity,
       log,
@@ -261,14 +267,15 @@ export async function createApp(
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     ...(audit && { audit }),
-    self: { version: packageJson.version, caCert: () => caCert(config), releasesUrl: config.releasesUrl },
+    self: { version: packageJson.version, caCert, releasesUrl: config.releasesUrl },
     tokenAudience: config.tokenAudience ?? '',
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
     metrics: { access: metrics.access },
   });
-  const rest = building.use(openRest(config, { deps, log, metrics }));
+  const rest = building.use(openRest(config, { deps, tls, log, metrics }));
+  if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   rest.mountFirst(
     createInstall({
@@ -291,7 +298,7 @@ export async function createApp(
       ...{ ...auditing, events: openRecorder() },
     }),
   );
-  const ops = building.use(createOps({ client, stores: essential, metrics }));
+  const ops = building.use(createOps({ client, stores: essential, tls, metrics }));
 
   const addresses: App['addresses'] = {};
   const running = building.move();
@@ -455,11 +462,32 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
   };
 }
 
+/** Where the certificate comes from that clients see; absent: plain HTTP. */
+function openTls(
+  { server: { tls }, namespace }: Config,
+  { client, stores, log }: { client: KubeClient; stores: Stores; log: Log },
+  signal: AbortSignal,
+): TlsSource | undefined {
+  if (!tls) return undefined;
+  if ('certFile' in tls) return createTlsFiles(tls, { log });
+  const own = createOwnCertificate({ client, namespace, stores, hosts: tls.hosts, log });
+  void own.run(signal);
+  return own;
+}
+
 /** Connections that one user has beside the sockets of sessions. */
 const SPARE_CONNECTIONS = 64;
 
-function openRest(config: Config, { deps, log, metrics }: { deps: RestDependencies; log: Log; metrics: Metrics }) {
-  const { tls, trustProxy } = config.server;
+interface OpenRestOptions {
+  deps: RestDependencies;
+  tls: TlsSource | undefined;
+  log: Log;
+  metrics: Metrics;
+}
+
+function openRest(config: Config, { deps, tls, log, metrics }: OpenRestOptions) {
+  const { trustProxy } = config.server;
+  const { cert, key } = tls?.current ?? {};
   return createRest({
     deps,
     limits: {
@@ -471,7 +499,7 @@ function openRest(config: Config, { deps, log, metrics }: { deps: RestDependenci
     trustProxy,
     recordsAddresses: config.audit.recordsAddresses,
     log,
-    ...(tls && { tls: { cert: chainOf(tls), key: readFileSync(tls.keyFile, 'utf8') } }),
+    ...(tls && { tls: { ...(cert && key && { cert, key }) } }),
     metrics: {
       leftOut: metrics.leftOut,
       connections: metrics.connections,
@@ -482,22 +510,19 @@ function openRest(config: Config, { deps, log, metrics }: { deps: RestDependenci
   });
 }
 
-function chainOf({ certFile, caFile }: NonNullable<Config['server']['tls']>): string {
-  return servedChain(readFileSync(certFile, 'utf8'), caFile && readFileSync(caFile, 'utf8'));
+interface OpsOptions {
+  client: KubeClient;
+  stores: EssentialStores;
+  tls: TlsSource | undefined;
+  metrics: Metrics;
 }
 
 /** Ready as soon as agents can be served: stores that agents do not depend on have no effect on readiness. */
-function createOps({ client, stores, metrics }: { client: KubeClient; stores: EssentialStores; metrics: Metrics }) {
+function createOps({ client, stores, tls, metrics }: OpsOptions) {
   const readiness = createReadinessCheck(client, stores);
   return createOpsServer({
     registry: metrics.registry,
-    ready: async () => (await readiness.check(AbortSignal.timeout(5_000)))?.message,
+    ready: async () => (await readiness.check(AbortSignal.timeout(5_000)))?.message ?? tls?.problem,
     bound: (server, limits) => void admitConnections(server, { limits, clock: systemClock }),
   });
-}
-
-/** Base64 PEM of the CA that agents are to trust; empty without a CA file. */
-function caCert(config: Config): string {
-  const file = config.server.tls?.caFile;
-  return file ? readFileSync(file).toString('base64') : '';
 }

@@ -151,6 +151,7 @@ describe('every variable of the environment', () => {
     TLS_PATH_CERT: ['/c', { TLS_PATH_KEY: '/k' }],
     TLS_PATH_KEY: ['/k', { TLS_PATH_CERT: '/c' }],
     TLS_PATH_CA: ['/a', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    SKERRY_TLS_HOSTS: 'skerry.example',
     TRUST_PROXY: 'true',
     WS_REPLICA_MAX_CONCURRENT_WS: '7',
     SKERRY_BUDGET_CONTENT_MIB: '7',

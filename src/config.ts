@@ -5,15 +5,18 @@ import { BOUNDS } from './api/bounds.ts';
 import {
   ARCHITECTURES,
   BUILT_IN_CATALOG_ITEMS,
+  CONTROLLER_CERTIFICATE,
   DEFAULT_NAMESPACE,
   PORTS,
   type SystemImages,
   type SystemItemName,
 } from './api/names.ts';
+import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
+import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
 import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
 
@@ -131,6 +134,17 @@ const environment = z.object({
   TLS_PATH_CA: text(
     'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
   ),
+  SKERRY_TLS_HOSTS: certificateSpecSchema.shape.hosts
+    .transform((text, context) => {
+      const problem = hostsProblem(text);
+      if (problem === undefined) return hostsOf(text);
+      context.addIssue(problem.replace(/^hosts: /, ''));
+      return z.NEVER;
+    })
+    .optional()
+    .describe(
+      `Host names and addresses, with commas between them: the controller then makes the Certificate ${CONTROLLER_CERTIFICATE} for them and the host of CONTROLLER_PUBLIC_URL, and serves it. Instead of TLS_PATH_CERT.`,
+    ),
   TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
   WS_REPLICA_MAX_CONCURRENT_WS: amount(500, 50_000).describe(
     'Sockets of exec and log sessions that users can have open at this replica.',
@@ -220,7 +234,7 @@ export interface Config {
     host: string;
     port: number;
     trustProxy: boolean;
-    tls?: { certFile: string; keyFile: string; caFile?: string };
+    tls?: TlsSettings;
   };
   metricsPort: number;
   internal: { port: number; address?: string };
@@ -250,6 +264,9 @@ export interface Config {
   warnings: readonly string[];
 }
 
+/** Where the certificate comes from that the controller serves: files, or a Certificate for these hosts that it makes itself. */
+type TlsSettings = { certFile: string; keyFile: string; caFile?: string } | { hosts: readonly string[] };
+
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -267,7 +284,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!parsed.success || !images.success)
     throw new ConfigError(`the environment is not usable:\n  ${problems.join('\n  ')}`);
   const e = parsed.data;
-  if (!e.TLS_PATH_CERT !== !e.TLS_PATH_KEY) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
+  const tls = tlsOf(e);
   return {
     namespace: e.CONTROLLER_NAMESPACE,
     identity: e.CONTROLLER_NAME ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
@@ -276,10 +293,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       host: e.SERVER_HOST,
       port: e.SERVER_PORT,
       trustProxy: e.TRUST_PROXY,
-      ...(e.TLS_PATH_CERT &&
-        e.TLS_PATH_KEY && {
-          tls: { certFile: e.TLS_PATH_CERT, keyFile: e.TLS_PATH_KEY, ...(e.TLS_PATH_CA && { caFile: e.TLS_PATH_CA }) },
-        }),
+      ...(tls && { tls }),
     },
     metricsPort: e.METRICS_PORT,
     internal: { port: e.INTERNAL_PORT, ...(e.SKERRY_INTERNAL_ADDRESS && { address: e.SKERRY_INTERNAL_ADDRESS }) },
@@ -306,6 +320,20 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       : [],
   };
 }
+
+function tlsOf(e: z.infer<typeof environment>): TlsSettings | undefined {
+  const { TLS_PATH_CERT: certFile, TLS_PATH_KEY: keyFile, TLS_PATH_CA: caFile, SKERRY_TLS_HOSTS: hosts } = e;
+  if (!certFile !== !keyFile) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
+  if (hosts && (certFile || caFile))
+    throw new ConfigError(
+      'SKERRY_TLS_HOSTS and TLS_PATH_CERT exclude each other: the controller makes its certificate, or takes it from files',
+    );
+  if (hosts) return { hosts: [...new Set([...hosts, ...hostOfUrl(e.CONTROLLER_PUBLIC_URL)])] };
+  return certFile && keyFile ? { certFile, keyFile, ...(caFile && { caFile }) } : undefined;
+}
+
+const hostOfUrl = (url: string | undefined): string[] =>
+  url === undefined ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
 
 /** The bus where there is one, else the router, else what needs no set-up. */
 function relayOf(e: z.infer<typeof environment>): RelaySettings {

@@ -66,6 +66,8 @@ export async function startInMemoryController(
   const terms = createTerms(client, clock);
   const events: (EventInput & { of: string })[] = [];
   const depths = new Map<string, number>();
+  /** reconciles that have begun and not ended: they may wait for a key that is being made */
+  let runs = 0;
   const app = started.use(
     await createApp(
       { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env }), systemImages },
@@ -80,6 +82,8 @@ export async function startInMemoryController(
         metrics: {
           ...createMetrics(),
           queueDepth: ({ controller }, depth) => void depths.set(controller, depth),
+          queueWait: () => void runs++,
+          reconciled: () => void runs--,
         },
         events: {
           record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
@@ -183,7 +187,7 @@ export async function startInMemoryController(
     let before = -1;
     while (same < 5) {
       await new Promise((resolve) => setTimeout(resolve, 4));
-      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, 0);
+      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, runs);
       const written = [...cluster.writes.values()].reduce((sum, count) => sum + count, 0);
       same = busy === 0 && written === before ? same + 1 : 0;
       before = written;
@@ -194,7 +198,7 @@ export async function startInMemoryController(
   async function idle() {
     for (let quiet = 0, before = -1; quiet < 3; ) {
       await new Promise((resolve) => setImmediate(resolve));
-      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, 0);
+      const busy = [...depths.values()].reduce((sum, depth) => sum + depth, runs);
       const written = [...cluster.writes.values()].reduce((sum, count) => sum + count, 0);
       quiet = busy === 0 && written === before ? quiet + 1 : 0;
       before = written;
@@ -227,7 +231,8 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    labels[LABELS.shareable] === 'true' || LABELS.authority in labels || LABELS.platform in labels;
+    [LABELS.authority, LABELS.certificate, LABELS.platform].some((label) => label in labels) ||
+    labels[LABELS.shareable] === 'true';
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
       (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),

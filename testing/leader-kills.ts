@@ -63,7 +63,7 @@ export function createLeaderKills(fleet: InMemoryController, { resources, delete
     await fleet.nextTerm();
   }
 
-  /** Runs a story with this kill. The story returns its faults at its end. */
+  /** Runs a story with this kill. The story returns the faults at its end. */
   async function tell(act: () => Promise<string[]>, kill?: Kill): Promise<{ writes: string[]; amiss: string[] }> {
     const told: Story = { kill, writes: [], dead: false };
     story = told;

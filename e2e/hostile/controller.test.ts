@@ -417,6 +417,7 @@ describe('the agent routes', () => {
           version: text,
           ipAddress: text,
           availableRuntimes: [text],
+          systemFiles: { digest: text.length % 2 ? 'ab12' : text, problem: text },
           config: { networkInterface: text, logLevel: text },
           microserviceStatus: [
             {

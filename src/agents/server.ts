@@ -5,6 +5,7 @@ import type { VersionKeys } from '../datastore/provisioning-keys.ts';
 import { essentialStores, type ReadStores } from '../datastore/stores.ts';
 import { createDesiredCache } from '../desired/desired-cache.ts';
 import { desiredState } from '../desired/rules/desired.ts';
+import { withAuthorities } from '../desired/with-authorities.ts';
 import { withSessions } from '../desired/with-sessions.ts';
 import { createRateLimit } from '../http/rate-limit.ts';
 import type { KubeClient, KubeObject, Store } from '../kube/mod.ts';
@@ -99,7 +100,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     ...(revisionKey !== undefined && { revisionKey }),
     ...(options.tunnel && { tunnel: { settings: options.tunnel, namespace } }),
   });
-  const desired = withSessions(cache, options.sessions);
+  const desired = withAuthorities(withSessions(cache, options.sessions), () => options.caCert?.() ?? '');
   const longPolls = createLongPolls({
     digests: desired.digests,
     clock,
@@ -159,6 +160,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     if (isContent) sent.noteChange(nodes);
     longPolls.wake(nodes);
   });
+  const trust = options.caCertChanges?.(() => longPolls.wake('all'));
   const gone = stores.nodes.subscribe((change) => {
     if (change.type !== 'delete') return;
     const uuid = nodeUuid(change.object);
@@ -194,7 +196,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
     desired: desired.state,
     async [Symbol.asyncDispose]() {
       longPolls.drain();
-      for (const one of [wakes, positions, gone, desired, revocations]) one[Symbol.dispose]();
+      for (const one of [wakes, positions, gone, desired, revocations, trust]) one?.[Symbol.dispose]();
     },
   };
 }

@@ -71,7 +71,7 @@ export const ANNOTATIONS = {
   version: `${GROUP}/version`,
   /** on an EdgeNode: `open` or `close`, whether its machine opens the tunnel */
   tunnel: `${GROUP}/tunnel`,
-  /** on the system's application of a node: JSON list of the microservices that the platform makes */
+  /** on an Application of the system: JSON list of the entries that belong to the platform of its node; the controller's own */
   platform: `${GROUP}/platform`,
   /** on an EdgeNode or Application in deletion: do not wait for the machine */
   forceDelete: `${GROUP}/force-delete`,
@@ -148,9 +148,12 @@ export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */
 export const AGENT_BRIDGE_HOST = 'skerry-agent.default.svc.bridge.local';
-/** The router and the bus server of a machine as seen from its containers. */
+/** `<router_bridge_host>`: the router of the node, which publishes its ports on the machine. */
 export const ROUTER_BRIDGE_HOST = `router.default.${BRIDGE_ZONE}`;
+/** `<bus_bridge_host>`: the server of the message bus on the node, likewise. */
 export const BUS_BRIDGE_HOST = `bus.default.${BRIDGE_ZONE}`;
+/** Names of the machine in every container (docs/spec/workloads.md#names-of-the-machine). */
+export const BRIDGE_HOSTS = [ROUTER_BRIDGE_HOST, BUS_BRIDGE_HOST, AGENT_BRIDGE_HOST] as const;
 /** `iss` of a node token (docs/spec/agent-channel.md#node-token). */
 export const NODE_TOKEN_ISSUER = `https://${AGENT_BRIDGE_HOST}`;
 
@@ -188,8 +191,14 @@ export type SystemItemName = keyof typeof BUILT_IN_CATALOG_ITEMS;
 export type SystemImages = Partial<Record<SystemItemName, Readonly<Record<number, string>>>>;
 /** How the names of the applications of the system on nodes begin. */
 export const SYSTEM_APPLICATION_PREFIX = 'system-';
-/** The authorities of the system, which sign for the controller alone: between sites, and on one machine. */
+/** The Certificate that the controller itself serves, where it makes its own, and the authority that signs it at first. */
+export const CONTROLLER_CERTIFICATE = 'skerry-controller';
+export const CONTROLLER_AUTHORITY = 'skerry-controller-ca';
+/** The certificates of the system, which the controller alone uses: no microservice can mount their Secrets. */
+export const SYSTEM_CERTIFICATES: readonly string[] = [CONTROLLER_CERTIFICATE];
+/** The authorities of the system, which sign for the controller alone: its own, between sites, and on one machine. */
 export const SYSTEM_AUTHORITY = {
+  controller: CONTROLLER_AUTHORITY,
   routerSite: 'router-site-ca',
   routerLocal: 'default-router-local-ca',
   busSite: 'bus-site-ca',

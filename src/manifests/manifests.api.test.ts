@@ -52,6 +52,7 @@ const object = (kind: string, name: string, spec: object = {}, metadata: object 
   metadata: { name, ...metadata },
   spec,
 });
+const PLATFORM_SPEC = { isSystem: true, microservices: [{ name: 'router', schedule: 1 }] };
 const IMAGES = [{ archId: 1, containerImage: 'router:1' }];
 const BUDGETS = budgetsOf(DEFAULT_BUDGETS);
 const MERGE = 'application/merge-patch+json';
@@ -77,6 +78,8 @@ for (const namespace of NAMESPACES) {
   await create('applications', object('Application', 'used', {}, inUse));
   await create('applications', object('Application', 'of-the-system', { isSystem: true }));
   await create('applications', object('Application', 'free'));
+  const ofPlatform = { annotations: { [ANNOTATIONS.platform]: '["router"]' } };
+  await create('applications', object('Application', 'of-a-node', PLATFORM_SPEC, ofPlatform));
 }
 for (const namespace of NAMESPACES) {
   for (const manifest of admissionPolicies(namespace)) await admin.apply(manifest as never);
@@ -198,17 +201,30 @@ test.each([
     expect(await act(kube, 'of-the-system')).toBe('allowed');
 });
 
+test.each<[string, string, object?]>([
+  ['microservice', 'PATCH', { spec: { microservices: [{ name: 'router', schedule: 2 }] } }],
+  ['isActivated', 'PATCH', { spec: { isActivated: false } }],
+  ['annotation', 'PATCH', { metadata: { annotations: { [ANNOTATIONS.platform]: null } } }],
+  ['existence', 'DELETE'],
+])('the %s of the platform of a node is changed by the controller alone', async (_, method, body) => {
+  const act = (kube: Kube) => verdict(kube, method, `${path('applications', 'skerry')}/of-a-node`, body, body && MERGE);
+  for (const kube of [admin, person('skerry', 'admin'), controllerOf('second')])
+    expect(await act(kube)).not.toBe('allowed');
+  expect(await act(person('skerry', 'admin'))).toContain('skerry-platform.skerry.skerry.dev');
+  expect(await act(controllerOf('skerry'))).toBe('allowed');
+});
+
 test('an authority of the system is created, changed and deleted by who may change its applications', async () => {
   const at = path('certificateauthorities', 'skerry');
   const authority = (name: string) => object('CertificateAuthority', name);
   const [dora, sre] = [person('skerry', 'developer'), person('skerry', 'sre')];
-  expect(await verdict(dora, 'POST', at, authority('router-site-ca'))).toContain('the authority belongs to the system');
+  expect(await verdict(dora, 'POST', at, authority('router-site-ca'))).toContain('the object belongs to the system');
   expect(await verdict(dora, 'POST', at, authority('plant-ca'))).toBe('allowed');
   await admin.request('POST', at, authority('router-site-ca'));
   const spec = { type: 'direct', secretName: 'mine' };
   for (const [method, body] of [['PATCH', { spec }] as const, ['DELETE', undefined] as const]) {
     const act = (kube: Kube) => verdict(kube, method, `${at}/router-site-ca`, body, body && MERGE);
-    expect(await act(dora)).toContain('the authority belongs to the system');
+    expect(await act(dora)).toContain('the object belongs to the system');
     for (const kube of [sre, controllerOf('skerry')]) expect(await act(kube)).toBe('allowed');
   }
 });

@@ -11,6 +11,7 @@ import {
   PROTECTED,
   SYSTEM_APPLICATION_PREFIX,
   SYSTEM_AUTHORITIES,
+  SYSTEM_CERTIFICATES,
   SYSTEM_NAMES_NAME,
   VERSION,
 } from '../api/names.ts';
@@ -21,6 +22,7 @@ import { EVERY_NAME } from '../rules/system-names.ts';
 import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
+import { FREE_CONTAINER_FIELDS, PLATFORM_MEMBERS } from '../subjects/workloads/rules/platform-entry.ts';
 
 import { CONTROLLER_ACCOUNT, type Manifest, PLURALS } from './roles.ts';
 
@@ -115,6 +117,33 @@ const BUILT_IN = WITH_BUILT_INS.map(
 ).join(' || ');
 /** CEL: whether the object before the request belongs to the system. */
 const WAS_SYSTEM = 'has(oldObject.spec.isSystem) && oldObject.spec.isSystem';
+
+/** CEL: the names of entries that belong to the platform of a node, as JSON, which CEL cannot read. */
+const platformNames = (object: string) =>
+  `(${marked(object, 'annotations', ANNOTATIONS.platform)} ? ${object}.metadata.annotations['${ANNOTATIONS.platform}'] : '')`;
+/** CEL: the entries of the application before the request that belong to the platform of a node. */
+const PLATFORM_ENTRIES = `(${WAS_SYSTEM} && has(oldObject.spec.microservices) ? oldObject.spec.microservices.filter(o, ${platformNames('oldObject')}.contains('"' + o.name + '"')) : [])`;
+/** What the policy says of a change. */
+const OF_PLATFORM = `microservices that belong to the platform of a node change with its settings; users change ${FREE_CONTAINER_FIELDS.map((field) => `container.${field}`).join(', ')} and rebuild them`;
+/** CEL: the keys of two maps that have different values. */
+const changedKeys = (one: string, other: string) =>
+  `(${one}.filter(k, !(k in ${other}) || ${one}[k] != ${other}[k]) + ${other}.filter(k, !(k in ${one})))`;
+/** CEL: the container of an entry, or an empty one. */
+const containerOf = (entry: string) => `('container' in ${entry} ? ${entry}['container'] : {})`;
+/** CEL: what an update changes of the entry \`o\` besides what users may change, as paths. Two spellings of one value differ. */
+const PLATFORM_CHANGES = [
+  "(!has(object.spec.microservices) || !object.spec.microservices.exists(n, n.name == o.name) ? ['removed'] : ",
+  `object.spec.microservices.filter(n, n.name == o.name).map(n, ${changedKeys('dyn(o)', 'dyn(n)')}.filter(k, k != 'container') + `,
+  `${changedKeys(containerOf('dyn(o)'), containerOf('dyn(n)'))}.filter(k, !(k in ${listed(FREE_CONTAINER_FIELDS)})).map(k, 'container.' + k))[0])`,
+].join('');
+/** CEL: whether an update leaves the members of an application as they are that change what its microservices are. */
+const KEEPS_MEMBERS = [
+  '(!has(object.spec.isActivated) || object.spec.isActivated || (has(oldObject.spec.isActivated) && !oldObject.spec.isActivated))',
+  ...PLATFORM_MEMBERS.map((name) => {
+    const [now, old] = [`object.spec.${name}`, `oldObject.spec.${name}`];
+    return `has(${now}) == has(${old}) && (!has(${now}) || ${now} == ${old})`;
+  }),
+].join(' && ');
 
 /** CEL: the roles of microservices that only those give who may bind them. */
 const BOUND = listed(BOUND_ROLES);
@@ -409,14 +438,40 @@ function policies(namespace: string): Policy[] {
       ],
     },
     {
-      // Their keys decide who is a router or a bus server.
+      // Their keys decide who is the controller, a router or a bus server.
       name: 'system-authorities',
       operations: ['CREATE', 'UPDATE', 'DELETE'],
-      resources: [KINDS.certificateAuthorities.definition.plural],
+      resources: [KINDS.certificateAuthorities.definition.plural, KINDS.certificates.definition.plural],
       validations: [
         {
-          expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed(SYSTEM_AUTHORITIES)}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
-          message: `the authority belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
+          expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed([...SYSTEM_AUTHORITIES, ...SYSTEM_CERTIFICATES])}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
+          message: `the object belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
+        },
+      ],
+    },
+    {
+      // The same rules as `platformRefusal` and `platformDeletion` of src/subjects/workloads/rules/platform-entry.ts.
+      name: 'platform',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: ['applications'],
+      validations: [
+        {
+          expression: `request.operation == 'DELETE' || ${platformNames('object')} == (oldObject != null ? ${platformNames('oldObject')} : '') || ${controller}`,
+          message: `${ANNOTATIONS.platform} is a note of the controller's own; leave it as it is`,
+        },
+        {
+          expression: `request.operation != 'UPDATE' || ${controller} || ${COLLECTOR} || ${PLATFORM_ENTRIES}.all(o, ${PLATFORM_CHANGES}.size() == 0)`,
+          message: OF_PLATFORM,
+          messageExpression: `'${OF_PLATFORM}: ' + ${PLATFORM_ENTRIES}.filter(o, ${PLATFORM_CHANGES}.size() > 0).map(o, o.name + ' (' + ${PLATFORM_CHANGES}.join(', ') + ')').join(', ')`,
+        },
+        {
+          expression: `request.operation != 'UPDATE' || ${controller} || ${COLLECTOR} || ${PLATFORM_ENTRIES}.size() == 0 || (${KEEPS_MEMBERS})`,
+          message: `the application has microservices that belong to the platform of a node: leave ${['isActivated', ...PLATFORM_MEMBERS].join(', ')} as they are`,
+        },
+        {
+          expression: `request.operation != 'DELETE' || ${controller} || ${COLLECTOR} || ${PLATFORM_ENTRIES}.size() == 0`,
+          message:
+            'the application has microservices that belong to the platform of a node: set the modes of its router and bus to none, or delete the node',
         },
       ],
     },

@@ -20,10 +20,11 @@ interface SectionRow {
    * - save: the agent saves the response, with the digests of all sections in it, before it acts on it
    * - act: the agent carries out one action for each digest, and echoes the count
    * - sessions: the agent opens the sessions that the response lists, and ends the others
+   * - trust: the agent fetches `GET /agent/cert`, and from then on trusts these authorities for the controller
    * - leave: the agent confirms its deletion, and ends its membership
    * - nothing: the flag exists in v3 only
    */
-  does: 'save' | 'act' | 'sessions' | 'leave' | 'nothing';
+  does: 'save' | 'act' | 'sessions' | 'trust' | 'leave' | 'nothing';
   /** the response that carries it, by the path of its route: `GET /agent/<response>`; absent: the digest says everything */
   response?: string;
   /** of that response */
@@ -82,6 +83,7 @@ const SECTION_TABLE = {
     ...list('systemFiles', systemFileSetSchema, BOUNDS.systemFileSets),
     ...{ missing: 'unknown', isNamed: true },
   },
+  authorities: { does: 'trust', isNamed: true },
 } as const satisfies Record<string, SectionRow>;
 
 type Table = typeof SECTION_TABLE;
@@ -94,9 +96,9 @@ export type Digests = Partial<Record<Section, string>>;
 /** The sections that are due only for an agent that names them in `have`. */
 export const NAMED_SECTIONS = SECTIONS.filter((section) => (SECTION_TABLE[section] as SectionRow).isNamed);
 /** The digest by which an agent names a section of which it has nothing. */
-const NONE = '0';
+export const NO_DIGEST = '0';
 /** What `have` begins with: the names of the sections that agents of former releases do not know. */
-export const NAMES: Digests = Object.fromEntries(NAMED_SECTIONS.map((section) => [section, NONE]));
+export const NAMES: Digests = Object.fromEntries(NAMED_SECTIONS.map((section) => [section, NO_DIGEST]));
 
 /** The sections with which our agent does the same. */
 export type SectionThat<Does extends SectionRow['does']> = {
@@ -171,7 +173,7 @@ export function parseHave(text: string | undefined): Digests {
     .split(',')) {
     const [section = '', digest = ''] = part.split(':');
     if (!known.has(section) || !DIGEST.test(digest)) continue;
-    const isNone = digest === NONE && NAMED_SECTIONS.includes(section as Section);
+    const isNone = digest === NO_DIGEST && NAMED_SECTIONS.includes(section as Section);
     digests[section as Section] = isNone ? '' : digest;
   }
   return digests;

@@ -37,7 +37,8 @@ export type SystemFileContent = z.infer<typeof systemFileContentSchema>;
 
 /** What a report says of the files: the digest of the list whose files are all on the machine, and what keeps it from others. */
 export const systemFilesReportSchema = z.object({
-  digest: z.string().max(64),
+  /** empty where no list is whole on the machine */
+  digest: z.string().regex(/^[0-9a-f]{0,64}$/),
   problem: z.string().max(BOUNDS.message).optional(),
 });
 

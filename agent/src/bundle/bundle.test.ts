@@ -18,6 +18,7 @@ import { writeAdminToken } from '../local-api/server/token.ts';
 import { systemClock } from '../machine/clock.ts';
 import { bufferedSink, createLog } from '../machine/log.ts';
 import { localMachine } from '../machine/machine.ts';
+import { filesOnDisk } from '../machine/mounted-files.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { masker } from './secrets.ts';
@@ -26,6 +27,8 @@ import { masker } from './secrets.ts';
 const CANARY = 'canary-7f3a';
 /** of a volume mount, as it travels */
 const MOUNTED = Buffer.from(`${CANARY}-mounted`).toString('base64');
+/** of a file of the system, as it travels */
+const SYSTEM = Buffer.from(`${CANARY}-system`).toString('base64');
 let folder: string;
 beforeEach(() => {
   folder = temporaryFolder();
@@ -64,6 +67,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
     { id: 5, url: 'https://registry.example.com', username: 'robot', password: `${CANARY}-registry`, type: 'oci' },
   ];
   controller.volumeMounts = [{ uuid: 'bbbbbbbb', name: 'creds', version: 1, type: 'secret', data: { key: MOUNTED } }];
+  controller.systemFiles = [{ name: 'certificates', files: { 'tls.key': `${CANARY}-system` } }];
   controller.microservices = [
     {
       uuid: 'aaaaaaaa-0000-4000-8000-000000000001',
@@ -93,6 +97,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
     machine: localMachine(config.diskDirectory),
+    mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
   });
   const agent = createAgent(config, deps);
   const stop = new AbortController();
@@ -112,6 +117,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
   try {
     await agent.provision(controller.joinString);
     await until('the microservice to run', () => agent.microservices()?.[0]?.status === 'RUNNING');
+    await until('the files of the system', () => agent.systemFiles()[0]?.state === 'Ready');
     // An error of an engine can quote the request.
     log.warn(
       {
@@ -127,7 +133,8 @@ test('a support bundle describes the agent and contains none of its secrets', as
     expect(statSync(file).mode & 0o777).toBe(0o600);
 
     const files = unpacked(file);
-    for (const [name, text] of files) for (const secret of [CANARY, MOUNTED]) expect(text, name).not.toContain(secret);
+    for (const [name, text] of files)
+      for (const secret of [CANARY, MOUNTED, SYSTEM]) expect(text, name).not.toContain(secret);
     const identity = readFileSync(join(config.diskDirectory, 'identity.json'), 'utf8');
     for (const secret of [...identity.matchAll(/"d": "([^"]+)"/g)].map(([, d = '']) => d))
       for (const [name, text] of files) expect(text, name).not.toContain(secret);

@@ -189,6 +189,20 @@ describe('the lists of what this machine has for containers', () => {
       '',
     ]);
   });
+
+  test('show state, number of files, size and age of the sets of the system', async () => {
+    const certificates = { name: 'certificates', state: 'Ready', files: 3, size: 4100, changedAt: Date.now() - 5500 };
+    const router = { name: 'router', state: 'Failed', files: 0, size: 0, lastError: 'no room' };
+    await answering({ 'system-files': [{ ...certificates, lastError: '' }, router] });
+    expect(await lines('system-file', 'ls')).toEqual([
+      'NAME           STATE    FILES   SIZE      AGE',
+      'certificates   Ready    3       4.0 KiB   5s',
+      'router         Failed   0       0 B',
+      '',
+      'router: no room',
+      '',
+    ]);
+  });
 });
 
 test('doctor prints a table or JSON, and exits with 1 when a check failed', async () => {

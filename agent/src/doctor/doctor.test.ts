@@ -102,9 +102,9 @@ const statusOf =
   (ahead = 0): RequestListener =>
   (_request, response) =>
     response.end(JSON.stringify({ status: 'online', timestamp: Date.now() + ahead, uptimeSec: 1 }));
-async function servingTls(certificate: string): Promise<string> {
+async function servingTls(certificate: string, ahead = 0): Promise<string> {
   const server = https.createServer({ key: read('server.key'), cert: read(certificate) }, (request, response) =>
-    statusOf()(request, response),
+    statusOf(ahead)(request, response),
   );
   return `https://127.0.0.1:${await listening(server)}`;
 }
@@ -269,6 +269,24 @@ const CASES: Record<string, Case> = {
       return daemonAnswering(WELL, { models: [], knowledge: [], 'volume-mounts': [creds] });
     },
   ],
+  'files of the system for which the disk has no room': [
+    'system-files/outdated',
+    /^certificates: ENOSPC: no space left on device, write$/,
+    () => {
+      const full = { name: 'certificates', state: 'Failed', lastError: 'ENOSPC: no space left on device, write' };
+      return daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [full] });
+    },
+  ],
+  'files of the system that are all here': [
+    'system-files',
+    /1 of 1 are here/,
+    () => daemonAnswering(WELL, { models: [], ...NOTHING, 'system-files': [HERE] }),
+  ],
+  'an agent of a former release, which does not list files of the system': [
+    'system-files',
+    /no running agent says/,
+    () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
+  ],
   'a tunnel that the machine cannot open': [
     'tunnel/failed',
     /^install openssh-client$/,
@@ -304,6 +322,16 @@ const CASES: Record<string, Case> = {
   ],
   'a valid certificate': ['certificate', /"good" by "Test authority"/, () => tlsNode('good.pem')],
   'a certificate that has expired': ['certificate/expired', /to 2021-01-01/, () => tlsNode('expired.pem')],
+  'a certificate that is valid at the time of the controller, on a machine whose clock is years ahead': [
+    'certificate/clock',
+    /to 2021-01-01/,
+    () => tlsNode('expired.pem', Date.UTC(2020, 6, 1) - Date.now()),
+  ],
+  'a certificate that is valid at the time of the controller, on a machine whose clock is decades behind': [
+    'certificate/clock',
+    /from 2070-01-01/,
+    () => tlsNode('future.pem', Date.UTC(2070, 6, 1) - Date.now()),
+  ],
   'a certificate that is not valid yet': ['certificate/future', /from 2070-01-01/, () => tlsNode('future.pem')],
   'a certificate for another name': [
     'certificate/name',
@@ -435,8 +463,8 @@ const answeredBy = async (listener: RequestListener): Promise<Fixture> => ({
   node: { controllerUrl: await serving(listener) },
 });
 
-async function tlsNode(certificate: string): Promise<Fixture> {
-  return { node: { controllerUrl: await servingTls(certificate), ca: read('ca.pem') } };
+async function tlsNode(certificate: string, ahead = 0): Promise<Fixture> {
+  return { node: { controllerUrl: await servingTls(certificate, ahead), ca: read('ca.pem') } };
 }
 
 const ORPHAN_LABELS = { 'skerry.dev/agent': 'f'.repeat(32), 'skerry.dev/application': 'shop' };

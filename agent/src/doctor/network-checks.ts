@@ -22,6 +22,9 @@ const NOT_YET = 'the agent is not provisioned, and no controllerUrl is set';
 const CERTIFICATE_PROBLEMS = {
   expired: failed('Renew the certificate of the controller. Workloads run on meanwhile.'),
   future: failed("Set this machine's clock (see the check clock), or wait: the certificate becomes valid later."),
+  clock: failed(
+    "Set this machine's clock (see the check clock): at the time of the controller its certificate is valid.",
+  ),
   unknown: failed(
     'Put the PEM of its authority into the file that controllerCert names, or provision with a join string that has ca=sha256:...',
   ),
@@ -233,8 +236,10 @@ async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found
   const period = `valid from ${iso(validFrom)} to ${iso(validTo)}; it is ${iso(context.wall())} here`;
   if (!context.config.secureMode) return { problem: 'unverified', what: 'the certificate is not verified' };
   if (error) {
-    const problem = BY_CODE.find(([pattern]) => pattern.test(error.code))?.[1] ?? 'other';
+    const said = BY_CODE.find(([pattern]) => pattern.test(error.code))?.[1] ?? 'other';
+    const problem = isOfClock(said, shown, await timeOfController(context)) ? 'clock' : said;
     const tellings: Partial<Record<CertificateProblem, string>> = {
+      clock: period,
       expired: period,
       future: period,
       name: `it is for ${names || subject}, not for ${plainHost(url)}`,
@@ -247,6 +252,20 @@ async function judgeCertificate(context: DoctorContext, url: URL): Promise<Found
   if (left < Math.min(14 * DAY, (validTo - validFrom) / 10))
     return { problem: 'soon', what: `it ends ${iso(validTo)}, in ${Math.floor(left / DAY)} days` };
   return { ok: `"${subject}" by "${issuer}", until ${iso(validTo)}` };
+}
+
+/** Whether a certificate that is refused for its time is valid at the time of the controller. */
+const isOfClock = (
+  problem: CertificateProblem,
+  { validFrom, validTo }: { validFrom: number; validTo: number },
+  time: number | undefined,
+): boolean =>
+  (problem === 'expired' || problem === 'future') && time !== undefined && validFrom <= time && time < validTo;
+
+/** Unix ms; undefined where the controller does not say it. */
+async function timeOfController(context: DoctorContext): Promise<number | undefined> {
+  const said = await context.controllerStatus();
+  return said.state === 'answers' && said.offset !== undefined ? context.wall() + said.offset : undefined;
 }
 
 const iso = (ms: number) => new Date(ms).toISOString();

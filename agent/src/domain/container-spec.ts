@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import {
-  AGENT_BRIDGE_HOST,
+  BRIDGE_HOSTS,
   BRIDGE_ZONE,
   CONTAINER_LABELS,
   RESERVED_ENV_PREFIX,
@@ -119,12 +119,15 @@ export function isHostName(address: string): boolean {
   return isIP(address) === 0 && address !== 'host-gateway';
 }
 
-/** A container with a token finds the local API, which serves it where the engine has the machine on the network. */
+/**
+ * The extra hosts of a view, and the names of the machine (docs/spec/workloads.md#names-of-the-machine). An extra host of the view
+ * wins. The container digest is made from the view: these names replace no container that exists.
+ */
 function extraHostsOf(view: MicroserviceView): ContainerSpec['extraHosts'] {
   const own = view.extraHosts.map(hostOf);
-  const isServed = tokenTarget(view) !== undefined && !view.hostNetworkMode;
-  if (!isServed || own.some(({ name }) => name === AGENT_BRIDGE_HOST)) return own;
-  return [...own, { name: AGENT_BRIDGE_HOST, address: 'host-gateway' }];
+  const taken = new Set(own.map(({ name }) => name.toLowerCase()));
+  const ofMachine = BRIDGE_HOSTS.filter((name) => !taken.has(name));
+  return [...own, ...ofMachine.map((name) => ({ name, address: 'host-gateway' }))];
 }
 
 function hostOf(text: string): { name: string; address: string } {

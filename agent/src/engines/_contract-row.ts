@@ -49,6 +49,8 @@ export interface Running {
   until<T>(what: string, check: () => Promise<T | undefined | false> | T | undefined | false): Promise<T>;
   /** starts a container of another microservice and returns what it sees */
   another(view: Partial<MicroserviceView>, folders?: string[]): Promise<Seen>;
+  /** starts a container of another microservice, which runs until it is disposed of */
+  beside(view: Partial<MicroserviceView>): Promise<AsyncDisposable>;
 }
 
 export interface Inspection {

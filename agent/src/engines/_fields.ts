@@ -3,7 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { freePort } from '../../../hack/ports.ts';
 import type { ContainerField } from '../../../src/api/container/index.ts';
+import { BRIDGE_HOSTS } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ContractRow, Field, Fixture, Seen } from './_contract-row.ts';
 
@@ -35,8 +37,16 @@ function folderOf({ folders }: Seen, path: string): Seen['folders'][string] {
   return found;
 }
 
+/** The addresses that /etc/hosts has for a name. */
+const addressesOf = (hosts: string, name: string) =>
+  hosts
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, ...names]) => names.includes(name))
+    .map(([address]) => address);
+
 const hostNamespace = (name: string) => readlinkSync(`/proc/self/ns/${name}`);
-const published = (fixture: Fixture) => ({
+const published = (fixture: Pick<Fixture, 'port'>) => ({
   portMappings: [{ internal: 8080, external: fixture.port, protocol: 'tcp' as const }],
 });
 const bind = (source: string, accessMode: 'ro' | 'rw') => ({
@@ -181,6 +191,38 @@ const ROWS = {
           await until(`an answer from ${host}`, async () =>
             (await get(`/get?url=http://${host}:8080/`)).includes('Hello'),
           );
+      },
+    },
+  ],
+  namesOfMachine: [
+    {
+      observed: 'a port that another container publishes on the machine answers; an extra host of the entry wins',
+      view: published,
+      outside: async ({ get, until, another, beside }) => {
+        const port = await freePort();
+        await using _router = await beside(published({ port }));
+        for (const host of BRIDGE_HOSTS)
+          await until(`an answer from ${host}`, async () =>
+            (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),
+          );
+        const { hosts } = await another({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`] });
+        deepEqual(addressesOf(hosts, BRIDGE_HOSTS[0]), ['192.0.2.7']);
+        for (const host of BRIDGE_HOSTS.slice(1)) equal(addressesOf(hosts, host).length, 1, host);
+      },
+    },
+    {
+      of: ' (host network)',
+      observed: 'a port that another container publishes on the machine answers at 127.0.0.1',
+      view: ({ port }) => ({ hostNetworkMode: true, commands: ['-address', `127.0.0.1:${port}`] }),
+      outside: async ({ get, until, another, beside }) => {
+        const port = await freePort();
+        await using _router = await beside(published({ port }));
+        for (const host of BRIDGE_HOSTS)
+          await until(`an answer from ${host}`, async () =>
+            (await get(`/get?url=http://${host}:${port}/`)).includes('Hello'),
+          );
+        const { hosts } = await another({ hostNetworkMode: true });
+        for (const host of BRIDGE_HOSTS) deepEqual(addressesOf(hosts, host), ['127.0.0.1']);
       },
     },
   ],
@@ -531,7 +573,7 @@ const ROWS = {
       },
     },
   ],
-} satisfies Record<ContainerField | 'images' | 'names', readonly [ContractRow, ...ContractRow[]]>;
+} satisfies Record<ContainerField | 'images' | 'names' | 'namesOfMachine', readonly [ContractRow, ...ContractRow[]]>;
 
 /** All rows, each with its name. */
 export const FIELDS: readonly Field[] = Object.entries(ROWS).flatMap(([name, rows]) =>

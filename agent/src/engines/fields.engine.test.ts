@@ -119,6 +119,7 @@ for (const { kind, url } of inject('engines'))
         get: async (path) => (await fetch(`http://127.0.0.1:${fixture.port}${path}`)).text(),
         until: (what, check) => until(what, check, 60_000),
         another: (change, folders) => see(change, folders),
+        beside: (change) => start(change),
       };
     }
 

@@ -214,6 +214,46 @@ test('on a full disk a volume mount keeps its content for the container that run
   await noWarning();
 });
 
+test('on a full disk the files of the system keep their content for the container that runs, and the new content arrives with the room', async () => {
+  const certificates = (key: string) => [{ name: 'certificates', files: { 'tls.crt': `of ${key}`, 'tls.key': key } }];
+  controller.systemFiles = certificates('old');
+  const mapping = {
+    containerDestination: '/etc/tls',
+    type: 'volumeMount',
+    accessMode: 'ro',
+    scope: 'private',
+  } as const;
+  want(view({ volumeMappings: [{ ...mapping, hostDestination: 'system:certificates' }] }));
+  const { id, pid } = await running();
+  const files = () => ['tls.crt', 'tls.key'].map((name) => readFileSync(`/proc/${pid}/root/etc/tls/${name}`, 'utf8'));
+  expect(files()).toEqual(['of old', 'old']);
+  const key = 'new'.repeat(10_000);
+  const seen = new Set<string>();
+  disk.fill();
+  controller.change({ systemFiles: certificates(key) });
+  await warning(/^database: what the controller said last cannot be kept|system files: certificates: .*ENOSPC/);
+  seen.add(JSON.stringify(files()));
+  disk.free();
+  await until(
+    'the new content',
+    () => {
+      seen.add(JSON.stringify(files()));
+      return files()[1] === key;
+    },
+    90_000,
+  );
+  expect(
+    [...seen].every((each) =>
+      [
+        ['of old', 'old'],
+        [`of ${key}`, key],
+      ].some((ok) => JSON.stringify(ok) === each),
+    ),
+  ).toBe(true);
+  expect((await only()).id).toBe(id);
+  await noWarning();
+});
+
 describe('with damaged bytes on the disk', () => {
   test('in the database, the agent starts and changes no container', async () => {
     const before = await only();

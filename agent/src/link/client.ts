@@ -101,7 +101,7 @@ export interface ControllerClientOptions {
 /** The agent routes of one controller. Every request has its own token, a deadline, and a limit for its response. */
 export class ControllerClient {
   readonly controllerUrl: string;
-  readonly #options: ControllerClientOptions;
+  #options: ControllerClientOptions;
   readonly #origin: URL;
   readonly #transport: Transport;
   readonly #connections: Agent;
@@ -173,6 +173,22 @@ export class ControllerClient {
     } catch (error) {
       return absent(error);
     }
+  }
+
+  /** The authorities that the controller wants to be known by: base64 of PEM; undefined when there are none. */
+  async authorities(signal?: AbortSignal): Promise<string | undefined> {
+    try {
+      return (await this.#send('GET', '/agent/cert', { signal })).body;
+    } catch (error) {
+      return absent(error);
+    }
+  }
+
+  /** Trusts these authorities (PEM) from the next connection on; undefined: the authorities of the system. */
+  trust(ca: string | undefined): void {
+    const { ca: _, ...others } = this.#options;
+    this.#options = { ...others, ...(ca !== undefined && { ca }) };
+    closeIdle(this.#connections);
   }
 
   /** Content of the system's files of this node, base64 by digest, in a response of at most `limit` bytes. */

@@ -9,6 +9,7 @@ import type { Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
 import type { Actions } from './actions.ts';
+import { Authorities } from './authorities.ts';
 import { type Connection, ControllerClient, type Transport } from './client.ts';
 import type { Link } from './link.ts';
 import type { SavedResponses } from './saved-responses.ts';
@@ -33,7 +34,7 @@ export interface MembershipDependencies {
   /** how requests are sent */
   transport?: Transport;
   /** PEM of a further authority for the controller's certificate */
-  controllerCa?: string;
+  controllerCa?: string | undefined;
   /** the settings in force */
   settings(): AgentConfig;
   report(measurements: boolean): Promise<StatusReport>;
@@ -48,11 +49,13 @@ export interface MembershipDependencies {
 /** Membership at a controller, from provisioning to deprovisioning: a sync loop while the agent runs and has a node. */
 export class Membership {
   readonly #deps: MembershipDependencies;
+  readonly #authorities: Authorities;
   #running: AbortSignal | undefined;
   #open: { stop: AbortController; done: Promise<void> } | undefined;
 
   constructor(deps: MembershipDependencies) {
     this.#deps = deps;
+    this.#authorities = new Authorities(deps);
   }
 
   get connection(): { state: Connection; error: string; lastContact: number } {
@@ -84,7 +87,7 @@ export class Membership {
       clock,
       random,
       log,
-      have: () => ({ ...responses.digests, ...actions.digests }),
+      have: () => ({ ...responses.digests, ...actions.digests, ...this.#authorities.digests }),
       save: (changed) => {
         responses.save(changed);
         link.changed();
@@ -93,6 +96,7 @@ export class Membership {
         if (actions.carryOut(section, digest, count)) link.changed();
       },
       sessionsChanged: () => this.#deps.sessionsChanged(),
+      trust: (signal) => this.#authorities.follow(client, signal),
       deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
       deleted: () => this.end(),
       report,
@@ -173,12 +177,11 @@ export class Membership {
 
   /** A client of a controller with this agent's identity; without a node for provisioning. */
   newClient(controllerUrl: string, ca: string | undefined, node?: Pick<Node, 'uuid'>): ControllerClient {
-    const { config, clock, transport, controllerCa, boot, metrics, responses, identity } = this.#deps;
+    const { config, clock, transport, boot, metrics, responses, identity } = this.#deps;
     const { instance, nodeKey } = identity.current;
-    const authorities = [ca, controllerCa].filter(Boolean).join('\n');
     return new ControllerClient({
       controllerUrl,
-      ca: authorities || undefined,
+      ca: this.#authorities.with(ca),
       insecure: !config.secureMode,
       instance,
       boot,

@@ -72,6 +72,7 @@ function start(network: Network = () => undefined) {
     save: () => {},
     carryOut: () => {},
     sessionsChanged: () => {},
+    trust: async () => {},
     deleting: () => {},
     deleted: () => {},
     report: async () => ({ daemonStatus: 'RUNNING', warningMessage: String(clock.now()) }),

@@ -45,6 +45,8 @@ export interface SyncLoopDependencies {
   carryOut(section: SectionThat<'act'>, digest: string, count: number | undefined): void;
   /** Exec or log sessions of this node have begun or ended. */
   sessionsChanged(): void;
+  /** The controller wants to be known by other authorities. Throws DatabaseError, or ControllerError. */
+  trust(signal: AbortSignal): Promise<void>;
   /** The controller deletes this node; this cannot be undone. */
   deleting(): void;
   /** The controller deletes this node and has received the confirmation. */
@@ -237,8 +239,10 @@ export class SyncLoop {
     }
     for (const section of flagged) {
       if (does(section, 'act')) this.#deps.carryOut(section, due[section] ?? '', reply.actions?.[section]);
-      if (!does(section, 'save')) this.#passed[section] = due[section] ?? '';
+      if (!does(section, 'save') && !does(section, 'trust')) this.#passed[section] = due[section] ?? '';
     }
+    // Last, so that what goes wrong here keeps nothing else of the desired state waiting.
+    if (flagged.some((section) => does(section, 'trust'))) await this.#deps.trust(signal);
     // A controller that sends no digests gets its `lastUpdated` back as the acknowledgement of all sections.
     if (reply.due === undefined) await this.#deps.client.acknowledge(reply.lastUpdated, signal);
     else if (formatHave({ ...this.#passed, ...this.#deps.have() }) === before) return false;

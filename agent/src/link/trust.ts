@@ -18,7 +18,7 @@ export function fetchAuthority(controllerUrl: string, digest: string, deadline =
       else
         reject(
           new Error(
-            `${controllerUrl} shows no certificate authority with the digest that the join string names; it has to send the authority with its certificate (TLS_PATH_CA, tls.authorityKey of the chart)`,
+            `${controllerUrl} shows no certificate authority with the digest that the join string names; it has to send the authority with its certificate (TLS_PATH_CA, tls.authorityKey of the chart); where its authority is another one since, ask for a new join string`,
           ),
         );
     });

@@ -107,6 +107,7 @@ describe('the local API', () => {
     'an empty list of microservices': ['GET', '/v1/ms', 200],
     'an empty list of models': ['GET', '/v1/models', 200],
     'an empty list of volume mounts': ['GET', '/v1/volume-mounts', 200],
+    "an empty list of the system's files": ['GET', '/v1/system-files', 200],
     'an unknown model': ['GET', '/v1/models/nobody', 404, 'NOT_FOUND'],
     'unknown knowledge': ['GET', '/v1/knowledge/nobody', 404, 'NOT_FOUND'],
     'a prune of knowledge': ['POST', '/v1/knowledge:prune', 200],

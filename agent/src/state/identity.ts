@@ -25,6 +25,8 @@ const identitySchema = z.object({
       controllerUrl: z.string(),
       /** PEM of the authority that the controller's certificate must come from */
       ca: z.string().optional(),
+      /** digest of the list of the controller in `ca`; absent while `ca` came from the join string */
+      caDigest: z.string().optional(),
     })
     .optional(),
   /** the membership that has ended, whose saved responses are still to be cleared; says what ended with it */

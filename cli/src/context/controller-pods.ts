@@ -1,3 +1,4 @@
+import { CONTROLLER_CERTIFICATE } from '../../../src/api/names.ts';
 import type { KubeObject, Resource } from '../../../src/kube/object.ts';
 
 /** Which pods of a cluster the controller is, as the chart makes them, and how they are spoken to. */
@@ -72,14 +73,17 @@ const isReady = ({ metadata, status }: Pod): boolean =>
 function tlsOf({ spec: { containers, volumes = [] } }: Pod): ReplicaTls | undefined {
   for (const { env = [], volumeMounts = [] } of containers) {
     const setting = (name: string) => env.find((one) => one.name === name)?.value ?? '';
+    const url = setting('CONTROLLER_PUBLIC_URL');
+    const publicHost = URL.canParse(url) ? { publicHost: new URL(url).hostname.replace(/^\[|\]$/g, '') } : {};
+    if (setting('SKERRY_TLS_HOSTS') !== '')
+      return { ...publicHost, secret: { name: CONTROLLER_CERTIFICATE, authority: 'ca.crt' } };
     const file = setting('TLS_PATH_CERT');
     if (file === '') continue;
     const mount = volumeMounts.find(({ mountPath }) => file.startsWith(`${mountPath}/`));
     const name = volumes.find((one) => one.name === mount?.name)?.secret?.secretName;
     const authority = setting('TLS_PATH_CA').slice((mount?.mountPath.length ?? 0) + 1);
-    const url = setting('CONTROLLER_PUBLIC_URL');
     return {
-      ...(URL.canParse(url) && { publicHost: new URL(url).hostname.replace(/^\[|\]$/g, '') }),
+      ...publicHost,
       ...(name !== undefined && { secret: { name, ...(authority !== '' && { authority }) } }),
     };
   }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { makeCertificate } from '../../../hack/certificate.ts';
+import { CONTROLLER_CERTIFICATE } from '../../../src/api/names.ts';
 import { encodeFrame, FRAME_TYPES } from '../../../src/wire/frames.ts';
 import { storedApplication } from '../../../testing/stored.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
@@ -117,7 +118,7 @@ function answerOf(url: URL): [number, string] {
     }));
     return [200, JSON.stringify({ items, metadata: { resourceVersion: '1' } })];
   }
-  if (plural === 'secrets' && name === 'skerry-tls') {
+  if (plural === 'secrets' && (name === 'skerry-tls' || name === CONTROLLER_CERTIFICATE)) {
     const base64 = (...pem: string[]) => Buffer.from(pem.join('')).toString('base64');
     const data = {
       'ca.crt': base64(certificate.ca),
@@ -339,6 +340,12 @@ describe('a controller with TLS', () => {
   test('is trusted with a chain that the Secret has whole, where the chart names no authority', async () => {
     world.pods = [{ name: 'one', env: CERT ? [CERT] : [] }];
     expect(await plugin('logs', 'shop/web')).toMatchObject({ code: 0, out: 'line\n' });
+  });
+
+  test('is trusted by the authority in the Secret of the certificate that it makes itself', async () => {
+    world.pods = [{ name: 'one', env: [{ name: 'SKERRY_TLS_HOSTS', value: 'skerry.plant.svc' }] }];
+    expect(await plugin('logs', 'shop/web')).toMatchObject({ code: 0, out: 'line\n' });
+    expect(world.requests).toContain(`/api/v1/namespaces/plant/secrets/${CONTROLLER_CERTIFICATE}`);
   });
 
   test('says why its port refuses the kubelet', async () => {

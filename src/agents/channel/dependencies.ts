@@ -88,6 +88,8 @@ export interface AgentOptions {
   publicUrl?: string;
   /** base64 PEM of the CA that agents are to trust; empty when there is none */
   caCert?: () => string;
+  /** Calls the listener after each change of `caCert`. */
+  caCertChanges?: (listener: () => void) => Disposable;
   /** where our agents find releases of themselves */
   releasesUrl?: string;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { changed, storedApplication, storedNode, storedRegistry, storedSecret } from '../../../testing/stored.ts';
 import { HEADERS } from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
@@ -702,6 +702,73 @@ test('a contact of our agent has its version, instance and boot', async () => {
     agent: '1.0.0',
     instances: { machine: { boot: 'first', seenAt: clock.wall() } },
     sentRevisions: {},
+  });
+});
+
+describe('the authorities of the controller', () => {
+  const start = async () => {
+    const listeners = new Set<() => void>();
+    let caCert = 'Zmlyc3Q=';
+    const setup = await startWithNode({
+      caCert: () => caCert,
+      caCertChanges: (listener) => {
+        listeners.add(listener);
+        return { [Symbol.dispose]: () => void listeners.delete(listener) };
+      },
+    });
+    return {
+      ...setup,
+      change(text: string) {
+        caCert = text;
+        for (const listener of listeners) listener();
+      },
+    };
+  };
+  const having = (due: string, authorities: string) => `${due}${encodeURIComponent(`,authorities:${authorities}`)}`;
+
+  test('are due for an agent that has another list, which gets them from GET /cert', async () => {
+    const { replica, node, key } = await start();
+    const { body } = await replica.as(node, key, 'GET', '/changes');
+    const first = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    expect(first.body).toMatchObject({ authorities: true, due: expect.stringMatching(/^authorities:[0-9a-f]{16}$/) });
+    expect((await replica.as(node, key, 'GET', '/cert')).text).toBe('Zmlyc3Q=');
+    const digest = first.body.due.split(':')[1];
+    const second = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), digest)}`);
+    expect(second.body).toEqual({ lastUpdated: expect.any(String) });
+  });
+
+  test('end a long poll when they change', async () => {
+    const setup = await start();
+    const { body } = await setup.replica.as(setup.node, setup.key, 'GET', '/changes');
+    const probe = await setup.replica.as(setup.node, setup.key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    const have = having(haveOf(body), probe.body.due.split(':')[1]);
+    const { answer, isAnswered } = await longPoll(setup, 'wait=60', have);
+    expect(isAnswered()).toBe(false);
+    setup.change('bmV4dA==');
+    await setup.clock.advance(50, { timers: 1 });
+    expect((await answer).body).toMatchObject({ authorities: true });
+  });
+
+  test('bring no poll back of an agent that sends no digest of them, also when they change', async () => {
+    const setup = await start();
+    const { answer, due, isAnswered } = await longPoll(setup);
+    expect(isAnswered()).toBe(false);
+    setup.change('bmV4dA==');
+    await setup.clock.advance(50, { timers: 1 });
+    expect((await answer).body).toEqual({ lastUpdated: expect.any(String) });
+    const next = await longPoll(setup, 'wait=60', due);
+    expect(next.isAnswered()).toBe(false);
+  });
+
+  test('are due as none when the controller has none any more', async () => {
+    const { replica, node, key, change } = await start();
+    const { body } = await replica.as(node, key, 'GET', '/changes');
+    change('');
+    const reply = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), 'abc')}`);
+    expect(reply.body).toMatchObject({ authorities: true, due: '' });
+    const none = await replica.as(node, key, 'GET', `/changes?have=${having(haveOf(body), '0')}`);
+    expect(none.body).toEqual({ lastUpdated: expect.any(String) });
+    expect((await replica.as(node, key, 'GET', '/cert')).status).toBe(404);
   });
 });
 

@@ -56,10 +56,10 @@ export function createChanges(options: ChangesOptions) {
    * The digests that an agent has saved; for a third-party agent, those that it acknowledged at this replica. A section
    * that the agent does not know counts as saved.
    */
-  function haveOf(call: AgentCall, due: Digests): Digests {
+  function haveOf(call: AgentCall, due: Digests, unknown: readonly Section[]): Digests {
     const have = call.query.get('have');
     const said = have !== null ? parseHave(have) : isThirdParty(call) ? sent.acknowledged(call.uuid) : {};
-    return { ...said, ...Object.fromEntries(unknownTo(call).map((section) => [section, due[section]])) };
+    return { ...said, ...Object.fromEntries(unknown.map((section) => [section, due[section]])) };
   }
 
   /** The sections that an agent is to read later: the list of microservices is where it would lose a rebuild. */
@@ -68,11 +68,11 @@ export function createChanges(options: ChangesOptions) {
     return node.status?.microservices?.some((one) => mayLoseRebuild(one, now)) ? MICROSERVICE_SECTIONS : [];
   }
 
-  function answer(call: AgentCall, due: Digests, has: Digests): Reply {
+  function answer(call: AgentCall, due: Digests, has: Digests, unknown: readonly Section[]): Reply {
     const node = nodeOf(call);
     const flags = flagsOf(due, has);
     // It may have become due while the poll waited.
-    for (const section of unknownTo(call)) flags[section] = false;
+    for (const section of unknown) flags[section] = false;
     if (isThirdParty(call)) {
       const later = laterOf(node);
       const lastUpdated = sent.add(call.uuid, withoutNamed(due), actionsIn(due, node), later);
@@ -94,13 +94,14 @@ export function createChanges(options: ChangesOptions) {
   function polled(call: AgentCall, checked: EpochCheck): Reply | Promise<Reply> {
     const { retainUnlisted } = checked;
     const due = dueOf(call, checked);
-    const has = haveOf(call, due);
+    const unknown = unknownTo(call);
+    const has = haveOf(call, due, unknown);
     const wait = waitOf(call.query.get('wait'));
     const seconds = retainUnlisted ? Math.min(wait, RETAINING_WAIT) : wait;
     const said = isThirdParty(call) ? {} : { restored: retainUnlisted?.acceptEpoch ?? '' };
     if (seconds === 0 || differ(due, has) || longPolls.count >= maxLongPolls) {
       observe(call, said);
-      return answer(call, due, has);
+      return answer(call, due, has, unknown);
     }
     observe(call, { ...said, waitSeconds: seconds });
     const signal = { onGone: (callback: () => void) => void call.res.once('close', callback) };
@@ -113,7 +114,7 @@ export function createChanges(options: ChangesOptions) {
           'the key of the node was deleted or replaced: provision it',
         );
       // The datastore may have been restored since.
-      return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has);
+      return how === 'gone' ? GONE : answer(call, dueOf(call, await checkEpoch(call)), has, unknown);
     });
   }
 
@@ -146,8 +147,8 @@ const GONE: Reply = { status: 204 };
 /** The sections that an agent does not know: no third-party agent, and none of a former release, names them. */
 function unknownTo(call: AgentCall): readonly Section[] {
   if (isThirdParty(call)) return NAMED_SECTIONS;
-  const have = parseHave(call.query.get('have') ?? undefined);
-  return NAMED_SECTIONS.filter((section) => have[section] === undefined);
+  const have = call.query.get('have') ?? '';
+  return NAMED_SECTIONS.filter((section) => !have.includes(`${section}:`));
 }
 
 /** What third-party agents know of the digests that are due: a change of the others makes them read nothing again. */

@@ -74,6 +74,14 @@ const repaired: Record<string, { body: object; wants: object }> = {
     },
     wants: { version: '3' },
   },
+  'a problem with files of the system that is too long is cut': {
+    body: { systemFiles: { digest: 'ab12', problem: 'x'.repeat(5000) } },
+    wants: { systemFiles: { digest: 'ab12', problem: 'x'.repeat(1024) } },
+  },
+  'files of the system with a digest that is none are left out': {
+    body: { version: '3', systemFiles: { digest: '../../x', problem: 'no room' } },
+    wants: { version: '3' },
+  },
   'an item without id is left out, the others are not': {
     body: { microserviceStatus: [{ status: 'RUNNING' }, 7, { id: 'b', status: 'RUNNING', ports: 'none' }] },
     wants: { microserviceStatus: [{ id: 'b', status: 'RUNNING' }] },

@@ -6,7 +6,7 @@ import { desiredState } from '../../desired/rules/desired.ts';
 import type { SystemFileSet } from '../../rules/inputs.ts';
 import { digestOf } from '../../wire/digest.ts';
 import { SYSTEM_FILES_ASKED } from '../../wire/system-files.ts';
-import { keyOf, makeKey, type ReplicaOptions, startWithNode } from '../_util.ts';
+import { fill, keyOf, makeKey, type ReplicaOptions, startReplica, startWithNode } from '../_util.ts';
 
 /** The files of the system from the desired state of a node to its agent. */
 
@@ -17,17 +17,19 @@ const set = (name: string, texts: Record<string, string>): SystemFileSet => ({
   files: Object.fromEntries(Object.entries(texts).map(([path, text]) => [path, base64(text)])),
 });
 
+/** The desired state with these sets, by the name of the node. */
+const desiredWith =
+  (sets: Record<string, SystemFileSet[]>): typeof desiredState =>
+  (inputs) => {
+    const state = desiredState(inputs);
+    const systemFiles = sets[inputs.node.metadata.name] ?? [];
+    const digests = { ...state.digests, ...(systemFiles.length > 0 && { systemFiles: digestOf(systemFiles) }) };
+    return { ...state, systemFiles, digests };
+  };
+
 /** A replica whose nodes have these sets, by the name of the node. */
 async function startWithFiles(sets: Record<string, SystemFileSet[]>, options: ReplicaOptions = {}) {
-  const setup = await startWithNode({
-    desiredState: (inputs) => {
-      const state = desiredState(inputs);
-      const systemFiles = sets[inputs.node.metadata.name] ?? [];
-      const digests = { ...state.digests, ...(systemFiles.length > 0 && { systemFiles: digestOf(systemFiles) }) };
-      return { ...state, systemFiles, digests };
-    },
-    ...options,
-  });
+  const setup = await startWithNode({ desiredState: desiredWith(sets), ...options });
   const other = storedNode('edge-2');
   const otherKey = makeKey();
   setup.replica.stores.nodes.set(other);
@@ -191,5 +193,22 @@ describe('the flag', () => {
     expect(await raised()).toEqual([]);
     await clock.advance(30_000, { timers: 0 });
     expect(await raised()).toEqual([]);
+  });
+
+  test('takes no part in an acknowledgement of a third-party agent that reaches another replica after a renewal', async () => {
+    const { replica, node, key, clock } = await startWithFiles({ 'edge-1': [CERTIFICATES] });
+    const renewed = { 'edge-1': [set('certificates', { 'tls.crt': 'another' })] };
+    await using other = await startReplica({ clock, desiredState: desiredWith(renewed) });
+    fill(other.stores, {
+      nodes: [...replica.stores.nodes.list()],
+      applications: [...replica.stores.applications.list()],
+      secrets: [...replica.stores.secrets.list()],
+    });
+    await clock.advance(1_000, { timers: 0 });
+    const third = { thirdParty: true };
+    const { lastUpdated } = (await replica.as(node, key, 'GET', '/changes', third)).body;
+    await other.as(node, key, 'PATCH', '/changes', { ...third, body: { lastUpdated } });
+    const { body } = await other.as(node, key, 'GET', '/changes', third);
+    expect([body.microserviceList, body.systemFiles]).toEqual([false, false]);
   });
 });

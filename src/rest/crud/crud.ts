@@ -41,6 +41,8 @@ export interface CrudHooks<T, W extends Write<T>> {
   warning?(call: Changing, spec: W['spec']): Promise<string | undefined>;
   /** Names of users that do not refer to the object themselves. */
   users?(deps: RestDependencies, object: T): readonly string[];
+  /** Refuses callers that may not delete the object, before the refusal that names its users. */
+  permitDeletion?(deps: RestDependencies, object: T, caller: Caller): Promise<void>;
   /** Runs before an object is deleted that nothing uses. */
   deleting?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<void>;
 }
@@ -370,6 +372,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const refused = crud.undeletable?.(object);
     if (refused) throw refused;
     await requireMayChange({ deps, caller }, kind, object);
+    await hooks.permitDeletion?.(deps, object, caller);
     const users = new Set([
       ...(kind.inUse ? deps.references.users(kind, object) : []),
       ...(hooks.users?.(deps, object) ?? []),

@@ -1,5 +1,5 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import express from 'express';
@@ -30,8 +30,8 @@ export interface RestServerOptions {
   metrics?: RestMetrics;
   /** Whether replies are checked against their schemas; default: true unless NODE_ENV is `production`. */
   validateReplies?: boolean;
-  /** PEM; plain HTTP when absent. */
-  tls?: { key: string; cert: string };
+  /** PEM; plain HTTP when absent. Without a certificate each handshake fails until there is one. */
+  tls?: Partial<ServedCertificate>;
   limits?: Partial<Limits>;
   /** Whether the last address of X-Forwarded-For is that of the client. */
   trustProxy?: boolean;
@@ -42,6 +42,12 @@ export interface RestServerOptions {
   renderBody: RenderBody;
   /** The clock of the rate limits. */
   clock?: Clock;
+}
+
+/** PEM: a key, and its certificate with what leads to its authority. */
+interface ServedCertificate {
+  key: string;
+  cert: string;
 }
 
 /** Serves a request, or returns false without any effect. */
@@ -72,6 +78,8 @@ export interface RestServer extends AsyncDisposable {
    * room for others. For listeners that share the port; REST and `admitSocket` call it themselves.
    */
   authenticated(request: IncomingMessage, caller: string): void;
+  /** Serves another certificate from the next handshake on; open connections stay. Only with TLS. */
+  serveCertificate(certificate: ServedCertificate): void;
   /** Accepts no more connections, closes idle ones, and waits for active requests, at most `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
@@ -180,6 +188,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
         });
       });
     },
+    serveCertificate: (certificate) => (http as unknown as HttpsServer).setSecureContext(certificate),
     drain,
     [Symbol.asyncDispose]: () => drain(0),
   };

@@ -5,7 +5,13 @@ import { kubeFromFile } from '../../../hack/kube.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { waitFor } from '../../../hack/wait.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
-import { API_VERSION, LABELS, SYSTEM_AUTHORITIES } from '../../api/names.ts';
+import {
+  API_VERSION,
+  CONTROLLER_AUTHORITY,
+  CONTROLLER_CERTIFICATE,
+  LABELS,
+  SYSTEM_AUTHORITIES,
+} from '../../api/names.ts';
 import type { Secret } from '../../api/resources.ts';
 import type { Certificate } from '../../api/v3/certificate.ts';
 import { applyPolicies, clientOf, MERGE, verdict } from '../../assembly/_system-cluster.ts';
@@ -21,7 +27,7 @@ const cluster = await startTestCluster();
 const { namespace } = cluster;
 const kube = await kubeFromFile(inject('kubeconfig'));
 afterAll(() => kube.close());
-await applyPolicies(kube, namespace, ['skerry-in-use', 'skerry-system-authorities']);
+await applyPolicies(kube, namespace, ['skerry-in-use', 'skerry-system-authorities', 'skerry-used-by-system']);
 const replica = await cluster.startReplica();
 cluster.reconcile(replica, (deps) => [
   ...Object.values(pki.reconcilers(deps).ofKinds),
@@ -362,7 +368,7 @@ describe('who may', () => {
   });
 
   test('kubectl of a developer neither creates, changes nor deletes an authority of the system', async () => {
-    const name = SYSTEM_AUTHORITIES[1] as string;
+    const name = SYSTEM_AUTHORITIES[2] as string;
     const by = await clientOf(kube, cluster, 'developer');
     const path = `${pathOf('certificateAuthorities')}/${name}`;
     const create = () =>
@@ -382,7 +388,7 @@ describe('who may', () => {
   });
 
   test('a developer neither creates, changes nor deletes an authority of the system, in any way', async () => {
-    const name = SYSTEM_AUTHORITIES[0] as string;
+    const name = SYSTEM_AUTHORITIES[1] as string;
     const { developer } = clients;
     const json = { name, subject: 'mine' };
     expect((await developer.post('/certificates/ca', { json })).status).toBe(403);
@@ -412,6 +418,54 @@ describe('who may', () => {
     await developer.post('/certificates', { json: certificate(secret) });
     await expect.poll(() => readyOf('certificates', secret), { timeout }).toMatchObject({ reason: 'SecretTaken' });
     expect((await secretOf(secret))?.metadata.labels).not.toHaveProperty([LABELS.shareable]);
+  });
+});
+
+describe('the certificate of the controller', () => {
+  const name = CONTROLLER_CERTIFICATE;
+  const own = certificate(name, { ca: direct(CONTROLLER_AUTHORITY) });
+  beforeAll(async () => {
+    await made('/certificates/ca', { name: CONTROLLER_AUTHORITY });
+    const refused = { status: 403, body: { message: expect.stringContaining('belongs to the system') } };
+    expect(await clients.developer.post('/certificates', { json: own })).toMatchObject(refused);
+    const file = upload(document('certificates', own));
+    expect(await clients.developer.post('/certificates/yaml', file)).toMatchObject(refused);
+    await made('/certificates', own);
+    await untilReady('certificates', name);
+  });
+
+  test('is changed, renewed and deleted over REST by no developer', async () => {
+    const { developer } = clients;
+    const refused = { status: 403, body: { message: expect.stringContaining('belongs to the system') } };
+    expect(await developer.patch(`/certificates/${name}`, { json: { subject: 'x' } })).toMatchObject(refused);
+    expect(await developer.post(`/certificates/${name}/renew`)).toMatchObject(refused);
+    expect(await developer.delete(`/certificates/${name}`)).toMatchObject(refused);
+    expect((await developer.get(`/certificates/${name}`)).body.data).not.toHaveProperty('private_key');
+    expect((await admin.post(`/certificates/${name}/renew`)).status).toBe(200);
+  });
+
+  test('is created, changed and deleted with kubectl by no developer', async () => {
+    const by = await clientOf(kube, cluster, 'developer');
+    const path = `${pathOf('certificates')}/${name}`;
+    try {
+      await expect
+        .poll(() => verdict(by, 'PATCH', path, { spec: { hosts: 'evil.example' } }, MERGE), { timeout })
+        .toContain('belongs to the system');
+      expect(await verdict(by, 'DELETE', path)).toContain('belongs to the system');
+      expect(await verdict(by, 'POST', pathOf('certificates'), document('certificates', own))).toContain(
+        'belongs to the system',
+      );
+    } finally {
+      by.close();
+    }
+  });
+
+  test('has a key that no developer gets by a microservice', async () => {
+    const { developer } = clients;
+    expect((await developer.post('/volumeMounts', { json: { name: 'sly', secretName: name } })).status).toBe(404);
+    // An admin reads Secrets that microservices can use, and this is none.
+    expect((await admin.get(`/secrets/${name}`)).status).toBe(404);
+    expect((await secretOf(name))?.metadata.labels).not.toHaveProperty([LABELS.shareable]);
   });
 });
 
@@ -490,6 +544,42 @@ describe('deletion', () => {
     await expect.poll(() => secretOf(name), { timeout }).toBeUndefined();
     // What was made of its Secret went with it.
     expect((await admin.get(`/volumeMounts/${name}`)).status).toBe(404);
+  });
+
+  test('a certificate whose Secret a microservice of the system uses is changed, renewed and deleted by no developer', async () => {
+    const name = 'of-system';
+    await issued(name);
+    await expect.poll(() => secrets().get(namespace, name), { timeout }).toBeDefined();
+    const entry = { name: 'web', agent: { name: 'gw' }, images: { amd64: 'a:1' }, container: variable(name) };
+    await cluster.kube.create(KINDS.applications.resource, {
+      ...{ apiVersion: API_VERSION, kind: 'Application', metadata: { name: 'system-plant', namespace } },
+      spec: { isSystem: true, microservices: [entry] },
+    } as never);
+    const { developer } = clients;
+    const refused = { status: 403, body: { message: expect.stringContaining('"system-plant" of the system uses it') } };
+    await expect
+      .poll(() => developer.patch(`/certificates/${name}`, { json: { subject: 'x' } }), { timeout })
+      .toMatchObject(refused);
+    expect(await developer.post(`/certificates/${name}/renew`)).toMatchObject(refused);
+    expect(await developer.delete(`/certificates/${name}`)).toMatchObject(refused);
+    expect(await developer.delete(`/secrets/${name}`)).toMatchObject(refused);
+    const by = await clientOf(kube, cluster, 'developer');
+    try {
+      const path = `${pathOf('certificates')}/${name}`;
+      await expect
+        .poll(() => verdict(by, 'PATCH', path, { spec: { subject: 'x' } }, MERGE), { timeout })
+        .toContain('applications of the system use it');
+      expect(await verdict(by, 'DELETE', path)).toContain('the system');
+    } finally {
+      by.close();
+    }
+    expect((await find('certificates', name))?.spec.subject).toBe(name);
+    expect((await admin.patch(`/certificates/${name}`, { json: { subject: 'x' } })).status).toBe(200);
+    expect(await admin.delete(`/certificates/${name}`)).toMatchObject({
+      status: 409,
+      body: { code: 'CERTIFICATE_IN_USE', message: expect.stringContaining('system-plant/web') },
+    });
+    await cluster.kube.delete(KINDS.applications.resource as never, ref('system-plant'));
   });
 
   test('a certificate with the name of its authority can be deleted', async () => {

@@ -210,10 +210,10 @@ test('on a full disk the old content stays with the reason in the report, and th
     throw new Error('ENOSPC: no space left on device, write');
   };
   want([certificates(2)]);
-  const problem = 'system files: certificates: ENOSPC: no space left on device, write';
+  const problem = 'certificates: ENOSPC: no space left on device, write';
   await until('the problem', () => controller.said.systemFiles?.problem === problem);
   expect(controller.said).toMatchObject({ systemFiles: { digest: before }, daemonStatus: 'WARNING' });
-  expect(controller.said.warningMessage).toContain(problem);
+  expect(controller.said.warningMessage).toContain(`system files: ${problem}`);
   expect(text('certificates/tls.key')).toBe('key 1');
   write = filesOnDisk(join(folder, 'volumes')).write;
   // Any other change applies the desired state again.

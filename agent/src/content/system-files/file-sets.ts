@@ -117,7 +117,7 @@ export class FileSets {
   /** What keeps the sets from being what the controller wants, for people. */
   get problems(): string[] {
     const named = [...this.#sets].flatMap(([name, { problem }]) => (problem ? [`${name}: ${problem}`] : []));
-    return [...named, ...this.#nameless].map((text) => `system files: ${text}`);
+    return [...named, ...this.#nameless];
   }
 
   /** The content here of each set, as a number, for people. */
@@ -155,7 +155,7 @@ export class FileSets {
   }
 
   /**
-   * Removes what is neither listed nor in use; returns whether nothing is left that will have to be removed. Does nothing
+   * Removes sets and files that are neither listed nor in use; returns whether nothing is left that will have to be removed. Does nothing
    * while the list is not known.
    */
   tidy(inUse: InUse): boolean {

@@ -71,7 +71,7 @@ export class SystemFiles implements Part<'systemFiles'> {
   }
 
   get problems(): string[] {
-    return [...this.#sets.problems, ...this.#unused.problems];
+    return [...this.#sets.problems.map((text) => `system files: ${text}`), ...this.#unused.problems];
   }
 
   get items(): SystemFilesItem[] {

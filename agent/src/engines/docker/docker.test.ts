@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { BRIDGE_HOSTS } from '../../../../src/api/names.ts';
 import { notHonoured } from '../../domain/container-spec.ts';
 import type { ContainerSpec } from '../../engine-port/container-spec.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
@@ -24,6 +25,7 @@ const facts: EngineFacts = {
   defaultLimits: [],
 };
 const createBody = (spec: ContainerSpec, network: string) => bodyOf(spec, network, dialectOf());
+const MACHINE = BRIDGE_HOSTS.map((name) => `${name}:host-gateway`);
 const uuid = '11111111-1111-4111-8111-111111111111';
 
 describe('the body of a create call', () => {
@@ -46,7 +48,11 @@ describe('the body of a create call', () => {
           "Binds": undefined,
           "DeviceRequests": undefined,
           "Devices": undefined,
-          "ExtraHosts": undefined,
+          "ExtraHosts": [
+            "router.default.svc.bridge.local:host-gateway",
+            "bus.default.svc.bridge.local:host-gateway",
+            "skerry-agent.default.svc.bridge.local:host-gateway",
+          ],
           "LogConfig": {
             "Config": {
               "max-file": "2",
@@ -213,6 +219,9 @@ describe('the body of a create call', () => {
             "db:192.0.2.1",
             "host:host-gateway",
             "six:2001:db8::1",
+            "router.default.svc.bridge.local:host-gateway",
+            "bus.default.svc.bridge.local:host-gateway",
+            "skerry-agent.default.svc.bridge.local:host-gateway",
           ],
           "IpcMode": "host",
           "LogConfig": {
@@ -327,7 +336,10 @@ describe('the body of a create call', () => {
     const view = { extraHosts: ['db:shop.db', 'printer:192.0.2.7'], logSize: 3 };
     const spec = makeSpec({ view, facts: { ...facts, links: false } });
     expect(bodyOf(spec, 'skerry', podman)).toMatchObject({
-      HostConfig: { LogConfig: { Type: 'k8s-file', Config: { 'max-size': '3m' } }, ExtraHosts: ['printer:192.0.2.7'] },
+      HostConfig: {
+        LogConfig: { Type: 'k8s-file', Config: { 'max-size': '3m' } },
+        ExtraHosts: ['printer:192.0.2.7', ...MACHINE],
+      },
       NetworkingConfig: { EndpointsConfig: { skerry: { Aliases: spec.aliases } } },
     });
     expect(JSON.stringify(bodyOf(spec, 'skerry', podman))).not.toContain('Links');

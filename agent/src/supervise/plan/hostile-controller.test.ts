@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -6,6 +7,8 @@ import { CONTAINER_LABELS, RESERVED_ENV_PREFIX } from '../../../../src/api/names
 import { silentLog } from '../../../../src/lib/log.ts';
 import { microserviceViewSchema } from '../../../../src/wire/agent.ts';
 import type { SavedName } from '../../../../src/wire/sections.ts';
+import { SYSTEM_FILES_PREFIX } from '../../../../src/wire/system-files.ts';
+import { FileSets } from '../../content/system-files/file-sets.ts';
 import { VolumeMounts } from '../../content/volume-mounts/volume-mounts.ts';
 import { PLAIN_PLACES } from '../../domain/_places.ts';
 import { containerSpec, type SpecContext } from '../../domain/container-spec.ts';
@@ -235,6 +238,67 @@ test(`no volume mount of the controller is written, or bound, outside of its dir
   expect(written).toBeGreaterThan(0);
 }, 600_000);
 
+test(`no file of the system is written, or bound, outside of its directory, whatever the controller lists or sends (${about})`, () => {
+  const digest = (text: string) => hash('sha256', text);
+  const file = (path: string, text: string) => ({ path, digest: digest(text), size: text.length });
+  const set = { name: 'certificates', files: [file('tls.crt', 'a'), file('ca/ca.crt', 'b')] };
+  const parts = fc.array(fc.constantFrom('..', '.', '', 'a', 'b', '..data', 'a\0', '~', '@', 'é'), {
+    minLength: 1,
+    maxLength: 4,
+  });
+  const inside = /^system\/[a-z0-9][a-z0-9-]*(@[0-9a-f]{32})?$/;
+  let written = 0;
+  fc.assert(
+    fc.property(changes, fc.array(parts, { maxLength: 3 }), parts, values, (steps, more, asked, content) => {
+      const files = [...set.files, ...more.map((path) => file(path.join('/'), 'a'))];
+      const list = [changed({ ...set, name: 'first', files }, steps), changed(set, steps), { ...set, name: 'last' }];
+      const sent = sentBy('systemFiles', JSON.stringify({ systemFiles: list })).systemFiles;
+      const memory = filesInMemory();
+      const check = (path: string, tree: Iterable<string> = []) => {
+        expect(path).toMatch(inside);
+        for (const below of tree) expect(join('/volumes', path, below)).toBe(`/volumes/${path}/${below}`);
+        written++;
+      };
+      const sets = new FileSets({
+        files: {
+          ...memory,
+          write: (path, tree) => {
+            check(path, tree.keys());
+            memory.write(path, tree);
+          },
+          writeOnce: (path, bytes) => {
+            check(path);
+            memory.writeOnce(path, bytes);
+          },
+          remove: (path) => {
+            check(path);
+            memory.remove(path);
+          },
+        },
+        log: silentLog,
+      });
+      sets.apply(sent);
+      const { missing } = sets;
+      const right = { [digest('a')]: 'YQ==', [digest('b')]: 'Yg==' };
+      sets.take(missing, { ...right, ...(typeof content === 'string' && { [digest('b')]: content }) });
+      sets.apply(sent);
+      sets.take(sets.missing, right);
+      sets.apply(sent);
+      // A set that can be read does not wait for others.
+      if (!sent?.some(({ name }, at) => name === 'last' && at < 2)) expect(sets.items.at(-1)?.name).toBe('last');
+      const mapping = { type: 'volumeMount', containerDestination: '/x', accessMode: 'ro' } as const;
+      for (const path of ['last', 'last/tls.crt', `first/${asked.join('/')}`, asked.join('/')]) {
+        const hostDestination = `${SYSTEM_FILES_PREFIX}${path}`;
+        const resolved = sets.resolve({ ...view, volumeMappings: [{ ...mapping, hostDestination } as never] });
+        if ('view' in resolved) for (const bound of boundPaths(resolved.view)) expect(bound).toMatch(inside);
+      }
+      sets.tidy({ wanted: new Set(), isBound: () => false });
+    }),
+    budget,
+  );
+  expect(written).toBeGreaterThan(0);
+}, 600_000);
+
 test('a response of any form is read or counts as unreadable, and never ends the agent', () => {
   const bodies = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 200 }),
@@ -247,6 +311,7 @@ test('a response of any form is read or counts as unreadable, and never ends the
       '{"microservices":{"length":5}}',
       '{"microservices":[null,1,"a",[],{"uuid":1},{"uuid":{}}]}',
       '{"registries":[null]}',
+      '{"systemFiles":[null,1,"a",[],{"name":{}},{"name":"a","files":[null]},{"name":"a","files":{"length":1}}]}',
       `${'['.repeat(50_000)}`,
     ),
   );

@@ -1,7 +1,7 @@
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
-import { type Controller, keyOf, watching } from '../../../kube/mod.ts';
+import { both, type Controller, keyOf, watching } from '../../../kube/mod.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
 import type { Signer } from '../../../signer/signer.ts';
@@ -18,9 +18,9 @@ import {
   wantedOfAuthority,
 } from '../rules/authority.ts';
 import { dueOf, requireLasting } from '../rules/due.ts';
-import { isValid } from '../rules/life.ts';
 import { readCertificates } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
+import { isValid } from '../rules/validity.ts';
 import { createMaterial } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
 import { deleteSecret, writeSecret } from './secret.ts';
@@ -105,6 +105,11 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
     obstacle,
     next,
     status: (authority) => issuedStatus(factsOf(authority), renewAtOf(authority)),
-    watches: [watching(stores.secrets, ({ object }) => material.authoritiesWith(object).map(keyOf))],
+    watches: [
+      watching(
+        stores.secrets,
+        both((secret) => material.authoritiesWith(secret).map(keyOf)),
+      ),
+    ],
   });
 }

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
-import { API_VERSION, LABELS } from '../../../api/names.ts';
+import { API_VERSION, CONTROLLER_AUTHORITY, CONTROLLER_CERTIFICATE, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
@@ -121,6 +121,11 @@ describe('a certificate', () => {
     await post('/certificates', PUMP);
     expect(textsOf('pump')).toEqual({ a: 'b' });
     expect(readyOf('pump')).toMatchObject({ status: 'False', reason: 'SecretTaken' });
+    // It takes the name as soon as that is free.
+    expect((await request('DELETE', '/secrets/pump')).status).toBe(200);
+    await fleet.settle();
+    expect(readyOf('pump')).toMatchObject({ status: 'True' });
+    expect(certificateIn('pump')?.subject).toBe('pump');
   });
 
   test('says how long it lasts when its authority does not exist any more', async () => {
@@ -130,6 +135,70 @@ describe('a certificate', () => {
     await pass(HOUR);
     expect(readyOf('pump')).toMatchObject({ status: 'False', reason: 'AuthorityNotFound' });
     expect(certificateIn('pump')).toBeDefined();
+  });
+
+  test('is not ready while its authority has no key, and says how long the present certificate lasts', async () => {
+    await createBoth();
+    const before = certificateIn('pump');
+    // Something else has the name of the Secret in which the key of the authority belongs.
+    fleet.cluster.edit(secretOf('skerry-ca-plant') as Secret, (secret) => {
+      secret.metadata.labels = {};
+    });
+    await fleet.settle();
+    expect(readyOf('pump')).toMatchObject({
+      status: 'False',
+      reason: 'AuthorityNotReady',
+      message: expect.stringMatching(
+        /^the authority "plant" has no key yet; the present certificate is valid until \d{4}-/,
+      ),
+    });
+    expect(certificateIn('pump')).toEqual(before);
+    fleet.cluster.edit(secretOf('skerry-ca-plant') as Secret, (secret) => {
+      secret.metadata.labels = { [LABELS.authority]: 'plant' };
+    });
+    await fleet.settle();
+    expect(readyOf('pump')).toMatchObject({ status: 'True' });
+  });
+
+  test('is not ready once it has expired, until its renewal is in the store', async () => {
+    await createBoth();
+    const before = certificateIn('pump');
+    const client = fleet.cluster.client as { replace: (...args: unknown[]) => Promise<unknown> };
+    const { replace } = client;
+    // The API server takes the write, and its event is late.
+    client.replace = (...args) => {
+      const [resource, object] = args as [{ plural: string }, unknown];
+      return resource.plural === 'secrets' ? Promise.resolve(object) : replace(...args);
+    };
+    onTestFinished(() => {
+      client.replace = replace;
+    });
+    await pass(13 * MONTH);
+    expect(readyOf('pump')).toMatchObject({
+      status: 'False',
+      reason: 'CertificateExpired',
+      message: expect.stringMatching(/^its certificate expired at \d{4}-/),
+    });
+    client.replace = replace;
+    await pass(HOUR);
+    expect(readyOf('pump')).toMatchObject({ status: 'True' });
+    expect(certificateIn('pump')?.fingerprint).not.toBe(before?.fingerprint);
+  });
+
+  test('for the controller alone has a Secret that no microservice can use', async () => {
+    await post('/certificates/ca', { ...AUTHORITY, name: CONTROLLER_AUTHORITY });
+    const ca = { type: 'direct', secretName: CONTROLLER_AUTHORITY };
+    await post('/certificates', { ...PUMP, name: CONTROLLER_CERTIFICATE, ca });
+    expect(readyOf(CONTROLLER_CERTIFICATE)).toMatchObject({ status: 'True' });
+    expect(secretOf(CONTROLLER_CERTIFICATE)?.metadata.labels).not.toHaveProperty([LABELS.shareable]);
+    expect((await request('GET', `/secrets/${CONTROLLER_CERTIFICATE}`)).status).toBe(404);
+    await post('/volumeMounts', { name: 'steal', secretName: CONTROLLER_CERTIFICATE }, 404);
+    // Nor when somebody with access to core Secrets shares it.
+    fleet.cluster.edit(secretOf(CONTROLLER_CERTIFICATE) as Secret, ({ metadata }) => {
+      metadata.labels = { ...metadata.labels, [LABELS.shareable]: 'true' };
+    });
+    await fleet.settle();
+    expect(secretOf(CONTROLLER_CERTIFICATE)?.metadata.labels).not.toHaveProperty([LABELS.shareable]);
   });
 
   test('is not signed by an authority of the system', async () => {

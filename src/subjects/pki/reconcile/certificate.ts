@@ -2,19 +2,19 @@ import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import type { UserIndex } from '../../../datastore/use.ts';
-import { type Controller, keyOf, watching } from '../../../kube/mod.ts';
+import { both, type Controller, keyOf, watching } from '../../../kube/mod.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
 import type { Signer } from '../../../signer/signer.ts';
 import { createContentUse } from '../../content/reconcile/content-use.ts';
 import { KINDS } from '../../kinds.ts';
-import { bundle, chainOf, KEYS, type SignerNow, type Texts, trustedOf } from '../rules/authority.ts';
+import { bundle, chainOf, KEYS, type Texts, trustedOf } from '../rules/authority.ts';
 import { authorityNameOf, wantedOfCertificate } from '../rules/certificate.ts';
-import { alternativeNames, type Due, dueOf, requireLasting } from '../rules/due.ts';
-import { textOfTime } from '../rules/life.ts';
+import { alternativeNames, dueOf, requireLasting } from '../rules/due.ts';
 import type { CertificateFacts } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
-import { createMaterial, type OwnSecret } from './material.ts';
+import { textOfTime, type Validity } from '../rules/validity.ts';
+import { createMaterial } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
 import { deleteSecret, writeSecret } from './secret.ts';
 
@@ -27,76 +27,76 @@ export function createCertificateController(deps: ControllerDependencies, signer
   /** why the last attempt for this state of an object failed */
   const failures = new WeakMap<Certificate, string>();
 
-  const nowFor = (certificate: Certificate): number =>
-    material.now(certificate, material.ofCertificate(certificate).known);
+  /** What a certificate is and asks at this moment; each step looks again, since the step before may have written the Secret. */
+  function situationOf(certificate: Certificate) {
+    const own = material.ofCertificate(certificate);
+    const now = material.now(certificate, own.known);
+    const wanted = wantedOfCertificate(certificate);
+    const signature = material.signatureOf(certificate, now);
+    const authority = signature?.authority;
+    return {
+      ...{ own, now, wanted, signature, authority },
+      isAuthorityExpired: authority !== undefined && authority.certificate.notAfter <= now,
+      due: signature && dueOf(wanted, own.facts, authority, now),
+    };
+  }
+  type Situation = ReturnType<typeof situationOf>;
 
   async function prepare(certificate: Certificate, signal: AbortSignal): Promise<void> {
-    const own = material.ofCertificate(certificate);
+    const situation = situationOf(certificate);
+    const { own, due } = situation;
     if (own.taken || certificate.metadata.deletionTimestamp || kind.verdict?.(certificate, material.find)) return;
-    const by = material.signerOf(certificate, nowFor(certificate));
-    if (!by || (by !== 'itself' && by.certificate.notAfter <= nowFor(certificate))) return;
-    const due = dueNow(certificate, own, by);
-    const issued = due.issue ? await issue(certificate, by, due.issue) : own.texts;
+    if (!due || situation.isAuthorityExpired) return;
+    const issued = due.issue ? await issue(certificate, situation, due.issue) : own.texts;
     if (!issued) return;
-    const texts = { ...issued, [KEYS.trusted]: trusted(issued, by, nowFor(certificate)) };
+    const texts = { ...issued, [KEYS.trusted]: trusted(issued, situation) };
     await writeSecret(deps, { ...own, owner: certificate, label: 'certificate', texts }, signal);
   }
 
-  const dueNow = (certificate: Certificate, own: OwnSecret, by: SignerNow | 'itself'): Due =>
-    dueOf(wantedOfCertificate(certificate), own.facts, by === 'itself' ? undefined : by, nowFor(certificate));
-
   async function issue(
     certificate: Certificate,
-    by: SignerNow | 'itself',
-    validity: { notBefore: number; notAfter: number },
+    { wanted, authority, now }: Situation,
+    validity: Validity,
   ): Promise<Texts | undefined> {
-    const { subject, algorithm, hosts } = wantedOfCertificate(certificate);
+    const { subject, algorithm, hosts } = wanted;
     const request = { subject, algorithm, names: alternativeNames(hosts), isAuthority: false, ...validity };
     try {
-      const { cert, key } = await signer.issue(request, by === 'itself' ? undefined : by.pair.pem);
-      requireLasting(
-        wantedOfCertificate(certificate),
-        { cert, key },
-        by === 'itself' ? undefined : by,
-        nowFor(certificate),
-      );
-      return { [KEYS.certificate]: cert + (by === 'itself' ? '' : chainOf(by.pair)), [KEYS.key]: key };
+      const { cert, key } = await signer.issue(request, authority?.pair.pem);
+      requireLasting(wanted, { cert, key }, authority, now);
+      return { [KEYS.certificate]: cert + (authority ? chainOf(authority.pair) : ''), [KEYS.key]: key };
     } catch (error) {
       failures.set(certificate, (error as Error).message);
       return undefined;
     }
   }
 
-  function trusted(texts: Texts, by: SignerNow | 'itself', now: number): string {
-    return by === 'itself' ? (texts[KEYS.certificate] ?? '') : bundle(trustedOf(by.certificate, by.others, now));
-  }
+  const trusted = (texts: Texts, { authority, now }: Situation): string =>
+    authority ? bundle(trustedOf(authority.certificate, authority.others, now)) : (texts[KEYS.certificate] ?? '');
 
   function obstacle(certificate: Certificate): Progress | undefined {
-    const own = material.ofCertificate(certificate);
+    const situation = situationOf(certificate);
+    const { own, signature, now } = situation;
     if (own.taken) return stalledBy(SECRET_TAKEN(own.name));
-    const by = material.signerOf(certificate, nowFor(certificate));
-    const facts = own.facts;
+    const { facts } = own;
     const authority = `the authority "${authorityNameOf(certificate)}"`;
     const failure = failures.get(certificate);
     if (failure !== undefined) return stalledBy({ reason: 'AuthorityInvalid', message: withRest(failure, facts) });
-    if (!by)
+    if (!signature)
       return { is: 'working', reason: 'AuthorityNotReady', message: withRest(`${authority} has no key yet`, facts) };
-    if (by !== 'itself' && by.certificate.notAfter <= nowFor(certificate))
+    if (situation.isAuthorityExpired)
       return stalledBy({ reason: 'AuthorityExpired', message: withRest(`${authority} has expired`, facts) });
     if (!facts) return { is: 'working', reason: 'AuthorityNotReady', message: 'its certificate is being made' };
-    return expired(facts, 'CertificateExpired', nowFor(certificate));
+    return expired(facts, 'CertificateExpired', now);
   }
 
   /** The problem, and how long the present certificate lasts. */
   const withRest = (message: string, facts: CertificateFacts | undefined) =>
     facts ? `${message}; the present certificate is valid until ${textOfTime(facts.notAfter)}` : message;
 
-  function renewAtOf(certificate: Certificate): number | undefined {
-    const by = material.signerOf(certificate, nowFor(certificate));
-    const own = material.ofCertificate(certificate);
-    const due = by && own.facts && dueNow(certificate, own, by);
-    return due?.issue ? nowFor(certificate) : due?.renewAt;
-  }
+  const renewAtOf = ({ own, due, now }: Situation): number | undefined => {
+    if (!own.facts) return undefined;
+    return due?.issue ? now : due?.renewAt;
+  };
 
   const content = createContentUse(stores, 'secrets');
   const secretOf = (certificate: Certificate) => {
@@ -128,17 +128,21 @@ export function createCertificateController(deps: ControllerDependencies, signer
     use: useOfSecret,
     obstacle,
     next(certificate) {
-      const facts = material.ofCertificate(certificate).facts;
-      const by = material.signerOf(certificate, nowFor(certificate));
-      const ends = by && by !== 'itself' ? [by.until, by.certificate.notAfter] : [];
-      return nextOf([renewAtOf(certificate), facts?.notAfter, ...ends], nowFor(certificate));
+      const situation = situationOf(certificate);
+      const { own, authority, now } = situation;
+      const ends = [own.facts?.notAfter, authority?.until, authority?.certificate.notAfter];
+      return nextOf([renewAtOf(situation), ...ends], now);
     },
-    status: (certificate) => {
-      const own = material.ofCertificate(certificate);
-      return { ...issuedStatus(own.facts, renewAtOf(certificate)), ...(!own.taken && { secretName: own.name }) };
+    status(certificate) {
+      const situation = situationOf(certificate);
+      const { own } = situation;
+      return { ...issuedStatus(own.facts, renewAtOf(situation)), ...(!own.taken && { secretName: own.name }) };
     },
     watches: [
-      watching(stores.secrets, ({ object }) => material.certificatesWith(object).map(keyOf)),
+      watching(
+        stores.secrets,
+        both((secret) => material.certificatesWith(secret).map(keyOf)),
+      ),
       watching(stores.certificateAuthorities, ({ object }) => material.signedBy(object).map(keyOf)),
     ],
   });

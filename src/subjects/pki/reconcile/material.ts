@@ -1,4 +1,4 @@
-import { LABELS } from '../../../api/names.ts';
+import { AUTHORITY_SECRET_PREFIX } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
@@ -15,6 +15,7 @@ import {
   authoritySecretName,
   isOwn,
   isSecretOf,
+  isSystemAuthority,
   KEYS,
   keysIn,
   type SignerNow,
@@ -22,8 +23,8 @@ import {
   type Texts,
 } from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
-import { timeOf } from '../rules/life.ts';
 import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
+import { timeOf } from '../rules/validity.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
 export interface OwnSecret {
@@ -90,24 +91,25 @@ export function createMaterial({
     ofAuthority,
     keysNamed,
     keysOf,
-    /** What signs a certificate now: `itself`, an authority, or undefined while the authority cannot. */
-    signerOf(certificate: Certificate, now: number): SignerNow | 'itself' | undefined {
+    /** What signs a certificate now: an authority, or without one its own key; undefined while the authority cannot. */
+    signatureOf(certificate: Certificate, now: number): { authority?: SignerNow } | undefined {
       const name = authorityNameOf(certificate);
-      if (name === undefined) return 'itself';
+      if (name === undefined) return {};
       const authority = authorityOf(certificate, find);
-      const keys = authority ? keysOf(authority) : keysNamed(name);
-      return keys && signerOf(keys, now);
+      const keys = authority ? keysOf(authority) : keysNamed(isSystemAuthority(name) ? undefined : name);
+      return keys && { authority: signerOf(keys, now) };
     },
-    /** The authorities that have a Secret or name it. */
+    /** The authorities that have a Secret, whose name is taken by it, or that name it. */
     authoritiesWith(secret: Secret): readonly CertificateAuthority[] {
-      const { authority } = labelsOf(secret);
-      const owner = authority === undefined ? undefined : stores.certificateAuthorities.get(namespace, authority);
+      const { name } = secret.metadata;
+      const owner = name.startsWith(AUTHORITY_SECRET_PREFIX)
+        ? stores.certificateAuthorities.get(namespace, name.slice(AUTHORITY_SECRET_PREFIX.length))
+        : undefined;
       return [...(owner ? [owner] : []), ...stores.certificateAuthorities.byIndex('ref', secretKey(secret))];
     },
-    /** The certificates that have a Secret, name it, or are signed by an authority that does. */
+    /** The certificates that have a Secret, whose name is taken by it, that name it, or are signed by an authority that does. */
     certificatesWith(secret: Secret): readonly Certificate[] {
-      const { certificate } = labelsOf(secret);
-      const owner = certificate === undefined ? undefined : stores.certificates.get(namespace, certificate);
+      const owner = stores.certificates.get(namespace, secret.metadata.name);
       return [
         ...(owner ? [owner] : []),
         ...stores.certificates.byIndex('ref', secretKey(secret)),
@@ -127,8 +129,3 @@ const timesOf = onceEach(({ metadata }: KubeObject): readonly number[] => {
 });
 
 const secretKey = (secret: Secret) => referenceKey({ to: 'secrets', ref: textNameOf(secret) });
-
-const labelsOf = ({ metadata: { labels = {} } }: Secret) => ({
-  certificate: labels[LABELS.certificate],
-  authority: labels[LABELS.authority],
-});

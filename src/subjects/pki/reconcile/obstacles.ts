@@ -1,7 +1,7 @@
 import type { VerdictReason } from '../../../api/conditions.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
-import { textOfTime, type Validity } from '../rules/life.ts';
+import { textOfTime, type Validity } from '../rules/validity.ts';
 
 /** What both kinds say of their Secret and of their certificate. */
 

@@ -4,14 +4,15 @@ import type { ControllerDependencies } from '../../../controllers/dependencies.t
 import { encodeData } from '../../../datastore/keyed-text.ts';
 import { createOrUpdate, equal, type KubeObject, ownerReference } from '../../../kube/mod.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { isSecretOf, type Texts } from '../rules/authority.ts';
+import { isSecretOf, isSystemCertificate, type Texts } from '../rules/authority.ts';
 import type { OwnSecret } from './material.ts';
 
-/** How the Secrets of the two kinds differ: microservices may use the Secret of a certificate alone. */
-const FORMS = {
-  certificate: { type: 'kubernetes.io/tls', labels: { [LABELS.shareable]: 'true' } },
-  authority: { type: 'Opaque', labels: {} },
-} as const;
+/** How the Secrets of the two kinds differ. */
+const TYPES = { certificate: 'kubernetes.io/tls', authority: 'Opaque' } as const;
+
+/** Microservices may use the Secret of a certificate alone, and never of the system's. */
+const isForMicroservices = (label: keyof typeof TYPES, name: string) =>
+  label === 'certificate' && !isSystemCertificate(name);
 
 /**
  * Writes the Secret of a certificate or an authority with these texts alone, when it differs. Its label says whose it is: after the
@@ -19,11 +20,13 @@ const FORMS = {
  */
 export async function writeSecret(
   { client, namespace }: Pick<ControllerDependencies, 'client' | 'namespace'>,
-  write: Pick<OwnSecret, 'name' | 'known'> & { owner: KubeObject; label: keyof typeof FORMS; texts: Texts },
+  write: Pick<OwnSecret, 'name' | 'known'> & { owner: KubeObject; label: keyof typeof TYPES; texts: Texts },
   signal: AbortSignal,
 ): Promise<void> {
   const { name, known, owner, label } = write;
-  const { type, labels } = FORMS[label];
+  const labels: Record<string, string> = isForMicroservices(label, owner.metadata.name)
+    ? { [LABELS.shareable]: 'true' }
+    : {};
   const data = encodeData(write.texts);
   await createOrUpdate<Secret>(
     client,
@@ -31,18 +34,24 @@ export async function writeSecret(
     { namespace, name },
     (present) => {
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
-      // What another leader wrote meanwhile decides what is due: its key must not be lost. The store brings it, and another run.
+      // A key that another leader wrote meanwhile must not be lost. The store brings it, and another run.
       if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
       const metadata = {
         ...(present?.metadata ?? { name, namespace }),
-        labels: { ...present?.metadata.labels, ...labels, [LABELS[label]]: owner.metadata.name },
+        labels: { ...otherLabels(present), ...labels, [LABELS[label]]: owner.metadata.name },
         ownerReferences: [ownerReference(owner)],
       };
       const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
-      return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type, ...present, metadata, data };
+      return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type: TYPES[label], ...present, metadata, data };
     },
     { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
   );
+}
+
+/** The labels of a Secret without the label that lets microservices use it. */
+function otherLabels(present: Secret | undefined): Record<string, string> {
+  const { [LABELS.shareable]: _, ...others } = present?.metadata.labels ?? {};
+  return others;
 }
 
 /** Deletes the Secret of an object that ends: another object of its name gets another key. */

@@ -22,11 +22,17 @@ import type { SecretForm } from '../../content/rules/core-objects/form.ts';
 import { authorityOf, certificateCrud, certificateKind } from '../kinds/certificate.ts';
 import { certificateAuthorityCrud, certificateAuthorityKind } from '../kinds/certificate-authority.ts';
 import { textsOf } from '../kinds/shared.ts';
-import { authoritySecretName, isOwn, isSecretOf, isSystemAuthority, keysIn, type Texts } from '../rules/authority.ts';
+import {
+  authoritySecretName,
+  isOwn,
+  isSecretOf,
+  isSystemAuthority,
+  isSystemCertificate,
+  keysIn,
+  type Texts,
+} from '../rules/authority.ts';
 import { authorityNameOf } from '../rules/certificate.ts';
 import { hostsOf } from '../rules/hosts.ts';
-import { textOfTime } from '../rules/life.ts';
-import { orderAfter } from '../rules/order.ts';
 import {
   authorityRead,
   authorityValidity,
@@ -37,6 +43,8 @@ import {
   datesOf,
   renewedValidity,
 } from '../rules/read.ts';
+import { orderAfter } from '../rules/renewal-request.ts';
+import { textOfTime } from '../rules/validity.ts';
 
 /** The routes of certificates and of their authorities (docs/spec/rest-v3.md#certificates). */
 
@@ -47,12 +55,18 @@ async function mayReadKey(caller: Caller, name: string): Promise<boolean> {
   return (await caller.may(permission)) || caller.may({ ...permission, name });
 }
 
-/** Authorities of the system decide who belongs to it: only who may change what belongs to the system writes them. */
-async function requireMayWrite(caller: Caller, { metadata: { name } }: CertificateAuthority): Promise<void> {
-  if (!isSystemAuthority(name) || (await caller.may({ resource: 'systemapplications', verb: 'update' }))) return;
-  throw forbidden(
-    `certificate authority "${name}" belongs to the system: only who may update systemapplications writes it`,
-  );
+/** Keys of the system decide who belongs to it: only who may change what belongs to the system writes them. */
+async function requireMayWrite(caller: Caller, noun: string, name: string): Promise<void> {
+  if (await caller.may({ resource: 'systemapplications', verb: 'update' })) return;
+  throw forbidden(`${noun} "${name}" belongs to the system: only who may update systemapplications writes it`);
+}
+
+async function requireMayWriteAuthority(caller: Caller, { metadata: { name } }: CertificateAuthority): Promise<void> {
+  if (isSystemAuthority(name)) await requireMayWrite(caller, certificateAuthorityKind.noun, name);
+}
+
+async function requireMayWriteCertificate(caller: Caller, { metadata: { name } }: Certificate): Promise<void> {
+  if (isSystemCertificate(name)) await requireMayWrite(caller, certificateKind.noun, name);
 }
 
 const authorities: CrudHooks<CertificateAuthority, { name?: string; spec: CertificateAuthority['spec'] }> = {
@@ -68,8 +82,8 @@ const authorities: CrudHooks<CertificateAuthority, { name?: string; spec: Certif
       ...chainRead(texts),
     };
   },
-  permit: (caller, authority) => requireMayWrite(caller, authority),
-  deleting: (_deps, authority, caller) => requireMayWrite(caller, authority),
+  permit: (caller, authority) => requireMayWriteAuthority(caller, authority),
+  permitDeletion: (_deps, authority, caller) => requireMayWriteAuthority(caller, authority),
 };
 
 const certificates: CrudHooks<Certificate, { name?: string; spec: Certificate['spec'] }> = {
@@ -99,11 +113,15 @@ const certificates: CrudHooks<Certificate, { name?: string; spec: Certificate['s
       ? [...deps.references.users(secretKind as unknown as Kind, secret), ...usersOfMounts(deps, secretKind, secret)]
       : [];
   },
+  permit: (caller, certificate) => requireMayWriteCertificate(caller, certificate),
+  async permitDeletion(deps, certificate, caller) {
+    await requireMayWriteCertificate(caller, certificate);
+    await requireMayChangeSecret(deps, certificate, caller);
+  },
   // The reconciler deletes the Secret.
   async deleting(deps, certificate, caller, signal) {
     const secret = secretOf(deps, certificate);
     if (!secret) return;
-    await requireMayChangeSecret(deps, certificate, caller);
     await deleteMountsOf(deps, secretKind, secret, caller, signal);
   },
 };
@@ -218,12 +236,14 @@ export const certificateRoutes = grouped(TAG, [
     },
     errors: [400, 404, 409],
     needs: () => [certificateKind.key, certificateAuthorityKind.key],
-    async handler({ deps, params: { name }, signal }) {
+    async handler({ deps, params: { name }, caller, signal }) {
       let orderedAt = 0;
       const certificate = await edit(
         deps.certificates,
         () => presentObject(deps, certificateKind, name, signal),
         async (present) => {
+          await requireMayWriteCertificate(caller, present);
+          await requireMayChangeSecret(deps, present, caller);
           requireUnexpired(deps, present);
           orderedAt = orderAfter(present, deps.clock());
           const annotations = { ...present.metadata.annotations, [ANNOTATIONS.renew]: textOfTime(orderedAt) };

@@ -1,9 +1,9 @@
-import { AUTHORITY_SECRET_PREFIX, LABELS, SYSTEM_AUTHORITIES } from '../../../api/names.ts';
+import { AUTHORITY_SECRET_PREFIX, LABELS, SYSTEM_AUTHORITIES, SYSTEM_CERTIFICATES } from '../../../api/names.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { SigningAuthority, Wanted } from './due.ts';
-import { handoverOf, lifeOf, madeAt, timeOf } from './life.ts';
-import { orderOf } from './order.ts';
 import { type CertificateFacts, type PemPair, readCertificates, readPair } from './pair.ts';
+import { orderOf } from './renewal-request.ts';
+import { handoverOf, lifeOf, madeAt, timeOf } from './validity.ts';
 
 /** Text by key of a Secret with a key and its certificate. */
 export type Texts = Readonly<Record<string, string>>;
@@ -25,6 +25,9 @@ export const authoritySecretName = (name: string): string => `${AUTHORITY_SECRET
 
 /** Whether an authority signs for the controller alone. */
 export const isSystemAuthority = (name: string): boolean => SYSTEM_AUTHORITIES.includes(name);
+
+/** Whether a certificate is for the controller alone. */
+export const isSystemCertificate = (name: string): boolean => SYSTEM_CERTIFICATES.includes(name);
 
 /** Whether the controller makes the key of an authority. */
 export const isOwn = ({ spec }: CertificateAuthority): boolean =>

@@ -1,8 +1,8 @@
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { Wanted } from './due.ts';
 import { hostsOf } from './hosts.ts';
-import { lifeOf, timeOf } from './life.ts';
-import { orderOf } from './order.ts';
+import { orderOf } from './renewal-request.ts';
+import { lifeOf, timeOf } from './validity.ts';
 
 /** The name of the authority of a certificate, or of a Secret with one; undefined for what signs itself. */
 export const authorityNameOf = ({ spec: { ca } }: Certificate): string | undefined =>

@@ -11,8 +11,8 @@ import {
   trustedOf,
 } from './authority.ts';
 import { alternativeNames, type Due, dueOf, type SigningAuthority, type Wanted } from './due.ts';
-import { validityOf } from './life.ts';
 import { type CertificateFacts, isSignedBy, readPair } from './pair.ts';
+import { validityOf } from './validity.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

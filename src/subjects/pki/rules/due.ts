@@ -1,7 +1,7 @@
 import type { KeyAlgorithm } from '../../../api/v3/issued.ts';
 import { isAddress } from './hosts.ts';
-import { jitterOf, madeAt, renewalOf, startOf, type Validity, validityOf } from './life.ts';
 import { type CertificateFacts, comparable, isSignedBy, type PemPair, readPair } from './pair.ts';
+import { jitterOf, madeAt, renewalOf, startOf, type Validity, validityOf } from './validity.ts';
 
 /** What an object asks of its certificate. */
 export interface Wanted {

@@ -1,6 +1,6 @@
 import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
 import type { KeyAlgorithm } from '../../../api/v3/issued.ts';
-import type { Validity } from './life.ts';
+import type { Validity } from './validity.ts';
 
 /** A private key and the certificate of its public key, PEM. `cert` may continue with the certificates of its authorities. */
 export interface PemPair {

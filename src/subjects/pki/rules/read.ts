@@ -3,8 +3,8 @@ import type { CertificateAuthority } from '../../../api/v3/certificate-authority
 import { isOwn, KEYS, type Texts, wantedOfAuthority } from './authority.ts';
 import { authorityNameOf, wantedOfCertificate } from './certificate.ts';
 import { hostsOf } from './hosts.ts';
-import { startOf, textOfTime, timeOf, type Validity, validityOf } from './life.ts';
 import { readCertificates } from './pair.ts';
+import { startOf, textOfTime, timeOf, type Validity, validityOf } from './validity.ts';
 
 type Json = Record<string, unknown>;
 

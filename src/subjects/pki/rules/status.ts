@@ -1,6 +1,6 @@
 import type { Certificate } from '../../../api/v3/certificate.ts';
-import { textOfTime } from './life.ts';
 import type { CertificateFacts } from './pair.ts';
+import { textOfTime } from './validity.ts';
 
 type Issued = Omit<NonNullable<Certificate['status']>, 'observedGeneration' | 'conditions' | 'uuid' | 'secretName'>;
 

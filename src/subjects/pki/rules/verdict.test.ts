@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { API_VERSION } from '../../../api/names.ts';
+import { API_VERSION, CONTROLLER_AUTHORITY, CONTROLLER_CERTIFICATE } from '../../../api/names.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import { createSigner } from '../../../signer/signer.ts';
@@ -26,6 +26,21 @@ beforeAll(async () => {
 /** The shareable Secrets of the tests. */
 const texts = (name: string): Texts | undefined => ({ keys, spoiled: { ...keys, [KEYS.key]: '' } })[name];
 const signedBy = (secretName: string) => certificate({ ca: { type: 'direct', secretName } });
+
+describe('the certificate of the controller', () => {
+  const own = { ...signedBy(CONTROLLER_AUTHORITY), metadata: { name: CONTROLLER_CERTIFICATE } };
+
+  test('may name the authority of the system that signs it', () => {
+    const known = authority(CONTROLLER_AUTHORITY);
+    expect(certificateVerdict(own, { authority: () => known, texts })).toBeUndefined();
+  });
+
+  test('is not signed by a Secret of a user that has the name of this authority', () => {
+    expect(certificateVerdict(own, { authority: () => undefined, texts: () => keys })).toMatchObject({
+      reason: 'AuthorityNotFound',
+    });
+  });
+});
 
 describe('a certificate', () => {
   const judge = (object: Certificate, ...known: CertificateAuthority[]) =>

@@ -1,10 +1,10 @@
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
-import { isOwn, isSystemAuthority, keysIn, type Texts } from './authority.ts';
+import { isOwn, isSystemAuthority, isSystemCertificate, keysIn, type Texts } from './authority.ts';
 import { authorityNameOf } from './certificate.ts';
 import { hostsProblem } from './hosts.ts';
-import { lifeProblem } from './life.ts';
+import { lifeProblem } from './validity.ts';
 
 /** What certificates and authorities may ask for, judged by the objects that they name. Times are judged where a clock is. */
 
@@ -58,14 +58,19 @@ export function certificateVerdict(certificate: Certificate, source: AuthoritySo
   return (
     (hostProblem === undefined ? undefined : bad('HostInvalid', 'VALIDATION_ERROR', hostProblem, 'hosts')) ??
     lifeVerdict(expiration) ??
-    signerVerdict(authorityNameOf(certificate), source)
+    signerVerdict(authorityNameOf(certificate), source, isSystemCertificate(certificate.metadata.name))
   );
 }
 
-function signerVerdict(name: string | undefined, { authority, texts }: AuthoritySource): Verdict | undefined {
+function signerVerdict(
+  name: string | undefined,
+  { authority, texts }: AuthoritySource,
+  ofSystem: boolean,
+): Verdict | undefined {
   const field = 'ca.secretName';
   if (name === undefined) return undefined;
-  if (isSystemAuthority(name))
+  const isOfSystem = isSystemAuthority(name);
+  if (isOfSystem && !ofSystem)
     return {
       status: 403,
       reason: 'AuthorityOfSystem',
@@ -75,7 +80,8 @@ function signerVerdict(name: string | undefined, { authority, texts }: Authority
     };
   const known = authority(name);
   if (known) return isOwn(known) ? undefined : authorityVerdict(known, texts);
-  const found = texts(name);
+  // A Secret of a user never stands in for an authority of the system.
+  const found = isOfSystem ? undefined : texts(name);
   if (found) return secretVerdict(name, found, field);
   return {
     status: 404,

@@ -14,8 +14,8 @@ import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
 import { chainOf, type SignerNow, signerOf } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
-import { lifeOf, madeAt, textOfTime } from '../../pki/rules/life.ts';
 import { type CertificateFacts, readPair } from '../../pki/rules/pair.ts';
+import { lifeOf, madeAt, textOfTime } from '../../pki/rules/validity.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
 import { certificateKeys, EXPIRES, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
 

@@ -23,7 +23,10 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 beforeEach(async () => {
   await set({ routerMode: undefined, busMode: undefined, tags: undefined, host: undefined, networkRouter: undefined });
   await fleet.reset();
-  fleet.poll(node());
+  // A node may change its status so often within a minute and no more.
+  fleet.time.now += 60_000;
+  fleet.report(node());
+  await fleet.settle();
 });
 
 const node = (i = 0) => fleet.node(i);
@@ -180,27 +183,6 @@ describe('certificates', () => {
     expect(facts('router-local-server').hosts).not.toContain('10.9.9.9');
     await set({ host: undefined }, 1);
   });
-
-  test('certificates are renewed by themselves, first by the next key of their authority', async () => {
-    await set({ routerMode: 'edge' });
-    const before = facts('router-site-server');
-    const start = fleet.time.now;
-    const later = async (ms: number) => {
-      fleet.time.now += ms;
-      const authority = fleet.stores.certificateAuthorities.get(NAMESPACE, 'router-site-ca');
-      if (authority)
-        fleet.cluster.edit(authority, (copy) => {
-          copy.metadata.labels = { ...copy.metadata.labels, looked: String(fleet.time.now) };
-        });
-      await fleet.settle();
-      await set({ description: `looked at ${fleet.time.now}` });
-    };
-    await later((before.notAfter - before.notBefore) * 0.7);
-    expect(facts('router-site-server').notAfter).toBe(before.notAfter);
-    await later(26 * 3_600_000);
-    expect(facts('router-site-server').notAfter).toBeGreaterThan(before.notAfter);
-    fleet.time.now = start;
-  });
 });
 
 describe('microservices of the platform', () => {
@@ -319,6 +301,41 @@ describe('microservices of the platform', () => {
     }
     expect(condition('RouterReady')).toMatchObject({ status: 'True' });
     expect(node().status?.platformStatus?.phase).toBe('Ready');
+  });
+});
+
+describe('time that passes', () => {
+  test('a node that is offline is Unknown since its last sign of life', async () => {
+    await set({ routerMode: 'edge' });
+    fleet.report(node());
+    await fleet.settle();
+    const start = fleet.time.now;
+    fleet.time.now += 2 * 3_600_000;
+    await set({ description: 'looked at' });
+    expect(condition('CertificatesReady')).toMatchObject({ status: 'Unknown', reason: 'NodeUnreachable' });
+    expect(condition('CertificatesReady')?.message).toContain(`since ${new Date(start).toISOString()}`);
+    expect(node().status?.platformStatus?.phase).toBe('Progressing');
+  });
+
+  test('certificates are renewed by themselves, first by the next key of their authority', async () => {
+    await set({ routerMode: 'edge' });
+    const before = facts('router-site-server');
+    const start = fleet.time.now;
+    const later = async (ms: number) => {
+      fleet.time.now += ms;
+      const authority = fleet.stores.certificateAuthorities.get(NAMESPACE, 'router-site-ca');
+      if (authority)
+        fleet.cluster.edit(authority, (copy) => {
+          copy.metadata.labels = { ...copy.metadata.labels, looked: String(fleet.time.now) };
+        });
+      await fleet.settle();
+      await set({ description: `looked at ${fleet.time.now}` });
+    };
+    await later((before.notAfter - before.notBefore) * 0.7);
+    expect(facts('router-site-server').notAfter).toBe(before.notAfter);
+    await later(26 * 3_600_000);
+    expect(facts('router-site-server').notAfter).toBeGreaterThan(before.notAfter);
+    fleet.time.now = start;
   });
 });
 

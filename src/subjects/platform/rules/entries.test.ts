@@ -54,6 +54,14 @@ describe('the system application of a node', () => {
     },
   );
 
+  test.each([{ busConfig: { busAccess: true } }, { template: { name: 'line' } }, { isActivated: false }])(
+    'loses %j, which would change its microservices',
+    (forced) => {
+      const before = { ...MADE, spec: { ...MADE.spec, ...forced } } as Application;
+      expect(made([ROUTER], before).spec).toEqual(MADE.spec);
+    },
+  );
+
   test('keeps the uuid of a microservice that is put right', () => {
     const before = edited(MADE, { isPrivileged: true });
     const [router] = before.spec.microservices ?? [];

@@ -4,17 +4,12 @@ import { nodeUuid } from '../../../rules/identity.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
 import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
+import { FREE_CONTAINER_FIELDS } from '../../workloads/rules/platform-entry.ts';
 
-/** Members of `container` that users may change of a microservice of the platform: how much it may take, and notes for people. */
-const OF_USERS: ReadonlySet<string> = new Set([
-  'annotations',
-  'cpuSetCpus',
-  'cpus',
-  'logSize',
-  'memoryLimit',
-  'memoryReservation',
-  'memorySwap',
-]);
+const OF_USERS: ReadonlySet<string> = new Set(FREE_CONTAINER_FIELDS);
+
+/** Members of an application that would change its microservices. */
+const OF_APPLICATION = ['template', 'busConfig'] as const;
 
 /** The microservices of an application that the platform makes, by name, as its annotation says. */
 export function platformEntries({ metadata }: Pick<Application, 'metadata'>): readonly string[] {
@@ -50,9 +45,11 @@ export function withPlatform(
     owned.length === names.length &&
     owned.every((name) => names.includes(name)) &&
     entries.every((entry) => microservices.includes(entry)) &&
-    present?.spec.isActivated !== false;
+    present?.spec.isActivated !== false &&
+    OF_APPLICATION.every((member) => present?.spec[member] === undefined);
   if (isSame) return present;
   const { [ANNOTATIONS.platform]: _, ...annotations } = present?.metadata.annotations ?? {};
+  const { template: _template, busConfig: _busConfig, ...rest } = present?.spec ?? {};
   const mark = names.length > 0 ? { [ANNOTATIONS.platform]: JSON.stringify(names) } : {};
   return {
     ...(present ?? { apiVersion: API_VERSION, kind: 'Application' }),
@@ -60,7 +57,7 @@ export function withPlatform(
       ...(present?.metadata ?? { name: systemApplicationName(node), namespace: node.metadata.namespace }),
       annotations: { ...annotations, ...mark },
     },
-    spec: { ...present?.spec, isSystem: true, isActivated: true, microservices: [...others, ...entries] },
+    spec: { ...rest, isSystem: true, isActivated: true, microservices: [...others, ...entries] },
   } as Application;
 }
 

@@ -6,7 +6,7 @@ import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
 import { systemFilesView } from '../../../rules/system-files.ts';
 import type { Digests } from '../../../wire/sections.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
-import { timeOf } from '../../pki/rules/life.ts';
+import { timeOf } from '../../pki/rules/validity.ts';
 import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
 import { EXPIRES, pairIn, platformSecretName } from './secret.ts';
 

@@ -15,6 +15,7 @@ import { objectName, v3Name } from '../../../rules/names.ts';
 import { holder } from '../../../rules/precedence.ts';
 import { KINDS } from '../../kinds.ts';
 import { applicationRead, replaceState } from '../rules/application/read.ts';
+import { platformDeletion } from '../rules/platform-entry.ts';
 import { type ApplicationUpload, patchApplication } from '../rules/upload/application.ts';
 import { applicationFile } from '../rules/upload/members.ts';
 import { busOfApplication } from './check-entries.ts';
@@ -156,11 +157,16 @@ export const applicationRoutes = grouped('Applications', [
     path: '/application/system/{name}',
     operation: 'deleteSystemApplication',
     summary: 'Delete an application of the system',
+    description: 'Refused while a microservice in it belongs to the platform of a node that exists.',
     access: { resource: 'systemapplications', verb: 'delete', ...byName },
     params: shapes.nameParam,
     reply: { status: 204 },
     async handler({ deps, params, signal }) {
       const application = await applicationByName(deps, params.name, signal, { system: true });
+      const refusal = platformDeletion(application, ({ name, uuid }) =>
+        deps.nodes.find(uuid === undefined ? 'name' : 'uuid', uuid ?? name ?? '').some(isPresent),
+      );
+      if (refusal) throw refusal;
       await deleteObject(deps.applications, application, signal);
     },
   }),

@@ -14,6 +14,7 @@ import { newlyBound } from '../../accounts/rules/service-account.ts';
 import { lookupsWith } from '../rules/application/lookups.ts';
 import { asksForBus, busNotActing } from '../rules/application/not-acting.ts';
 import { flatName } from '../rules/entry/flat.ts';
+import { platformRefusal } from '../rules/platform-entry.ts';
 import { applicationVerdict, verdict } from '../rules/verdicts/verdict.ts';
 import { presentLookups } from './reads.ts';
 
@@ -42,7 +43,7 @@ const LATE: Partial<
 };
 
 /**
- * Refuses a write with the message that the reconciler would use for it. Only entries that the write adds or changes are
+ * Refuses a write with the message that the reconciler would use for it, and what changes the platform of a node. Only entries that the write adds or changes are
  * checked: what was accepted before does not prevent other changes. One that the write only stops is not checked either, since
  * what cannot run as asked can be stopped all the same.
  */
@@ -52,6 +53,9 @@ export async function checkEntries(
   before: Application | undefined,
 ): Promise<void> {
   const { deps, caller, signal, document, warnings } = requester;
+  const spell = document === undefined ? flatName : (path: string) => path;
+  const ofPlatform = before && platformRefusal(before, after, spell);
+  if (ofPlatform) throw ofPlatform;
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
   warnings?.push(...busOfApplication(after, before));
@@ -71,7 +75,7 @@ export async function checkEntries(
     const { entry, verdict } = negative;
     const look = LATE[verdict.reason];
     const once = `${verdict.reason} ${entry.name}`;
-    if (!look || looked.has(once)) throw refusal(negative, document === undefined ? flatName : (path) => path);
+    if (!look || looked.has(once)) throw refusal(negative, spell);
     looked.add(once);
     await look(deps, entry, signal);
   }

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { API_VERSION } from '../../../api/names.ts';
+import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
 import type { Application } from '../../../api/v3/index.ts';
 import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
@@ -15,20 +15,25 @@ const admin = client.as('admin');
 const developer = client.as('developer');
 await admin.post('/node', { json: { name: 'gw', archId: 1 } });
 
-beforeEach(() => {
+/** Stores the application of the system of a test, with a router on the node. */
+function store(node: string, annotations: Record<string, string> = {}) {
   count++;
   uuid = `00000000-0000-4000-8000-${String(count).padStart(12, '0')}`;
   deps.stores.applications.set({
     apiVersion: API_VERSION,
     kind: 'Application',
-    metadata: { name: `system-${count}`, namespace: NAMESPACE, uid: `uid-${count}`, resourceVersion: `${count}` },
+    metadata: {
+      ...{ name: `system-${count}`, namespace: NAMESPACE, annotations },
+      ...{ uid: `uid-${count}`, resourceVersion: `${count}` },
+    },
     spec: {
       isActivated: true,
       isSystem: true,
-      microservices: [{ name: 'router', uuid, agent: { name: 'gw' }, images: { amd64: 'r:1' } }],
+      microservices: [{ name: 'router', uuid, agent: { name: node }, images: { amd64: 'r:1' } }],
     },
   } as Application);
-});
+}
+beforeEach(() => store('gw'));
 const read = async () => (await admin.get(`/microservices/system/${uuid}`)).body;
 
 describe('a microservice of the system', () => {
@@ -97,4 +102,38 @@ describe('a microservice of the system', () => {
       expect((await admin.get(`${path}?flowId=3`)).status).toBe(400);
     },
   );
+});
+
+describe('a microservice of the platform of a node', () => {
+  const path = () => `/application/system/system-${count}`;
+  const onNode = (node: string) => store(node, { [ANNOTATIONS.platform]: '["router"]' });
+
+  test('keeps its application until its node is deleted', async () => {
+    const { uuid: node } = (await admin.post('/node', { json: { name: 'leaving', archId: 1 } })).body;
+    onNode('leaving');
+    expect(await admin.delete(path())).toMatchObject({
+      status: 400,
+      body: {
+        code: 'SYSTEM_APPLICATION_DELETE',
+        message: `system-${count} has the system's microservice "router", which belongs to the platform of its node: set routerMode of the node to none, or delete the node`,
+      },
+    });
+    expect((await admin.delete(`/node/${node}`)).status).toBe(202);
+    expect((await admin.delete(path())).status).toBe(204);
+  });
+
+  test('is refused a change with the setting to change instead, in the words of the request', async () => {
+    onNode('gw');
+    const at = `/microservices/system/${uuid}`;
+    expect((await admin.patch(at, { json: { memoryLimit: 64, rebuild: true } })).status).toBe(204);
+    const answer = await admin.post(`${at}/port-mapping`, { json: { internal: 80, external: 8_000 + count } });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: {
+        code: 'SYSTEM_MICROSERVICE_UPDATE',
+        message: `ports of the system's microservice "router" belongs to the platform of its node: change messagingPort, interRouterPort or edgeRouterPort of the node`,
+      },
+    });
+    expect(await read()).toMatchObject({ memoryLimit: 64, ports: [] });
+  });
 });

@@ -1,6 +1,6 @@
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
-import { timeOf } from './life.ts';
+import { timeOf } from './validity.ts';
 
 /** How late a renewal may be before it counts as overdue: a new leader needs a moment, and reconciles are retried. */
 const LATE_MS = 3_600_000;

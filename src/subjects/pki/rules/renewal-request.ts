@@ -1,5 +1,5 @@
 import { ANNOTATIONS } from '../../../api/names.ts';
-import { madeAt, timeOf, toSecond } from './life.ts';
+import { madeAt, timeOf, toSecond } from './validity.ts';
 
 /**
  * When the renewal of an object was last requested, Unix ms: by REST, or by an annotation with a time of RFC 3339. A whole second,

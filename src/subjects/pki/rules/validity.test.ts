@@ -1,5 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { handoverOf, lifeOf, lifeProblem, madeAt, renewalOf, startOf, textOfTime, timeOf, validityOf } from './life.ts';
+import {
+  handoverOf,
+  lifeOf,
+  lifeProblem,
+  madeAt,
+  renewalOf,
+  startOf,
+  textOfTime,
+  timeOf,
+  validityOf,
+} from './validity.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { certificateFigures, certificateState } from './figures.ts';
+import { certificateFigures, certificateState } from './metrics.ts';
 
 const NOW = Date.parse('2026-11-26T12:00:00Z');
 const HOUR = 3_600_000;
