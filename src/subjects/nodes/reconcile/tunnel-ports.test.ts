@@ -70,6 +70,20 @@ describe('the ports of tunnels', () => {
     expect(ports.affected(change(had, has))).toEqual([]);
   });
 
+  test('are given only where there is an ssh server whose Secret is whole', () => {
+    const nodes = { byIndex: () => [] };
+    const problemOf = (tunnels: ConstructorParameters<typeof TunnelPorts>[0]) =>
+      new TunnelPorts(tunnels, nodes).grant(nodeOf(1, 'open'));
+    expect(problemOf(undefined)).toEqual({
+      problem: { reason: 'TunnelNotConfigured', message: expect.stringContaining('TUNNEL_HOST') },
+    });
+    const settings = { host: 'h', port: 22, username: 'u', localPort: 22, ports: { first: 3000, last: 3000 } };
+    expect(problemOf({ settings, server: () => ({ problem: 'there is no Secret ssh' }) })).toEqual({
+      port: 3000,
+      problem: { reason: 'TunnelNotConfigured', message: 'there is no Secret ssh' },
+    });
+  });
+
   test('concern both nodes that have the same one', () => {
     const both = [nodeOf(1, 'open', 3000), nodeOf(2, 'open', 3000)];
     const { ports } = setUp({ last: 3001, stored: both });
