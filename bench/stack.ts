@@ -160,13 +160,14 @@ export async function createStack(log: Log): Promise<Stack> {
   }
 
   async function quiet(timeoutMs = 60_000): Promise<void> {
+    // A page of metrics costs the controller a few ms: asked for without a pause, it would be most of the figures.
     const nothing = async () => {
       if ((await metric('skerry_leader')) < 1 || (await metric('workqueue_depth')) > 0) return false;
       const written = await watchWrites();
       await sleep(1_500);
       return (await written()).total <= 1;
     };
-    await waitFor(nothing, { what: 'the controller to have nothing left to write', timeoutMs, intervalMs: 1 });
+    await waitFor(nothing, { what: 'the controller to have nothing left to write', timeoutMs, intervalMs: 50 });
   }
 
   async function settled(count: number): Promise<void> {

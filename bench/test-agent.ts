@@ -8,10 +8,12 @@ import {
   type Digests,
   formatHave,
   MICROSERVICE_SECTIONS,
+  NAMES,
   parseHave,
   SECTIONS,
 } from '../src/wire/sections.ts';
 import type { VolumeMountView } from '../src/wire/volume-mounts.ts';
+import { FetchedFiles } from './fetched-files.ts';
 import type { Answer, Http } from './http.ts';
 import { nodeTokens } from './tokens.ts';
 
@@ -48,6 +50,7 @@ export interface TestAgent {
   readonly microservices: readonly Entry[] | undefined;
   /** The volume mounts that were received last. */
   readonly volumeMounts: readonly VolumeMountView[] | undefined;
+  readonly files: Pick<FetchedFiles, 'digest' | 'sets' | 'fetched'>;
   /** Called when the agent has the change that ended a long poll; `at`: performance.now() when that poll returned. */
   onTold: ((at: number) => void) | undefined;
   /** Called with the response to each long poll, or with the error. */
@@ -86,7 +89,7 @@ export async function provisionTestAgent(options: TestAgentOptions): Promise<Tes
 function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: string, key: KeyObject): TestAgent {
   const instance = randomUUID();
   const startTime = Date.now();
-  let have: Digests = {};
+  let have: Digests = NAMES;
   let microservices: readonly Entry[] | undefined;
   let volumeMounts: readonly VolumeMountView[] | undefined;
   let waiting: ((notice: Notice) => void)[] = [];
@@ -105,6 +108,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     if (answer.status >= 300) throw new Error(`GET ${path}: ${answer.status} ${answer.text}`);
     return answer;
   }
+  const files = new FetchedFiles(get);
 
   async function follow(reply: ChangesReply, at: number): Promise<void> {
     const flagged = SECTIONS.filter((section) => reply[section] === true);
@@ -117,10 +121,16 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     const notice: Digests = { ...have };
     for (const section of flagged) notice[section] = due[section];
     if (flagged.includes('volumeMounts')) ({ volumeMounts } = JSON.parse((await get('/volumeMounts')).text));
+    if (flagged.includes('systemFiles')) {
+      await files.follow();
+      notice.systemFiles = files.digest || NAMES.systemFiles;
+    }
     const concerns = MICROSERVICE_SECTIONS.some((section) => flagged.includes(section));
     if (!concerns) {
       have = notice;
       agent.onTold?.(at);
+      // As our agent does when the files of the system have changed on its disk.
+      if (flagged.includes('systemFiles')) await agent.report();
       return;
     }
     const answer = await get('/microservices');
@@ -149,6 +159,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
     uuid,
     name,
     tokens,
+    files,
     onAnswer: undefined,
     onTold: undefined,
     get microservices() {
@@ -171,7 +182,10 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
         method: 'PUT',
         path: `${API}/status`,
         headers: { ...headersWith(token), 'content-type': 'application/json' },
-        body: JSON.stringify(reportOf(microservices ?? [], startTime, ++reports)),
+        body: JSON.stringify({
+          ...reportOf(microservices ?? [], startTime, ++reports),
+          ...files.report(),
+        }),
       }),
     async live(signal) {
       let failures = 0;

@@ -44,7 +44,7 @@ test.runIf(process.getuid?.() === 0)(
           KUBERNETES_SERVICE_HOST: server.hostname,
           KUBERNETES_SERVICE_PORT: server.port,
           CONTROLLER_NAMESPACE: stack.namespace,
-          CONTROLLER_NAME: 'pod-1',
+          POD_NAME: 'pod-1',
           SERVER_HOST: '127.0.0.1',
           SERVER_PORT: String(rest),
           METRICS_PORT: String(metrics),

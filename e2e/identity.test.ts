@@ -40,8 +40,8 @@ async function provision(name: string): Promise<ForeignIdentity> {
 const home = temporaryFolder();
 
 const stack = await createStack();
-const a = await stack.startController({ env: { CONTROLLER_NAME: 'a' } });
-const b = await stack.startController({ env: { CONTROLLER_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
+const a = await stack.startController({ env: { POD_NAME: 'a' } });
+const b = await stack.startController({ env: { POD_NAME: 'b', CONTROLLER_PUBLIC_URL: PUBLIC_URL } });
 [node, other] = [await provision('who-1'), await provision('who-2')];
 const agent = await stack.startAgent('who-3', a);
 afterAll(() => started.disposeAsync(), 60_000);

@@ -68,7 +68,7 @@ async function echo(terminal: Client, words: string) {
 }
 
 const stack = await createStack();
-for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { CONTROLLER_NAME: name } });
+for (const name of ['a', 'b']) replicas[name] = await stack.startController({ env: { POD_NAME: name } });
 const leader = (await until('a leader', leaderName)) as string;
 const follower = leader === 'a' ? 'b' : 'a';
 const serving = replicas[follower] as ControllerProcess;

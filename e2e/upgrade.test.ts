@@ -81,7 +81,9 @@ async function applyCrds(bundle: string): Promise<string> {
 
 async function startReplica(bundle: string): Promise<Replica> {
   const name = `replica-${++replicaCount}`;
-  const controller = await stack.startController({ bundle, env: { CONTROLLER_NAME: name, LOG_LEVEL: 'info' } });
+  // The last release took the name of a replica from CONTROLLER_NAME; what sets it still, works.
+  const env = { POD_NAME: name, CONTROLLER_NAME: name, LOG_LEVEL: 'info' };
+  const controller = await stack.startController({ bundle, env });
   return { name, controller };
 }
 

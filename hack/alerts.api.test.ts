@@ -76,6 +76,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_certificates{state="overdue"}': '1x120' },
     silent: { 'skerry_certificates{state="valid"}': '7x120', 'skerry_certificates{state="overdue"}': '0x120' },
   },
+  SkerryNodePlatformsFailed: {
+    fires: { 'skerry_node_platforms{phase="Failed"}': '2x120' },
+    silent: { 'skerry_node_platforms{phase="Failed"}': '0x120', 'skerry_node_platforms{phase="Progressing"}': '9x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
@@ -224,6 +228,7 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     // Agents choose their versions.
     agentVersions: new Map([['1"2\n\\', 9]]),
     agentUpdates: new Map([['Downloading', 1]]),
+    nodePlatforms: new Map([['Failed', 1]]),
     certificates: new Map([['overdue', 1]]),
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],

@@ -81,6 +81,7 @@ const TUNNEL = ['tunnel.host="bastion"', 'tunnel.username="tunnel"', 'tunnel.sec
 const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string[] }>> = {
   'image.pullPolicy': { to: 'Always' },
   imagePullSecrets: { to: [{ name: 'pull' }] },
+  controlPlane: { to: 'remote' },
   logLevel: { to: 'debug' },
   releasesUrl: { to: 'https://releases.example' },
   releasesKey: { to: '-----BEGIN PUBLIC KEY-----' },
@@ -271,6 +272,15 @@ describe('the chart renders', () => {
       expect(text).toContain(`{"name":"${name}","value":"${value}"}`);
     expect(JSON.stringify(await render())).not.toContain('TUNNEL');
     await expect(render(...set(all.slice(0, 1)))).rejects.toThrow(/tunnel/);
+  });
+
+  test('one name for all replicas, from the values or the release, and for each replica the name of its pod', async () => {
+    const env = async (...args: string[]) =>
+      JSON.stringify((await render(...args)).find(({ kind }) => kind === 'Deployment'));
+    expect(await env()).toContain('{"name":"CONTROLLER_NAME","value":"skerry"}');
+    expect(await env('--set', 'controllerName=plant-3')).toContain('{"name":"CONTROLLER_NAME","value":"plant-3"}');
+    expect(await env()).toContain('{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}');
+    await expect(env('--set', 'controllerName=plant 3')).rejects.toThrow(/controllerName/);
   });
 
   test('TLS when the values name a certificate', async () => {

@@ -29,6 +29,7 @@ import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import { nodeKeyPage } from './node-key-page.ts';
+import { settingsPage } from './settings-page.ts';
 import { V3_OPERATIONS } from './v3-operations.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -63,6 +64,7 @@ export function generated(): Map<string, string> {
   files.set('docs/error-codes.md', errorCodesPage());
   files.set('docs/metrics.md', metricsPage());
   files.set('docs/doctor.md', doctorPage());
+  files.set('docs/settings.md', settingsPage());
   files.set('docs/spec/node-key.md', nodeKeyPage());
   files.set('charts/skerry/monitoring/dashboard.json', `${JSON.stringify(dashboard(), undefined, 2)}\n`);
   return files;

@@ -198,7 +198,11 @@ export async function createApp(
         mostOfUser: config.ofUser.sessions,
       });
   const places = sharedPlaces ?? createPlaces(config.ofUser.sessions);
-  const platform = { parts: overrides.parts ?? PARTS, isBusEnabled: config.isBusEnabled };
+  const platform = {
+    parts: overrides.parts ?? PARTS,
+    isBusEnabled: config.isBusEnabled,
+    isRemote: config.controlPlane === 'remote',
+  };
   const agents = building.use(
     createAgents({
       client,
@@ -222,6 +226,7 @@ export async function createApp(
       ...auditing,
       caCert,
       ...(tls && { caCertChanges: (listener) => tls.subscribe(listener) }),
+      controlPlane: config.controlPlane,
       platform,
       identity,
       log,
@@ -244,6 +249,7 @@ export async function createApp(
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
     ids,
+    controlPlane: config.controlPlane,
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,
@@ -267,7 +273,7 @@ export async function createApp(
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
     ...(audit && { audit }),
-    self: { version: packageJson.version, caCert, releasesUrl: config.releasesUrl },
+    self: { version: packageJson.version, caCert, releasesUrl: config.releasesUrl, controlPlane: config.controlPlane },
     tokenAudience: config.tokenAudience ?? '',
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,

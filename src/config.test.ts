@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { environmentHelp, readConfig } from './config.ts';
@@ -58,6 +59,59 @@ it('sockets that users can have open at a replica are 500, or as many as the env
     expect(() => readConfig({ WS_REPLICA_MAX_CONCURRENT_WS: wrong })).toThrow(
       `WS_REPLICA_MAX_CONCURRENT_WS="${wrong}"`,
     );
+});
+
+describe('the name of the installation', () => {
+  it('is the same at all replicas, each of which has the name of its pod', () => {
+    const replicas = ['a', 'b'].map((pod) => readConfig({ CONTROLLER_NAME: 'plant-3', POD_NAME: pod }));
+    expect(replicas.map(({ installation }) => installation.name)).toEqual(['plant-3', 'plant-3']);
+    expect(replicas.map(({ identity }) => identity)).toEqual(['a', 'b']);
+  });
+
+  it('is skerry unless the environment names another, and a replica without a pod has a name of its own', () => {
+    const [one, other] = [readConfig({ CONTROLLER_NAME: 'x' }), readConfig({})];
+    expect(other.installation).toEqual({ name: 'skerry', appLabel: 'skerry', componentDomain: 'skerry.dev' });
+    expect(one.identity).not.toBe(other.identity);
+    for (const { identity } of [one, other]) expect(identity).toMatch(new RegExp(`^${hostname()}-[0-9a-f]{8}$`));
+  });
+
+  it.each([
+    ['CONTROLLER_NAME', '-plant', 'has to be a label value: letters, digits'],
+    ['CONTROLLER_NAME', 'plant 3', 'has to be a label value: letters, digits'],
+    ['CONTROLLER_NAME', 'x'.repeat(64), 'has to be a label value: at most 63 characters'],
+    ['APP_LABEL', 'a/b', 'has to be a label value: letters, digits'],
+    ['COMPONENT_LABEL_DOMAIN', 'Plant.example', 'has to be a DNS name'],
+    ['COMPONENT_LABEL_DOMAIN', 'plant..example', 'has to be a DNS name'],
+    ['COMPONENT_LABEL_DOMAIN', 'plant/x', 'has to be a DNS name'],
+    ['POD_NAME', 'x'.repeat(254), 'has to be the name of a pod: at most 253 characters'],
+  ])('%s=%s is refused with what would be right', (name, value, message) => {
+    expect(() => readConfig({ [name]: value })).toThrow(`${name}="${value}": ${message}`);
+  });
+
+  it('may be the name of a pod, as in manifests of older versions, with a line in the log', () => {
+    const { installation, warnings } = readConfig({ CONTROLLER_NAME: hostname() });
+    expect([installation.name, ...warnings]).toEqual([hostname(), expect.stringContaining('set POD_NAME to it')]);
+    expect(readConfig({ CONTROLLER_NAME: hostname(), POD_NAME: hostname() }).warnings).toEqual([]);
+  });
+});
+
+describe('the control plane', () => {
+  it.each([
+    ['', 'kubernetes'],
+    ['Kubernetes', 'kubernetes'],
+    ['KUBERNETES', 'kubernetes'],
+    ['remote', 'remote'],
+    ['Remote', 'remote'],
+  ])('%j is %s', (value, controlPlane) => {
+    expect(readConfig({ CONTROL_PLANE: value }).controlPlane).toBe(controlPlane);
+  });
+
+  it.each([
+    ['Local', 'there is no controller inside of an agent: use kubernetes, or remote'],
+    ['cloud', 'has to be kubernetes or remote'],
+  ])('%s is refused', (value, message) => {
+    expect(() => readConfig({ CONTROL_PLANE: value })).toThrow(`CONTROL_PLANE="${value}": ${message}`);
+  });
 });
 
 describe('the relay between replicas', () => {
@@ -140,7 +194,11 @@ describe('every variable of the environment', () => {
   /** a value that is not the default, and what else the variable needs */
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
-    CONTROLLER_NAME: 'replica-7',
+    CONTROLLER_NAME: 'plant-3',
+    POD_NAME: 'replica-7',
+    CONTROL_PLANE: 'remote',
+    APP_LABEL: 'plant',
+    COMPONENT_LABEL_DOMAIN: 'plant.example',
     CONTROLLER_PUBLIC_URL: 'https://skerry.example',
     SERVER_HOST: '127.0.0.1',
     SERVER_PORT: '1',
@@ -184,7 +242,7 @@ describe('every variable of the environment', () => {
   const sampleOf = (name: string) => SAMPLES[name] ?? (/_IMAGE_\d$/.test(name) ? 'mirror.example/image:1' : undefined);
   const read = (env: Record<string, string>) => {
     const { identity, ...config } = readConfig(env);
-    return { ...config, identity: env.CONTROLLER_NAME === undefined ? '' : identity };
+    return { ...config, identity: env.POD_NAME === undefined ? '' : identity };
   };
 
   it.each(environmentHelp().map(([name]) => name))('%s changes the configuration', (name) => {

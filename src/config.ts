@@ -5,8 +5,12 @@ import { BOUNDS } from './api/bounds.ts';
 import {
   ARCHITECTURES,
   BUILT_IN_CATALOG_ITEMS,
+  CONTROL_PLANES,
   CONTROLLER_CERTIFICATE,
+  type ControlPlane,
+  DEFAULT_INSTALLATION,
   DEFAULT_NAMESPACE,
+  GROUP,
   PORTS,
   type SystemImages,
   type SystemItemName,
@@ -74,6 +78,32 @@ const portRange = z.string().transform((text, context) => {
   context.addIssue('has to be two ports, first-last, such as 2000-10000');
   return z.NEVER;
 });
+/** The value of a label of Kubernetes, not empty. */
+const labelValue = z
+  .string()
+  .max(63, 'has to be a label value: at most 63 characters')
+  .regex(
+    /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/,
+    'has to be a label value: letters, digits, "-", "_" and ".", with a letter or digit at both ends',
+  );
+/** The part of a key of a label before the slash. */
+const labelDomain = z
+  .string()
+  .max(253, 'has to be a DNS name: at most 253 characters')
+  .regex(
+    /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/,
+    'has to be a DNS name of lower-case letters, digits, "-" and ".", such as example.com',
+  );
+const controlPlane = z.string().transform((text, context): ControlPlane => {
+  const known = CONTROL_PLANES.find((one) => one === text.toLowerCase());
+  if (known) return known;
+  context.addIssue(
+    text.toLowerCase() === 'local'
+      ? 'there is no controller inside of an agent: use kubernetes, or remote for a controller outside of the cluster'
+      : `has to be ${CONTROL_PLANES.join(' or ')}`,
+  );
+  return z.NEVER;
+});
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
@@ -100,7 +130,7 @@ const imageEnvironment = z.object(
       variable,
       imageReference
         .optional()
-        .describe(`Image of the catalog item ${name} on ${arch}, instead of that of the release.`),
+        .describe(`Image of the catalog item ${name} on ${arch}, instead of the image of the release.`),
     ]),
   ),
 );
@@ -111,11 +141,25 @@ const environment = z.object({
     .min(1)
     .default(DEFAULT_NAMESPACE)
     .describe('Namespace of everything the controller keeps.'),
-  CONTROLLER_NAME: z
+  CONTROLLER_NAME: labelValue
+    .default(DEFAULT_INSTALLATION)
+    .describe('Name of the installation, the same at all its replicas: a label value.'),
+  POD_NAME: z
     .string()
-    .min(1)
+    .max(253, 'has to be the name of a pod: at most 253 characters')
     .optional()
-    .describe("Name of this replica; the pod's name, else the host's and a random part."),
+    .describe("Name of this replica, the pod's; else the name of the host and a random part."),
+  CONTROL_PLANE: controlPlane
+    .default('kubernetes')
+    .describe(
+      'Where the controller runs: kubernetes (in the cluster), or remote (outside), which has nodes of the system.',
+    ),
+  APP_LABEL: labelValue
+    .default(DEFAULT_INSTALLATION)
+    .describe('Label app.kubernetes.io/name of what the controller makes in the cluster.'),
+  COMPONENT_LABEL_DOMAIN: labelDomain
+    .default(GROUP)
+    .describe('Domain of the label <domain>/component of what the controller makes in the cluster.'),
   CONTROLLER_PUBLIC_URL: z
     .url()
     .optional()
@@ -132,7 +176,7 @@ const environment = z.object({
   TLS_PATH_CERT: text('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
   TLS_PATH_KEY: text('File with the private key.'),
   TLS_PATH_CA: text(
-    'File with the authority of the certificate: agents are told to trust it, and it is sent with the chain.',
+    'File with the authority of the certificate: agents get it to trust it, and it is sent with the chain.',
   ),
   SKERRY_TLS_HOSTS: certificateSpecSchema.shape.hosts
     .transform((text, context) => {
@@ -227,8 +271,11 @@ const environment = z.object({
 
 export interface Config {
   namespace: string;
-  /** unique per process */
+  /** name of this replica, unique per process */
   identity: string;
+  /** the same at all replicas: a name, and labels of what the controller makes in the cluster */
+  installation: { name: string; appLabel: string; componentDomain: string };
+  controlPlane: ControlPlane;
   publicUrl?: string;
   server: {
     host: string;
@@ -287,7 +334,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const tls = tlsOf(e);
   return {
     namespace: e.CONTROLLER_NAMESPACE,
-    identity: e.CONTROLLER_NAME ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
+    identity: e.POD_NAME ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
+    installation: { name: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
+    controlPlane: e.CONTROL_PLANE,
     ...(e.CONTROLLER_PUBLIC_URL && { publicUrl: e.CONTROLLER_PUBLIC_URL }),
     server: {
       host: e.SERVER_HOST,
@@ -315,9 +364,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
     relay: relayOf(e),
-    warnings: e.BUS_ENABLED
-      ? ['BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable']
-      : [],
+    warnings: warningsOf(e, hostname()),
   };
 }
 
@@ -334,6 +381,18 @@ function tlsOf(e: z.infer<typeof environment>): TlsSettings | undefined {
 
 const hostOfUrl = (url: string | undefined): string[] =>
   url === undefined ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
+
+function warningsOf(e: z.infer<typeof environment>, host: string): string[] {
+  const warnings: string[] = [];
+  if (e.BUS_ENABLED)
+    warnings.push('BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable');
+  // A manifest from before this variable named the installation.
+  if (e.CONTROLLER_NAME === host && e.POD_NAME === undefined)
+    warnings.push(
+      `CONTROLLER_NAME="${host}" is the name of this host or pod, and names the installation: set POD_NAME to it, and CONTROLLER_NAME to one name for all replicas`,
+    );
+  return warnings;
+}
 
 /** The bus where there is one, else the router, else what needs no set-up. */
 function relayOf(e: z.infer<typeof environment>): RelaySettings {

@@ -13,10 +13,11 @@ import {
 import { type Kind as Key, RULES } from '../testing/sequences/model.ts';
 import { ANNOTATIONS } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
-import type { Application, CatalogItem, Model, Registry } from './api/v3/index.ts';
-import { storeOf } from './datastore/stores.ts';
+import type { Application, CatalogItem, EdgeNode, Model, Registry } from './api/v3/index.ts';
+import { type Stores, storeOf } from './datastore/stores.ts';
 import type { KindObject } from './kinds/object.ts';
 import { nodeUuid } from './rules/identity.ts';
+import { platformSecretName } from './subjects/platform/rules/secret.ts';
 
 /**
  * The whole controller in one process, over an API server in memory, with few and with many objects of every kind. Both get
@@ -61,6 +62,11 @@ const EDITED = makeDraft({
   ...CREATED,
   ...{ text: RUNTIMES[1], role: 'agent-admin', source: { to: 'secrets', ref: 'secret-4' }, data: { a: 'edited' } },
 });
+
+const platformOf = (stores: Stores, node: EdgeNode) =>
+  stores.secrets.get(NAMESPACE, platformSecretName(nodeUuid(node)));
+const certificatesReady = ({ status }: EdgeNode) =>
+  status?.conditions?.find(({ type }) => type === 'CertificatesReady')?.status;
 
 /** What happens to an object of a kind over REST. */
 function actsOf(key: Key): Acts {
@@ -131,6 +137,37 @@ const OTHERS: Record<string, Step> = {
   'a node names another one as its router': async ({ rest, node }) => {
     const body = { upstreamRouters: [nodeUuid(node(ROUTER))] };
     expect(await rest('PATCH', `/node/${nodeUuid(node(3))}`, body)).toBe(204);
+  },
+  'a node becomes an edge router': async ({ cluster, node, stores, settle }) => {
+    cluster.edit(node(3), ({ spec }) => {
+      Object.assign(spec, { routerMode: 'edge', host: 'gw-3.plant.example' });
+    });
+    await settle();
+    expect(platformOf(stores, node(3))).toBeDefined();
+  },
+  'the machine of an edge router reports that it has its certificates': async ({ report, node, settle }) => {
+    report(node(3));
+    await settle();
+    expect(certificatesReady(node(3))).toBe('True');
+  },
+  'an edge router gets another host': async ({ cluster, node, stores, settle }) => {
+    const before = platformOf(stores, node(3));
+    cluster.edit(node(3), ({ spec }) => {
+      spec.host = 'gw-30.plant.example';
+    });
+    await settle();
+    expect(platformOf(stores, node(3))?.metadata.resourceVersion).not.toBe(before?.metadata.resourceVersion);
+  },
+  'an edge router becomes an interior one': ({ cluster, node }) =>
+    cluster.edit(node(3), ({ spec }) => {
+      spec.routerMode = 'interior';
+    }),
+  'a router becomes a node without one': async ({ cluster, node, stores, settle }) => {
+    cluster.edit(node(3), ({ spec }) => {
+      spec.routerMode = 'none';
+    });
+    await settle();
+    expect(platformOf(stores, node(3))).toBeUndefined();
   },
   'a registry that one application uses is edited': ({ cluster, stores }) =>
     cluster.edit(stores.registries.get(NAMESPACE, 'team-3') as Registry, ({ spec }) => {

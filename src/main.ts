@@ -64,7 +64,8 @@ async function main(): Promise<void> {
   }
   await using app = await createApp(config, { log, process });
   await app.start();
-  log.info({ ...app.addresses, namespace: config.namespace }, 'Controller listens');
+  const { namespace, installation, controlPlane } = config;
+  log.info({ ...app.addresses, namespace, installation: installation.name, controlPlane }, 'Controller listens');
   await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }));
   await app.drain(GRACE_MS);
 }

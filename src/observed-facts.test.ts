@@ -14,7 +14,7 @@ let archId = 1;
 
 const deps = createMemoryDependencies({
   provisioning: () => ({ archId }),
-  self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example' },
+  self: { version: '0.0.0', caCert: () => '', releasesUrl: 'https://releases.example', controlPlane: 'kubernetes' },
 });
 const admin = (await serveInMemory({ deps })).as('admin');
 const { uuid: gateway } = (await admin.post('/node', { json: { name: 'gw-1' } })).body;

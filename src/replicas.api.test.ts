@@ -6,7 +6,7 @@ const cluster = await startTestCluster();
 const token = await cluster.token('admin');
 
 async function start(name: string) {
-  const { app, client: anybody } = await cluster.startController({ CONTROLLER_NAME: name });
+  const { app, client: anybody } = await cluster.startController({ POD_NAME: name });
   const client = anybody.as(token);
   await expect.poll(async () => (await client.get('/node-list')).status, { timeout: 20_000 }).toBe(200);
   return { app, client };

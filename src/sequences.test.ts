@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { startInMemoryController } from '../testing/in-memory-controller.ts';
+import { checkPlatform } from '../testing/sequences/check-platform.ts';
 import {
   checkConditions,
   checkDeletion,
@@ -39,6 +40,7 @@ async function carryOut(operations: readonly Operation[]): Promise<void> {
       await perform(fleet, one);
       checkDesired(fleet, revisions);
       checkConditions(fleet);
+      checkPlatform(fleet);
     } catch (error) {
       if (error instanceof Error) error.message = `operation ${index}: ${error.message}`;
       throw error;

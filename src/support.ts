@@ -28,7 +28,8 @@ export async function supportDocument(
   client: Pick<KubeClient, 'list'>,
   kinds: Kinds = KINDS,
 ): Promise<object> {
-  const { namespace, metricsPort } = config;
+  const { namespace, metricsPort, controlPlane, installation } = config;
+  const { name, appLabel, componentDomain } = installation;
   const objects = (resource: ResourceOf<KubeObject>, withholdsTexts = false) =>
     attempt(async () =>
       (await client.list(resource, { namespace, timeoutMs: DEADLINE })).items.map((object) =>
@@ -41,7 +42,15 @@ export async function supportDocument(
       return (await answer.text()).trim();
     });
   return {
-    about: { controller: packageJson.version, node: process.version, made: new Date().toISOString(), namespace },
+    about: {
+      controller: packageJson.version,
+      node: process.version,
+      made: new Date().toISOString(),
+      namespace,
+      installation: name,
+      controlPlane,
+      labels: { 'app.kubernetes.io/name': appLabel, component: `${componentDomain}/component` },
+    },
     settings: withoutUsers(config),
     ready: await page('/readyz'),
     metrics: await page('/metrics'),

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { controllerDependencies } from '../testing/controller-dependencies.ts';
 import { createInMemoryApiServer } from '../testing/in-memory-api-server.ts';
 import { manifest } from '../testing/manifest.ts';
+import { testConfig } from '../testing/test-config.ts';
 import { WITH_WIDGETS, type Widget, widgetKind } from '../testing/widget.ts';
 import { toCrd } from './api/crd.ts';
 import { LABELS } from './api/names.ts';
@@ -39,7 +40,7 @@ const deps = createClusterDependencies({
   kinds,
   ids,
   observations: { of: async () => new Map(), listeningSince: () => 0 },
-  self: { version: '0.0.0', caCert: () => '' },
+  self: { version: '0.0.0', caCert: () => '', controlPlane: 'kubernetes' },
   provisioning: () => undefined,
   ...tokensOfRoles(kinds),
 });
@@ -149,7 +150,7 @@ describe('a kind that is only a definition', () => {
       '/api/v3/widgets/yaml',
       '/api/v3/widgets/yaml/{name}',
     ]);
-    const bundle = await supportDocument({ namespace, metricsPort: 1 } as never, client, kinds);
+    const bundle = await supportDocument({ ...testConfig('', namespace), metricsPort: 1 }, client, kinds);
     expect(bundle).toMatchObject({ widgets: expect.arrayContaining([expect.objectContaining({ kind: 'Widget' })]) });
     expect(countObjects(stores, kinds).get('Widget')).toBe(widgets.size);
   });

@@ -11,7 +11,7 @@ export function controllerDependencies(client: KubeClient, namespace: string, st
   const ids = createIds({ client, namespace, withId: createIdLookup(stores, kinds) });
   return {
     ...{ client, namespace, stores, kinds, ids, lookups: createLookups(stores) },
-    platform: { parts: [], isBusEnabled: false },
+    platform: { parts: [], isBusEnabled: false, isRemote: false },
     ...{ events: { record: () => {} }, log: silentLog, metrics: {}, clock: Date.now },
   } as unknown as ControllerDependencies;
 }

@@ -9,6 +9,7 @@ import { idle } from './idle.ts';
 import { listing } from './listing.ts';
 import { memory } from './memory.ts';
 import { nodes } from './nodes.ts';
+import { platform } from './platform.ts';
 import { poll } from './poll.ts';
 import { provisioning } from './provisioning.ts';
 import { pull } from './pull.ts';
@@ -35,6 +36,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   reads,
   secrets,
   certificates,
+  platform,
   provisioning,
   creation,
   replay,

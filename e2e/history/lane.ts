@@ -118,7 +118,7 @@ async function createReplica({ program, name, namespace, dir, proxy }: ReplicaOp
         ...process.env,
         KUBECONFIG: kubeconfig,
         CONTROLLER_NAMESPACE: namespace,
-        CONTROLLER_NAME: `${name}-${Date.now()}`,
+        POD_NAME: `${name}-${Date.now()}`,
         SERVER_HOST: '127.0.0.1',
         SERVER_PORT: String(port),
         METRICS_PORT: String(metrics),

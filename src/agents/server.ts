@@ -125,6 +125,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const handlers = createHandlers({
     ...{ client, stores, namespace, versionKeys: options.versionKeys, caCert: options.caCert, limits },
     releasesUrl: options.releasesUrl,
+    controlPlane: options.controlPlane,
     sessions: options.sessions,
     ...{ directory, desired, longPolls, sent, checkEpoch, observe, forwarder, outgoing, clock, log, metrics },
     currentValues: options.currentValues,

@@ -101,7 +101,10 @@ export const VERDICT_REASONS = {
   AuthorityNotReady:
     'A certificate or an authority has no certificate yet, or the authority that it names has none; its own condition Ready says why.',
   CertificateExpired: 'The certificate has expired and could not be renewed.',
+  NameReserved: 'The name of a certificate would be the name of a Secret of the system.',
   AuthorityOfSystem: 'The authority that a certificate names signs for the controller alone.',
+  NotOnControlPlane:
+    'The setting or the object exists on another control plane alone (CONTROL_PLANE of the controller).',
   SecretTaken: 'The Secret that would have the key and the certificate exists and belongs to something else.',
   PathCollision: 'Two mounts of the microservice have the same path in the container.',
 } as const;

@@ -22,6 +22,11 @@ export const AGENT_KEY_FILE = 'skerry-agent.jwk';
 export const CATEGORY = 'skerry';
 /** Namespace of the controller when CONTROLLER_NAMESPACE is unset. */
 export const DEFAULT_NAMESPACE = 'skerry';
+/** Name of an installation when CONTROLLER_NAME is unset, and its label app.kubernetes.io/name when APP_LABEL is. */
+export const DEFAULT_INSTALLATION = 'skerry';
+/** Where the controller runs: in a cluster, which may have services of it, or outside, with nodes of the system. */
+export const CONTROL_PLANES = ['kubernetes', 'remote'] as const;
+export type ControlPlane = (typeof CONTROL_PLANES)[number];
 /** Audience that a ServiceAccount token carries when it is meant for the REST API. */
 export const TOKEN_AUDIENCE = 'skerry';
 
@@ -205,8 +210,17 @@ export const SYSTEM_AUTHORITY = {
   busLocal: 'default-bus-local-ca',
 } as const;
 export const SYSTEM_AUTHORITIES: readonly string[] = Object.values(SYSTEM_AUTHORITY);
-/** How the names of Secrets with the keys of authorities begin; no shareable Secret can have such a name. */
+/** How the names of Secrets with the keys of authorities begin. */
 export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
+/** How the names of Secrets with the keys of nodes begin. */
+export const PLATFORM_SECRET_PREFIX = 'skerry-platform-';
+/** How the names of Secrets begin whose keys the system keeps for itself: none is shareable, and no certificate has such a name. */
+export const SYSTEM_SECRET_PREFIXES: readonly string[] = [
+  AUTHORITY_SECRET_PREFIX,
+  PLATFORM_SECRET_PREFIX,
+  'node-key-',
+  'provisioning-key-',
+];
 /** Category of the built-in catalog items. */
 export const SYSTEM_CATEGORY = 'SYSTEM';
 /** Publisher of the built-in catalog items; no other item may name it. */

@@ -1,5 +1,5 @@
 import type { EventReason } from '../api/conditions.ts';
-import type { SystemImages } from '../api/names.ts';
+import type { ControlPlane, SystemImages } from '../api/names.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import type { Ids } from '../datastore/ids.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
@@ -44,6 +44,7 @@ export interface ControllerDependencies {
   /** Unix ms since when this process leads and gets all observations */
   listeningSince: number;
   ids: Ids;
+  controlPlane: ControlPlane;
   /** images of the system's catalog items that the installation names */
   systemImages?: SystemImages;
   /** renders templates that kubectl named */

@@ -1,18 +1,22 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
 import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
-import { isShareable, textOfConfigMap, textOfSecret } from '../subjects/content/rules/core-objects/form.ts';
+import {
+  isShareable,
+  isSystemSecretName,
+  textOfConfigMap,
+  textOfSecret,
+} from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
 import { holderIn, isCalled } from './holder.ts';
@@ -24,8 +28,8 @@ import { referenced } from './use.ts';
 export interface StoreLookups extends Lookups {
   /** from the Secret that the registry names; undefined when the registry may not use it */
   registryPassword(registry: Registry): string | undefined;
-  /** A Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
-  secretOfSystem(namespace: string, name: string): KeyedText | undefined;
+  /** Content of a Secret that the system keeps for itself: of a node's platform, or of an authority. No user can name it by this. */
+  secretOfSystem(namespace: string, name: string): Base64ByKey | undefined;
   applicationNamed(namespace: string, name: string): Application | undefined;
   hasSystemNode(): boolean;
 }
@@ -78,10 +82,10 @@ export function createLookups(
         },
       },
     }),
+    // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
-      const secret = stores.secrets.get(namespace, name);
-      const labels = secret?.metadata.labels;
-      return secret && (labels?.[LABELS.platform] || labels?.[LABELS.authority]) ? secretText(secret) : undefined;
+      const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;
+      return secret && (secret.data ?? {});
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,

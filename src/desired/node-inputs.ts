@@ -5,7 +5,7 @@ import { referenceKey } from '../kinds/definition.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
-import type { PlatformOptions } from '../rules/part.ts';
+import { type PlatformOptions, platformFacts } from '../rules/part.ts';
 import type { Tunnels } from '../rules/tunnel.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
@@ -64,13 +64,10 @@ export function createNodeInputs(
     ...(options.platform && {
       platform: {
         parts: options.platform.parts,
-        facts: {
-          isBusEnabled: options.platform.isBusEnabled,
-          get hasDefaultRouter() {
-            track(dependency.systemNode);
-            return hasSystemNode();
-          },
-        },
+        facts: platformFacts(options.platform, () => {
+          track(dependency.systemNode);
+          return hasSystemNode();
+        }),
         secret(name) {
           track(dependency.ofSystem(name));
           return secretOfSystem(node.metadata.namespace ?? '', name);

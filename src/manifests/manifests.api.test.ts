@@ -164,13 +164,6 @@ test.each([
     /names that begin with system- belong to applications of the system/,
   ]),
   [
-    'a user cannot create a system node',
-    'POST',
-    path('edgenodes', 'skerry'),
-    object('EdgeNode', 'sys', { isSystem: true }),
-    /controller alone/,
-  ],
-  [
     'a built-in registry cannot be deleted',
     'DELETE',
     `${path('registries', 'skerry')}/remote`,
@@ -199,6 +192,57 @@ test.each([
   expect(await act(dora, 'free')).toBe('allowed');
   for (const kube of [person('skerry', 'sre'), controllerOf('skerry')])
     expect(await act(kube, 'of-the-system')).toBe('allowed');
+});
+
+test('a node of the system is created by an admin, and by nobody else', async () => {
+  const create = (kube: Kube) =>
+    verdict(kube, 'POST', path('edgenodes', 'skerry'), object('EdgeNode', 'sys', { isSystem: true }));
+  expect(await create(person('skerry', 'sre'))).toContain('an admin creates nodes of the system');
+  expect(await create(person('second', 'admin'))).toContain('is forbidden');
+  for (const kube of [person('skerry', 'admin'), controllerOf('skerry')]) expect(await create(kube)).toBe('allowed');
+});
+
+describe('the controller of a node of the system', () => {
+  const at = `${path('applications', 'skerry')}/system-hub`;
+  const shell = { name: 'debug', images: { amd64: 'b:1' } };
+  const controller = { name: 'controller', images: { amd64: 'c:1' }, container: { isPrivileged: true } };
+  const IS_ITS_AGENTS = 'its agent alone changes it';
+  beforeAll(() =>
+    controllerOf('skerry').request(
+      'POST',
+      path('applications', 'skerry'),
+      object('Application', 'system-hub', { isSystem: true, microservices: [shell, controller] }),
+    ),
+  );
+  const changed = { ...controller, images: { amd64: 'c:2' } };
+
+  test.each<[string, string, object | undefined]>([
+    ['deleted with its application', 'DELETE', undefined],
+    ['removed', 'PATCH', { spec: { microservices: [shell] } }],
+    ['changed', 'PATCH', { spec: { microservices: [shell, changed] } }],
+    ['stopped', 'PATCH', { spec: { microservices: [shell, { ...controller, isActivated: false }] } }],
+    ['stopped with its application', 'PATCH', { spec: { isActivated: false } }],
+  ])('cannot be %s by users, and can by the controller', async (_, method, body) => {
+    for (const kube of [admin, person('skerry', 'admin'), person('skerry', 'sre')])
+      expect(await verdict(kube, method, at, body, body && MERGE)).toContain(IS_ITS_AGENTS);
+    expect(await verdict(controllerOf('skerry'), method, at, body, body && MERGE)).toBe('allowed');
+  });
+
+  test('cannot be added to an application of the system by users', async () => {
+    const of = `${path('applications', 'skerry')}/of-the-system`;
+    const body = { spec: { microservices: [controller] } };
+    expect(await verdict(person('skerry', 'sre'), 'PATCH', of, body, MERGE)).toContain(IS_ITS_AGENTS);
+    const mine = object('Application', 'mine', { microservices: [controller] });
+    expect(await verdict(person('skerry', 'developer'), 'POST', path('applications', 'skerry'), mine)).toBe('allowed');
+  });
+
+  test.each<[string, object]>([
+    ['a debug shell is removed', { spec: { microservices: [controller] } }],
+    ['another microservice is added', { spec: { microservices: [controller, shell, { ...shell, name: 'router' }] } }],
+    ['it is rebuilt', { metadata: { annotations: { [ANNOTATIONS.rebuild]: '{"controller":1}' } } }],
+  ])('stays when %s, which who may change the application does', async (_, body) => {
+    expect(await verdict(person('skerry', 'sre'), 'PATCH', at, body, MERGE)).toBe('allowed');
+  });
 });
 
 test.each<[string, string, object?]>([

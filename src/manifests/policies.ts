@@ -22,6 +22,7 @@ import { EVERY_NAME } from '../rules/system-names.ts';
 import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
+import { CONTROLLER_ENTRY } from '../subjects/workloads/rules/controller-entry.ts';
 import { FREE_CONTAINER_FIELDS, PLATFORM_MEMBERS } from '../subjects/workloads/rules/platform-entry.ts';
 
 import { CONTROLLER_ACCOUNT, type Manifest, PLURALS } from './roles.ts';
@@ -118,6 +119,11 @@ const BUILT_IN = WITH_BUILT_INS.map(
 /** CEL: whether the object before the request belongs to the system. */
 const WAS_SYSTEM = 'has(oldObject.spec.isSystem) && oldObject.spec.isSystem';
 
+/** CEL: a list with the controller of a node of the system, which is empty in other applications. */
+const controllerOf = (object: string) =>
+  `(has(${object}.spec.isSystem) && ${object}.spec.isSystem && has(${object}.spec.microservices) ? ${object}.spec.microservices.filter(m, m.name == '${CONTROLLER_ENTRY}') : [])`;
+/** CEL: whether an update leaves this controller as it is, and running. */
+const KEEPS_CONTROLLER = `${controllerOf('object')} == ${controllerOf('oldObject')} && (${controllerOf('object')} == [] || !has(object.spec.isActivated) || object.spec.isActivated)`;
 /** CEL: the names of entries that belong to the platform of a node, as JSON, which CEL cannot read. */
 const platformNames = (object: string) =>
   `(${marked(object, 'annotations', ANNOTATIONS.platform)} ? ${object}.metadata.annotations['${ANNOTATIONS.platform}'] : '')`;
@@ -177,6 +183,8 @@ const METADATA = ['metadata.labels', 'metadata.annotations'];
 const IS_CONTENT = "request.resource.group == ''";
 /** CEL: whether the user may store more than the budget of users. */
 const MAY_RESERVE = `authorizer.group('${GROUP}').resource('budgets').subresource('reserve').namespace(request.namespace).check('create').allowed()`;
+/** CEL: whether an admin creates a node of the system, as after the loss of the store. Its status says where none may be. */
+const MAY_CREATE_SYSTEM_NODE = `request.operation == 'CREATE' && request.resource.resource == '${KINDS.nodes.definition.plural}' && authorizer.group('${GROUP}').resource('${KINDS.nodes.definition.plural}').subresource('system').namespace(request.namespace).check('create').allowed()`;
 /** CEL: whether Helm writes the object for an installation. A release has no label of its own. */
 const IS_OF_HELM =
   "((has(object.type) && object.type == 'helm.sh/release.v1') || (has(object.metadata.labels) && 'app.kubernetes.io/managed-by' in object.metadata.labels && object.metadata.labels['app.kubernetes.io/managed-by'] == 'Helm'))";
@@ -420,8 +428,8 @@ function policies(namespace: string): Policy[] {
       resources: WITH_SYSTEM,
       validations: [
         {
-          expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && ${WAS_SYSTEM}) || ${controller}`,
-          message: 'isSystem is set and cleared by the controller alone',
+          expression: `(has(object.spec.isSystem) && object.spec.isSystem) == (oldObject != null && ${WAS_SYSTEM}) || ${controller} || (${MAY_CREATE_SYSTEM_NODE})`,
+          message: 'isSystem is set and cleared by the controller alone; an admin creates nodes of the system',
         },
       ],
     },
@@ -484,6 +492,18 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!(${WAS_SYSTEM}) || ${controller} || ${COLLECTOR} || ${may('systemapplications', 'oldObject.metadata.name', "request.operation == 'DELETE' ? 'delete' : 'update'")}`,
           message: `the application belongs to the system: only who may update or delete systemapplications in ${GROUP} does that`,
+        },
+      ],
+    },
+    {
+      // Its agent registers it. Who may change the application may still add and change what others have in it.
+      name: 'controllers-of-nodes',
+      operations: ['UPDATE', 'DELETE'],
+      resources: ['applications'],
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || (request.operation == 'DELETE' ? ${controllerOf('oldObject')} == [] : ${KEEPS_CONTROLLER})`,
+          message: `spec.microservices: "${CONTROLLER_ENTRY}" is the controller of a node of the system: its agent alone changes it, and it ends when the node is deleted`,
         },
       ],
     },

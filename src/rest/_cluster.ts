@@ -133,7 +133,7 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
           provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },
           audit: cleanup.use(createAuditLog({ segments: createSegments({ client, namespace }) })),
-          self: { version: '0.0.0-test', caCert: () => 'Q0E=' },
+          self: { version: '0.0.0-test', caCert: () => 'Q0E=', controlPlane: 'kubernetes' },
         }),
         ...overrides,
       };

@@ -175,9 +175,10 @@ function flatOf({ agent, images, container, config, ...rest }: Record<string, un
 
 /** Members of specs that no body of REST has: the controller gives identities and marks its own, and passwords go into Secrets. */
 const NOT_IN_BODIES: readonly string[] = ['uuid', 'id', 'passwordSecretRef', 'isSystem'];
-/** The body of a registry may ask for its number, and the file of an application for its identity. */
+/** A body may ask for a node of the system and for the number of a registry, and the file of an application for its identity. */
 const isInBodies = (kind: Kind, name: string, door: Door) =>
   !NOT_IN_BODIES.includes(name) ||
+  (kind.key === 'nodes' && name === 'isSystem') ||
   (kind.key === 'registries' && name === 'id') ||
   (kind.key === 'applications' && name !== 'isSystem' && door === 'yaml');
 export type Door = 'yaml' | 'json';

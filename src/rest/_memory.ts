@@ -89,7 +89,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     readiness: { check: async () => undefined },
     templates: createRenderer(),
     ...tokensOfRoles(kinds),
-    self: { version: '0.0.0-test', caCert: () => '' },
+    self: { version: '0.0.0-test', caCert: () => '', controlPlane: 'kubernetes' },
     clock: Date.now,
     ...overrides,
   };

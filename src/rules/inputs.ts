@@ -129,11 +129,14 @@ export interface Lookups {
 export interface PlatformInputs {
   parts: readonly PlatformPart[];
   facts: PlatformFacts;
-  /** A Secret of the system, by the name of the object; none that a user can name. */
-  secret: (name: string) => KeyedText | undefined;
+  /** Content of a Secret of the system, by the name of the object: base64 by key. None that a user can name. */
+  secret: (name: string) => Base64ByKey | undefined;
   /** The Application with this name of the object. */
   applicationNamed: (name: string) => Application | undefined;
 }
+
+/** What a Secret has, as the API server sends it: desired states share these texts with the stores. */
+export type Base64ByKey = Readonly<Record<string, string>>;
 
 /** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
 export interface SystemFileSet {

@@ -58,6 +58,8 @@ export interface PartState {
   expiresAt?: number;
   /** whether files of the system are sent for it */
   hasFiles: boolean;
+  /** whether others are about to be sent, since the node has another host */
+  isOutdated?: boolean;
   /** its microservice */
   entry?: MicroserviceEntry;
 }
@@ -66,4 +68,17 @@ export interface PartState {
 export interface PlatformOptions {
   parts: readonly PlatformPart[];
   isBusEnabled: boolean;
+  /** whether nodes of the system are the hub; a cluster has its own */
+  isRemote: boolean;
 }
+
+/** What parts know of the installation. `hasSystemNode` is asked only where the answer matters. */
+export const platformFacts = (
+  { isBusEnabled, isRemote }: PlatformOptions,
+  hasSystemNode: () => boolean,
+): PlatformFacts => ({
+  isBusEnabled,
+  get hasDefaultRouter() {
+    return isRemote && hasSystemNode();
+  },
+});

@@ -17,6 +17,8 @@ export interface FleetFigures {
   agentVersions: ReadonlyMap<string, number>;
   /** nodes by what their update waits for, or that it failed */
   agentUpdates: ReadonlyMap<string, number>;
+  /** nodes by the phase of their platform */
+  nodePlatforms: ReadonlyMap<string, number>;
   /** seconds since the last contact of each live node */
   contactAges: readonly number[];
   applications: readonly { ready: string; reason: string; count: number }[];
@@ -66,7 +68,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
 
   /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
-    const { nodes, nodesReady, agentVersions, agentUpdates, contactAge } = metrics;
+    const { nodes, nodesReady, agentVersions, agentUpdates, nodePlatforms, contactAge } = metrics;
     const {
       applications,
       microservices,
@@ -78,7 +80,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       budgetLimit,
     } = metrics;
     const stored = [certificates, objects, storedBytes, budgetUsed, budgetLimit];
-    const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, contactAge];
+    const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, nodePlatforms, contactAge];
     for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, ...stored]) metric.reset();
     const figures = fleet();
     // A gauge without labels is 0 after a reset; an unknown value must be absent.
@@ -90,6 +92,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const { ready, reason, count } of figures.nodesReady) nodesReady.set({ ready, reason }, count);
     for (const [version, count] of figures.agentVersions) agentVersions.set({ version }, count);
     for (const [reason, count] of figures.agentUpdates) agentUpdates.set({ reason }, count);
+    for (const [phase, count] of figures.nodePlatforms) nodePlatforms.set({ phase }, count);
     for (const { ready, reason, count } of figures.applications) applications.set({ ready, reason }, count);
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);

@@ -53,6 +53,9 @@ export const CONTROLLER_METRICS = {
     'Microservices as the live nodes report them. Leader only.',
     { state: 'state that the node reports' },
   ),
+  nodePlatforms: gauge('skerry_node_platforms', 'nodes', 'Nodes by the phase of their platform. Leader only.', {
+    phase: 'Pending (no agent has the identity), Progressing, Ready, Failed or Deleting',
+  }),
   certificates: gauge(
     'skerry_certificates',
     'certificates',

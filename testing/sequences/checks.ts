@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { Condition } from '../../src/api/meta.ts';
-import { LABELS } from '../../src/api/names.ts';
+import { LABELS, SYSTEM_AUTHORITIES } from '../../src/api/names.ts';
 import type { Json } from '../example.ts';
 import { FORMS } from '../examples.ts';
 import type { Fleet } from './fleet.ts';
@@ -135,8 +135,10 @@ export async function checkReads(fleet: Fleet): Promise<void> {
     const keyOfItem = (item: Item) => String(key ? item[key] : (shownItem(state, item).name ?? item.name));
     // Of two with one name the older has it.
     const named = key ? items : items.filter((item) => !isShadowed(state, item));
-    // The Secrets of certificates are the controller's, and last until the collector of the cluster deletes them.
-    const ofUsers = listed.map(keyOf).filter((name) => kind !== 'secrets' || !FORMS.certificates.names.includes(name));
+    // The Secrets of certificates are the controller's, and last until the collector of the cluster deletes them; so do its authorities.
+    const ofController: readonly string[] =
+      kind === 'secrets' ? FORMS.certificates.names : kind === 'certificateAuthorities' ? SYSTEM_AUTHORITIES : [];
+    const ofUsers = listed.map(keyOf).filter((name) => !ofController.includes(name));
     expect(ofUsers.sort(), `list of ${kind}`).toEqual(named.map(keyOfItem).sort());
     for (const item of items) {
       if (item.isBuiltIn || (!key && isShadowed(state, item))) continue;

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import type { Example } from '../example.ts';
 import { EXAMPLES } from '../examples.ts';
 import type { Entry, Kind } from './model.ts';
+import type { NodeSettings } from './platform.ts';
 
 /**
  * Operations as they are drawn: names come from small pools, so that operations meet, and what a name means is decided when
@@ -40,7 +41,7 @@ export interface RawEntry extends Pick<Entry, 'models' | 'knowledge'> {
 export type Operation =
   | { do: 'create' | 'change'; kind: Exclude<Kind, 'applications'>; name: string; draft: RawDraft; surface: Surface }
   | { do: 'delete'; kind: Kind; name: string; by: 'rest' | 'kubectl' | 'force' }
-  | { do: 'duplicate'; kind: DuplicableKind; name: string; draft: RawDraft; entry: RawEntry }
+  | { do: 'duplicate'; kind: DuplicableKind; name: string; draft: RawDraft; entry: RawEntry; settings: NodeSettings }
   | { do: 'rename'; name: string; to: string }
   | {
       do: 'link' | 'unlink';
@@ -57,6 +58,7 @@ export type Operation =
       entries: readonly (RawEntry & { name: string })[];
       surface: Surface;
     }
+  | { do: 'configure'; name: string; settings: NodeSettings; surface: 'json' | 'kubectl' }
   | { do: 'instantiate'; name: string; template: string; image: string }
   | { do: 'activate'; name: string; isActivated: boolean; surface: 'json' | 'kubectl' }
   | { do: 'add' | 'set'; application: string; name: string; entry: RawEntry; surface: Surface }
@@ -122,6 +124,19 @@ const entry: fc.Arbitrary<RawEntry> = fc
     (one) => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== undefined)) as unknown as RawEntry,
   );
 
+/** A node that is there from the start, whose agent reports. */
+export const LIVE_NODE = 'gateway-0';
+const nodes = [...POOL.nodes, LIVE_NODE];
+const settings: fc.Arbitrary<NodeSettings> = fc.record(
+  {
+    routerMode: from(['edge', 'edge', 'interior', 'none'] as const),
+    busMode: from(['leaf', 'server', 'none'] as const),
+    host: from(['a.example', 'b.example', '10.0.0.7']),
+    networkRouter: from(nodes),
+  },
+  { requiredKeys: [] },
+);
+
 const plainKinds = (Object.keys(POOL) as Kind[]).filter((kind) => kind !== 'applications');
 const at = { application: named('applications'), name: from(['web', 'web', 'db']) };
 const ofKind = <R>(kinds: readonly Kind[], more: (kind: Kind) => fc.Arbitrary<R>) => fc.oneof(...kinds.map(more));
@@ -153,7 +168,14 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
     weight: 2,
     arbitrary: ofKind(['nodes', 'registries', 'catalogItems', 'applications'], (kind) =>
-      fc.record({ do: fc.constant('duplicate' as const), kind: fc.constant(kind), name: named(kind), draft, entry }),
+      fc.record({
+        do: fc.constant('duplicate' as const),
+        kind: fc.constant(kind),
+        name: named(kind),
+        draft,
+        entry,
+        settings,
+      }),
     ) as fc.Arbitrary<Operation>,
   },
   {
@@ -187,6 +209,15 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
         .record({ web: maybe(entry), db: maybe(entry) }, { requiredKeys: [] })
         .map((all) => Object.entries(all).flatMap(([name, one]) => (one ? [{ ...one, name }] : []))),
       surface,
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('configure' as const),
+      name: from(nodes),
+      settings,
+      surface: from(['json', 'kubectl'] as const),
     }),
   },
   fc.record({
@@ -227,6 +258,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
 /** The kinds that an operation is about; one on an entry is about applications. */
 const kindOf = (one: Operation): Kind => {
   if ('kind' in one) return one.kind;
+  if (one.do === 'configure') return 'nodes';
   return one.do === 'rename' ? 'applicationTemplates' : 'applications';
 };
 

@@ -43,7 +43,7 @@ export function documentOf(item: Item, spec: Json = FORMS[item.kind].spec(item.d
 
 /** An object of the Kubernetes API. */
 export function objectOf(item: Item): Json {
-  const { kind, draft, name, object, nodes, entries } = item;
+  const { kind, draft, name, object, nodes, entries, settings } = item;
   if (kind === 'secrets' || kind === 'configMaps')
     return {
       apiVersion: 'v1',
@@ -59,6 +59,7 @@ export function objectOf(item: Item): Json {
   const spec = {
     ...FORMS[kind].spec(draft, name),
     ...(own !== object && { name: own }),
+    ...settings,
     ...(nodes.length > 0 && { nodes }),
     ...(kind === 'applications' && { microservices: entries.map((entry) => entrySpec(entry)) }),
   };

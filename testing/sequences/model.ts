@@ -4,6 +4,7 @@
  */
 import type { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
 import type { KindKey } from '../../src/subjects/kinds.ts';
+import type { NodeSettings } from './platform.ts';
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = KindKey | keyof typeof CORE_KINDS;
@@ -72,6 +73,8 @@ export interface Item {
   entries: readonly Entry[];
   /** of an application: rebuilds of removed entries by name, since a name can return */
   rebuilds: Record<string, number>;
+  /** of a node */
+  settings?: NodeSettings;
   /** of a volume mount */
   version: number;
   content?: string;

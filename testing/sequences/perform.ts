@@ -4,6 +4,7 @@ import { activate } from './operations/activate.ts';
 import { add } from './operations/add.ts';
 import { apply } from './operations/apply.ts';
 import { change } from './operations/change.ts';
+import { configure } from './operations/configure.ts';
 import { create } from './operations/create.ts';
 import { remove } from './operations/delete.ts';
 import { duplicate } from './operations/duplicate.ts';
@@ -20,6 +21,7 @@ const OPERATIONS: { readonly [K in Operation['do']]: Perform<K> } = {
   delete: remove,
   duplicate,
   rename,
+  configure,
   link,
   unlink: link,
   apply,
@@ -32,6 +34,7 @@ const OPERATIONS: { readonly [K in Operation['do']]: Perform<K> } = {
 
 /** Carries out an operation at the controller and in the model, compares every response, and waits for the reconcilers. */
 export async function perform(fleet: Fleet, operation: Operation): Promise<void> {
+  fleet.pass();
   await OPERATIONS[operation.do](fleet, operation as never);
   await fleet.settle();
 }

@@ -19,6 +19,7 @@ import {
 } from '../context/command.ts';
 import { CommandError, UsageError } from '../context/errors.ts';
 import { eventsOf } from '../objects/events.ts';
+import { hasPlatform, platformTodos } from '../objects/platform.ts';
 import { imageOf, MICROSERVICE_COLUMNS, type MicroserviceRow, microserviceRows, nodeText } from '../objects/rows.ts';
 
 /** By the word after `describe`: the page of one object. */
@@ -79,11 +80,24 @@ async function describeNode(context: CommandContext, name: string): Promise<stri
       ['System', [status?.systemOs, status?.systemOsVersion].filter(Boolean).join(', ')],
       ['Runtimes', status?.availableRuntimes?.join(', ')],
       ['Warning', status?.warningMessage === 'HEALTHY' ? undefined : status?.warningMessage],
+      ['Platform', platformText(node)],
     ]),
     conditions(node),
+    section(
+      'Next steps',
+      ['CONDITION', 'WHAT TO DO'],
+      platformTodos(node).map(({ condition, todo }) => [condition, todo]),
+    ),
     microservices(rows),
     await eventsOf(context, node),
   );
+}
+
+/** The phase of the platform, and what keeps it from another one; nothing while the platform is in order. */
+function platformText(node: EdgeNode): string | undefined {
+  const { phase, lastError } = node.status?.platformStatus ?? {};
+  if (!phase || (phase === 'Ready' && !hasPlatform(node))) return undefined;
+  return lastError ? `${phase}: ${lastError}` : phase;
 }
 
 async function describeApplication(context: CommandContext, name: string): Promise<string> {

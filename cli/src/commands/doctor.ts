@@ -5,6 +5,7 @@ import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
 import { type Command, type CommandContext, listApplications, listNodes } from '../context/command.ts';
+import { hasPlatform } from '../objects/platform.ts';
 import { readyOf } from '../objects/rows.ts';
 
 interface Finding {
@@ -20,6 +21,7 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
   { isBase: true, run: definitions },
   { run: controller },
   { run: nodes },
+  { run: platforms },
   { run: applications },
 ];
 
@@ -137,6 +139,21 @@ async function nodes(context: CommandContext): Promise<Finding> {
   const all = await listNodes(context);
   const bad = all.filter((node) => readyOf(node)?.status !== 'True');
   return summary('nodes', 'node', all.length, bad.map(v3Name), 'kubectl skerry describe node NAME says why.');
+}
+
+async function platforms(context: CommandContext): Promise<Finding> {
+  const check = 'platforms';
+  const all = await listNodes(context);
+  const failed = all.filter(({ status }) => status?.platformStatus?.phase === 'Failed');
+  const total = all.filter((node) => hasPlatform(node) || failed.includes(node)).length;
+  const of = `${total} ${total === 1 ? 'node' : 'nodes'}`;
+  if (failed.length === 0) return { check, status: 'ok', detail: `of ${of}, none failed` };
+  return {
+    check,
+    status: 'warning',
+    detail: `of ${of}, ${failed.length} failed: ${some(failed.map(v3Name))}`,
+    todo: 'kubectl skerry describe node NAME says why, and what to do.',
+  };
 }
 
 async function applications(context: CommandContext): Promise<Finding> {

@@ -64,6 +64,7 @@ export const NODE_COLUMNS: readonly Column<NodeRow>[] = [
   { title: 'VERSION', of: ({ node }) => node.status?.version ?? '' },
   { title: 'LAST-SEEN', isTime: true, of: ({ node, now }) => since(node.status?.silentSince, now) },
   { title: 'AGE', isTime: true, of: ({ node, now }) => since(node.metadata.creationTimestamp, now) },
+  { title: 'PLATFORM', wide: true, of: ({ node }) => node.status?.platformStatus?.phase ?? '' },
   { title: 'ADDRESS', wide: true, of: ({ node }) => node.status?.ipAddress ?? '' },
   { title: 'ARCH', wide: true, of: ({ node }) => ARCHITECTURES[archOf(node)] ?? '' },
   { title: 'ENGINE', wide: true, of: ({ node }) => node.status?.containerEngine ?? '' },

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ControlPlane } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import type { KubeObject, Store } from '../../kube/mod.ts';
 import type { AuditEvent } from '../../rules/audit.ts';
@@ -92,6 +93,8 @@ export interface AgentOptions {
   caCertChanges?: (listener: () => void) => Disposable;
   /** where our agents find releases of themselves */
   releasesUrl?: string;
+  /** `kubernetes` by default; only the other one has nodes of the system */
+  controlPlane?: ControlPlane;
   /** random key of the installation, the same on all replicas (NodeInputs.revisionKey) */
   revisionKey?: string;
   /** the ssh server of tunnels; without it no node has one */

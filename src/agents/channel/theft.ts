@@ -61,6 +61,11 @@ export const THEFTS = {
       "While the node has an open tunnel: the key or password with which all machines log in at the ssh server. What that allows is the server's to say. Set up as docs/tunnel.md has it: to open free ports of its loopback address, also a port that another node's tunnel has had.",
     undone: 'Change the key in the Secret of the tunnels and at the ssh server.',
   },
+  registering: {
+    gains:
+      'Of a node of the system: the machine runs an image that the thief chooses as the controller, with the privileges that the thief asks for and the policy of the machine allows. It names no Secret, ConfigMap, address or credential of others, and nothing of another node; the registry and the runtime class that it names are then changed by admin and sre alone. Five at once, then one in half a minute; each is an event of the audit log.',
+    undone: 'Delete the node, and create it again: the controller ends with it.',
+  },
   version: {
     gains:
       'While a change of version is due, and 20 minutes after a third-party agent acknowledged it: a provisioning key, and with it the node with another key. Each read ends the key of the read before it, that of the machine too. Never in place of a key that a person asked for. Each answer is an event of the audit log.',

@@ -12,11 +12,5 @@ export function createFixedHandlers({ observe, caCert }: { observe: Observe; caC
         throw new AgentFailure('CERTIFICATE_NOT_FOUND', 'there is no certificate to trust besides those of the system');
       return { status: 200, body, type: 'text/plain; charset=utf-8' };
     },
-
-    /** Only nodes of a control plane outside of a cluster run a controller. */
-    registerController(call: AgentCall): Reply {
-      observe(call);
-      throw new AgentFailure('SYSTEM_NODE_REQUIRED', 'only a system node may register a controller');
-    },
   };
 }

@@ -1,3 +1,5 @@
+import type { ControlPlane } from '../../api/names.ts';
+import { createLookups } from '../../datastore/lookups.ts';
 import type { VersionKeys } from '../../datastore/provisioning-keys.ts';
 import type { ReadStores } from '../../datastore/stores.ts';
 import type { DesiredCache } from '../../desired/desired-cache.ts';
@@ -18,6 +20,7 @@ import { createFixedHandlers } from './fixed.ts';
 import { createProvision } from './provision.ts';
 import { createProvisioning } from './provisioning.ts';
 import { createReads } from './reads.ts';
+import { createRegistration } from './registration.ts';
 import { createDeparture, createStatusHandlers } from './status.ts';
 import { createVersion } from './version.ts';
 
@@ -29,6 +32,7 @@ export interface HandlerDependencies {
   versionKeys: VersionKeys;
   caCert?: (() => string) | undefined;
   releasesUrl?: string | undefined;
+  controlPlane?: ControlPlane | undefined;
   limits: AgentLimits;
   directory: NodeDirectory;
   desired: DesiredCache;
@@ -61,6 +65,7 @@ export function createHandlers(deps: HandlerDependencies) {
     reads: createReads(deps),
     version: createVersion(deps),
     status: createStatusHandlers({ ...deps, hasReport: forwarder.hasReport }),
+    registration: createRegistration({ ...deps, lookups: createLookups(deps.stores) }),
     fixed: createFixedHandlers(deps),
   };
 }

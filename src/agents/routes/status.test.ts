@@ -128,12 +128,11 @@ test('settings sent apart from a report replace their own members and no others'
   expect(observed(setup)?.report.config).toMatchObject({ diskLimit: 10, logLevel: 'info' });
 });
 
-test('tracking is read and dropped; registering a controller is refused', async () => {
+test('tracking is read and dropped', async () => {
   const { replica, node, key } = await startWithNode();
   const send = (path: string, body: unknown) => replica.as(node, key, 'POST', path, { body });
   expect((await send('/tracking', [{ uuid: 'x', timestamp: 1 }])).status).toBe(204);
   expect((await send('/tracking', Array(101).fill({ uuid: 'x' }))).status).toBe(400);
-  expect((await send('/controller/register', {})).status).toBe(403);
 });
 
 /** Remembers what was deleted. */

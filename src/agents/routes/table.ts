@@ -9,7 +9,7 @@ import type { Handlers } from './handlers.ts';
  * whose middleware has no part here: one look-up finds the route, and the pipeline has the steps.
  */
 export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
-  const { changes, reads, status, departure, provisioning, fixed } = handlers;
+  const { changes, reads, status, departure, provisioning, registration, fixed } = handlers;
   const poll = {
     theft: THEFTS.polling,
     metric: 'poll',
@@ -104,10 +104,11 @@ export function agentRoutes(handlers: Handlers): readonly AgentRoute[] {
     {
       method: 'POST',
       path: '/controller/register',
-      theft: THEFTS.nothing,
+      theft: THEFTS.registering,
       metric: 'read',
       body: 'message',
-      handle: fixed.registerController,
+      handle: registration,
+      ...audited,
     },
   ];
 }

@@ -78,7 +78,12 @@ export const edgeNodeSpecSchema = withRules(
     tags: atomicList(text({ min: 1, max: BOUNDS.anyName }), BOUNDS.tags)
       .optional()
       .describe('Tags that services select nodes by.'),
-    isSystem: z.boolean().optional().describe('Set by the controller for its own nodes only.'),
+    isSystem: z
+      .boolean()
+      .optional()
+      .describe(
+        'Node of the system, with an interior router and a bus server; on control plane remote alone. Immutable.',
+      ),
     routerMode: oneOf('none', 'edge', 'interior').optional().describe('Router of the service interconnection.'),
     messagingPort: port.optional().describe('Port of the router for its node.'),
     interRouterPort: port.optional().describe('Port of an interior router for other interior routers.'),

@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../api/bounds.ts';
-import { ANNOTATIONS, ARCHITECTURES } from '../../api/names.ts';
+import { ANNOTATIONS, ARCHITECTURES, type ControlPlane } from '../../api/names.ts';
 import { structuralOf } from '../../api/normal-form.ts';
 import {
   type ArtifactKind,
@@ -20,11 +20,11 @@ import { settingsNotActing, storedWithoutEffect } from '../../subjects/nodes/rul
 import { countedActions, observedFacts, type ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
 import { observedMicroservices } from '../../subjects/nodes/rules/report.ts';
 import { canonicalEngine, MACHINE_OWNED } from '../../subjects/nodes/rules/settings.ts';
+import { systemApplicationName } from '../../subjects/nodes/rules/system-application.ts';
 import { type TunnelGrant, tunnelFailed, tunnelStatus } from '../../subjects/nodes/rules/tunnel.ts';
 import { updateFailed, updating } from '../../subjects/nodes/rules/update.ts';
 import { findingsOf, phaseOf } from '../../subjects/platform/rules/condition.ts';
 import { progressOf } from '../../subjects/workloads/rules/application/entry-progress.ts';
-import { systemApplicationName } from '../../subjects/workloads/rules/debug-shell.ts';
 import type { MicroserviceView, StatusReport } from '../../wire/agent.ts';
 
 export * from '../../subjects/nodes/rules/liveness.ts';
@@ -44,6 +44,7 @@ export interface NodeStatusInputs {
   upstreams?: readonly Verdict[];
   /** the port of its tunnel, or why it gets none */
   tunnel?: TunnelGrant;
+  controlPlane?: ControlPlane;
   /** record of the last provisioning; absent while there is none */
   provisioned?: ProvisionedAgent & { provisionedAt: number };
   /** Unix ms */
@@ -278,7 +279,7 @@ function datastoreRestored({ node, observation, desired }: NodeStatusInputs): Fi
 }
 
 function settingsRefused(
-  { node, upstreams = [] }: NodeStatusInputs,
+  { node, upstreams = [], controlPlane }: NodeStatusInputs,
   report: StatusReport,
   status: EdgeNodeStatus,
 ): Finding | undefined {
@@ -294,6 +295,8 @@ function settingsRefused(
   const { archId: has } = status;
   if (asked && has && asked !== has)
     owned.push({ field: 'archId', reason: `asked for ${archName(asked)}; the machine is of ${archName(has)}` });
+  const isMisplaced = node.spec.isSystem === true && controlPlane !== 'remote';
+  if (isMisplaced) owned.push({ field: 'isSystem', reason: 'nodes of the system exist on control plane remote alone' });
   // A field without effect has a condition of its own.
   const elsewhere: readonly string[] = settingsNotActing(node.spec);
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
@@ -302,7 +305,7 @@ function settingsRefused(
   if (refused.length === 0 && upstreams.length === 0) return undefined;
   return {
     status: 'True',
-    reason: upstreams[0]?.reason ?? 'MachineDecides',
+    reason: upstreams[0]?.reason ?? (isMisplaced ? 'NotOnControlPlane' : 'MachineDecides'),
     message: joined([
       ...upstreams.map(({ message }) => message),
       ...refused.map(({ field, reason }) => `${field}: ${reason}`),

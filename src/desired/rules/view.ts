@@ -20,6 +20,7 @@ import { mappedContent } from '../../subjects/content/rules/volume-mount/mapping
 import { rebuildCountOf } from '../../subjects/nodes/rules/actions.ts';
 import { archOf } from '../../subjects/nodes/rules/settings.ts';
 import { resolveHost } from '../../subjects/workloads/rules/application/extra-hosts.ts';
+import { CONTROLLER_ENTRY } from '../../subjects/workloads/rules/controller-entry.ts';
 import { resolveEnv } from '../../subjects/workloads/rules/entry/env.ts';
 import { configText } from '../../subjects/workloads/rules/entry/flat.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
@@ -67,7 +68,7 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
     serviceAccount: serviceAccountOf(application, entry, lookups.find),
     isRouter: isSystem && entry.name === 'router',
     isBus: isSystem && entry.name === 'bus',
-    isController: isSystem && entry.name === 'controller',
+    isController: isSystem && entry.name === CONTROLLER_ENTRY,
   };
   if (inputs.binds) view.volumeMappings = [...view.volumeMappings, ...inputs.binds.map(mappingOf)];
   view.revision = revisionOf(view, key);

@@ -12,6 +12,8 @@ describe('the matrix', () => {
     ['admin', true, 'create', 'edgenodes/provisioning-key'],
     ['sre', true, 'create', 'edgenodes/provisioning-key'],
     ['developer', false, 'create', 'edgenodes/provisioning-key'],
+    ['admin', true, 'create', 'edgenodes/system'],
+    ['sre', false, 'create', 'edgenodes/system'],
     ['viewer', false, 'create', 'edgenodes/provisioning-key'],
     ['viewer', true, 'list', 'edgenodes'],
     ['viewer', false, 'patch', 'edgenodes'],

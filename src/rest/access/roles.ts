@@ -80,6 +80,8 @@ const MATRIX: readonly Row[] = [
   { resources: ['secrets/data', 'certificates/key', 'registries/credentials', 'bususers/creds'], sre: ['get'] },
   // to store more than the budget of users, when an incident has to be handled
   { resources: ['budgets/reserve'], sre: ['create'] },
+  // to create a node of the system, which belongs to the control plane
+  { resources: ['edgenodes/system'] },
   { resources: ['busbootstraps', 'authadmin'] },
 ];
 

@@ -1,4 +1,5 @@
 import type { ObjectMeta } from '../../api/meta.ts';
+import type { ControlPlane } from '../../api/names.ts';
 import type { Registry } from '../../api/v3/index.ts';
 import type { AuditLog } from '../../datastore/audit-log.ts';
 import type { Ids } from '../../datastore/ids.ts';
@@ -140,6 +141,7 @@ export interface Self {
   caCert: () => string;
   /** where agents find releases of themselves; absent: they cannot be upgraded */
   releasesUrl?: string | undefined;
+  controlPlane: ControlPlane;
 }
 
 /** Unix milliseconds. */

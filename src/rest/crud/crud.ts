@@ -34,8 +34,8 @@ export interface CrudHooks<T, W extends Write<T>> {
   changed?(deps: RestDependencies, before: T, after: T, signal: AbortSignal): Promise<string | undefined>;
   /** The read of a key without an object; undefined for 404. */
   readAbsent?(deps: RestDependencies, value: string, signal: AbortSignal): Promise<Record<string, unknown> | undefined>;
-  /** Refuses what the caller may not write although the route allows it; `before` is absent for a new object. */
-  permit?(caller: Caller, after: T, before: T | undefined): Promise<void>;
+  /** Refuses what the caller or this installation may not write although the route allows it; `before` is absent for a new object. */
+  permit?(caller: Caller, after: T, before: T | undefined, deps: RestDependencies): Promise<void>;
   read?(deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal): Promise<Record<string, unknown>>;
   /** What in a spec takes no effect, for the header `Warning`; runs before the spec is stored. */
   warning?(call: Changing, spec: W['spec']): Promise<string | undefined>;
@@ -274,8 +274,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
       } as T;
       await requireMayChange({ deps, caller }, kind, object);
       await requireLinkable(deps, kind, { after: object }, signal);
+      await hooks.permit?.(caller, object, undefined, deps);
       await requireVerdict(deps, object, signal);
-      await hooks.permit?.(caller, object, undefined);
       return object;
     };
     const save = async (made: T) => hooks.create?.(deps, made, write, signal) ?? objects.create(made, signal);
@@ -320,8 +320,8 @@ function createOperations<T extends KindObject, W extends Write<T>>(
         // With another name it may be what the system uses.
         if (nameIn(kind, changed) !== nameIn(kind, object)) await requireMayChange({ deps, caller }, kind, changed);
         await requireLinkable(deps, kind, { before: object, after: changed }, signal);
+        await hooks.permit?.(caller, changed, object, deps);
         await requireVerdict(deps, changed, signal);
-        await hooks.permit?.(caller, changed, object);
         warning = await hooks.warning?.(call, changed.spec as W['spec']);
         return changed;
       },

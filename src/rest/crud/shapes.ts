@@ -10,6 +10,7 @@ import {
 } from '../../api/v3/index.ts';
 import { replyShape as reply } from '../../kinds/rest.ts';
 import { EXPRESSION_REFUSED, findExpression } from '../../rules/expressions.ts';
+import { PART_CONDITIONS } from '../../rules/part.ts';
 import type { Body } from '../contract/route.ts';
 
 /**
@@ -95,7 +96,17 @@ const platformStatusShape = z.looseObject({
   observedGeneration: z.number().int().optional(),
   lastError: z.string().nullish(),
   lastTransitionAt: z.string().nullish(),
-  conditions: z.array(z.looseObject({ type: z.string(), status: z.string() })).optional(),
+  conditions: z
+    .array(
+      z.object({
+        type: z.enum(PART_CONDITIONS),
+        status: z.enum(['True', 'False', 'Unknown']),
+        reason: z.string(),
+        message: z.string(),
+        lastTransitionTime: z.string(),
+      }),
+    )
+    .optional(),
 });
 export const nodeShape = reply(
   {

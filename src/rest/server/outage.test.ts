@@ -68,7 +68,7 @@ beforeEach(async () => {
     ids: { next: async () => 10 },
     provisioning: () => undefined,
     observations: { of: async () => new Map(), listeningSince: () => 0 },
-    self: { version: '0', caCert: () => '' },
+    self: { version: '0', caCert: () => '', controlPlane: 'kubernetes' },
   });
   server = createRest({ deps, limits: { requestMs: 4_000 } });
   const { port } = await server.listen({ port: 0, host: '127.0.0.1' });

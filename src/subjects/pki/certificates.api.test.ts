@@ -415,8 +415,11 @@ describe('who may', () => {
     ).toBe(201);
     expect((await developer.delete(path)).status).toBe(200);
     // A certificate of that name would have a shareable Secret of it.
-    await developer.post('/certificates', { json: certificate(secret) });
-    await expect.poll(() => readyOf('certificates', secret), { timeout }).toMatchObject({ reason: 'SecretTaken' });
+    expect(await developer.post('/certificates', { json: certificate(secret) })).toMatchObject({
+      ...{ status: 400, body: { message: expect.stringContaining('name for Secrets of the system') } },
+    });
+    await kubectl('certificates', certificate(secret));
+    await expect.poll(() => readyOf('certificates', secret), { timeout }).toMatchObject({ reason: 'NameReserved' });
     expect((await secretOf(secret))?.metadata.labels).not.toHaveProperty([LABELS.shareable]);
   });
 });

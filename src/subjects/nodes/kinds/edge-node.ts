@@ -1,5 +1,7 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
+import { hostOf } from '../rules/settings.ts';
+import { systemApplicationName } from '../rules/system-application.ts';
 import { tunnelPortOf, wantsTunnel } from '../rules/tunnel.ts';
 import { upstreamsOf } from '../rules/upstreams.ts';
 
@@ -22,6 +24,13 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     system: ({ spec }) => (spec.isSystem ? ['true'] : []),
     /** the addresses under which others are to reach them */
     host: ({ spec }) => (spec.host ? [spec.host] : []),
+    /** the addresses under which others reach them, by their host or by what their machine reports */
+    address(node) {
+      const address = hostOf(node);
+      return address === undefined ? [] : [address];
+    },
+    /** names of the objects of the system's applications on them */
+    systemApplication: (node) => [systemApplicationName(node)],
   },
 });
 

@@ -73,7 +73,8 @@ async function createFixture({ applications, microservices = 1 }: { applications
       client: server.client,
       stores,
       kinds: KINDS,
-      platform: { parts: [], isBusEnabled: false },
+      controlPlane: 'kubernetes',
+      platform: { parts: [], isBusEnabled: false, isRemote: false },
       lookups: createLookups(stores),
       observations: {
         get: () => observation,

@@ -142,6 +142,7 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     const status = nodeStatus({
       node,
       now: seen.now,
+      controlPlane: deps.controlPlane,
       listeningSince,
       removed: removed.of(seen.uuid),
       ...(seen.observation && { observation: seen.observation }),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { API_VERSION } from '../../../api/names.ts';
 import { edgeNodeResource } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { badRequest } from '../../../rest/contract/errors.ts';
+import { badRequest, forbidden } from '../../../rest/contract/errors.ts';
 import { grouped, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { createNamed, deleteObject, isPresent, MACHINES } from '../../../rest/objects/deletion.ts';
@@ -114,8 +114,12 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
       body: shapes.objectBody({ documents: shapes.nodeCreateBody, shows: shapes.nodeShape }),
       reply: { status: 201, schema: shapes.nodeCreated },
       errors: [400, 404, 409],
-      async handler({ deps, body, signal, warnings }) {
-        const { name, spec } = nodeFromBody(body);
+      async handler({ deps, caller, body, signal, warnings }) {
+        const { name, spec } = nodeFromBody(body, deps.self.controlPlane);
+        if (spec.isSystem && !(await caller.may({ resource: 'edgenodes/system', verb: 'create' })))
+          throw forbidden(
+            'isSystem: only who may create edgenodes/system, such as an admin, creates a node of the system',
+          );
         const uuid = spec.uuid ?? randomUUID();
         const object = objectName(name);
         const node = {

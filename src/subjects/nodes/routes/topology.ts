@@ -197,7 +197,7 @@ export const topologyRoutes = grouped('Network topology', [
       }),
     },
     handler: ({ deps }) => ({
-      controlPlane: 'orchestrator' as const,
+      controlPlane: deps.self.controlPlane === 'remote' ? ('remote' as const) : ('orchestrator' as const),
       router: topologySummary('router', topology(deps, 'router')),
       bus: topologySummary('bus', topology(deps, 'bus')),
     }),

@@ -1,9 +1,11 @@
 import { describe, expect, it, test } from 'vitest';
+import type { ControlPlane } from '../../../api/names.ts';
 import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { makeNode } from '../_make.ts';
 import { nodeFromBody, patchNode } from './body.ts';
 import { nodeRead } from './read.ts';
 
+const nodeFrom = (body: unknown, controlPlane: ControlPlane = 'kubernetes') => nodeFromBody(body, controlPlane);
 const refusal = (field: string) => expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field });
 
 describe('a node from a create body', () => {
@@ -36,15 +38,15 @@ describe('a node from a create body', () => {
     ],
     ['isSystem false is ignored', { isSystem: false }, { archId: 0 }],
   ])('%s', (_, body, spec) => {
-    expect(nodeFromBody({ name: 'gw', ...body })).toEqual({ name: 'gw', spec });
+    expect(nodeFrom({ name: 'gw', ...body })).toEqual({ name: 'gw', spec });
   });
 
   it('accepts any text as a name', () => {
-    expect(nodeFromBody({ name: 'Gate 1 / north' }).name).toBe('Gate 1 / north');
+    expect(nodeFrom({ name: 'Gate 1 / north' }).name).toBe('Gate 1 / north');
   });
 
   it('leaves settings unset that the body does not have, so that the machine decides', () => {
-    expect(Object.keys(nodeFromBody({ name: 'gw' }).spec)).toEqual(['archId']);
+    expect(Object.keys(nodeFrom({ name: 'gw' }).spec)).toEqual(['archId']);
   });
 
   test.each<[string, unknown, string | undefined]>([
@@ -70,9 +72,61 @@ describe('a node from a create body', () => {
     ],
     ['GPS mode dynamic without a device', { name: 'gw', gpsMode: 'dynamic' }, 'gpsDevice'],
   ])('refuses %s and names the field', (_, body, field) => {
-    expect(() => nodeFromBody(body)).toThrow(
+    expect(() => nodeFrom(body)).toThrow(
       expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field }) as Error,
     );
+  });
+});
+
+describe('a node of the system from a create body, on control plane remote', () => {
+  const system = (more: object) => nodeFrom({ name: 'gw', isSystem: true, ...more }, 'remote').spec;
+  const ROUTER = { host: 'h', interRouterPort: 1, edgeRouterPort: 2 };
+
+  it.each<[string, object]>([
+    ['without modes', {}],
+    ['with its modes', { routerMode: 'interior', busMode: 'server', ...ROUTER }],
+  ])('is accepted %s', (_, more) => {
+    expect(system(more)).toEqual({ archId: 0, isSystem: true, ...more });
+  });
+
+  it.each<[string, object, string, RegExp]>([
+    ['router mode edge', { routerMode: 'edge', host: 'h' }, 'routerMode', /^routerMode: "edge"; must be "interior"/],
+    ['router mode none', { routerMode: 'none' }, 'routerMode', /^routerMode: "none"; must be "interior"/],
+    ['bus mode leaf', { busMode: 'leaf' }, 'busMode', /^busMode: "leaf"; must be "server"/],
+    ['bus mode none', { busMode: 'none' }, 'busMode', /^busMode: "none"; must be "server"/],
+    ['text as isSystem', { isSystem: 'yes' }, 'isSystem', /^isSystem: /],
+    ['an interior router without a host', { routerMode: 'interior' }, 'host', /^host: is required/],
+  ])('is refused with %s, and the field is named with its value', (_, more, field, message) => {
+    expect(() => system(more)).toThrow(expect.objectContaining({ status: 400, field }) as Error);
+    expect(() => system(more)).toThrow(message);
+  });
+
+  it('is refused on control plane kubernetes, which is named', () => {
+    expect(() => nodeFrom({ name: 'gw', isSystem: true })).toThrow(/^isSystem: true; .*control plane remote/);
+  });
+});
+
+describe('a node of the system after a PATCH body', () => {
+  const node = makeNode({ spec: { archId: 1, isSystem: true } });
+
+  it('stays as it is when its read is sent back, which shows an interior router and a bus server', () => {
+    const read = nodeRead(node, { liveness: 'never' });
+    expect(read).toMatchObject({ isSystem: true, routerMode: 'interior', busMode: 'server', interRouterPort: 55671 });
+    expect(patchNode(node, read)).toEqual(node.spec);
+  });
+
+  it.each<[object, RegExp]>([
+    [{ isSystem: false }, /^isSystem: false; is immutable and is true/],
+    [{ routerMode: 'edge', host: 'h' }, /^routerMode: "edge"; must be "interior"/],
+    [{ busMode: 'leaf' }, /^busMode: "leaf"; must be "server"/],
+  ])('is refused with %j', (body, message) => {
+    expect(() => patchNode(node, body)).toThrow(message);
+  });
+
+  it('with another mode from kubectl is shown as interior, and the mode can be removed', () => {
+    const edge = makeNode({ spec: { archId: 1, isSystem: true, routerMode: 'edge' } });
+    expect(nodeRead(edge, { liveness: 'never' }).routerMode).toBe('interior');
+    expect(patchNode(edge, { routerMode: null })).toEqual({ archId: 1, isSystem: true });
   });
 });
 

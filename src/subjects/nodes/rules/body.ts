@@ -1,19 +1,26 @@
+import type { ControlPlane } from '../../../api/names.ts';
 import { type EdgeNode, type EdgeNodeSpec, edgeNodeSpecSchema } from '../../../api/v3/index.ts';
-import { requireUnchanged } from '../../../rules/document.ts';
+import { quoted, requireUnchanged } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { validateSpec } from '../../../rules/validate.ts';
-import { canonicalEngine, settingShown } from './settings.ts';
+import { canonicalEngine, modesNotOfSystem, settingShown } from './settings.ts';
 
 type Fields = Record<string, unknown>;
 
 /** The spec of a create body; throws DomainError. Unknown fields are dropped. */
-export function nodeFromBody(body: unknown): { name: string; spec: EdgeNodeSpec } {
+export function nodeFromBody(body: unknown, controlPlane: ControlPlane): { name: string; spec: EdgeNodeSpec } {
   const { name, isSystem, ...fields } = knownFields(body);
   if (isAbsent(name)) throw invalid('name: is required', 'name');
-  if (isSystem === true) throw systemRefused();
-  const spec = checked({ ...fields, name, archId: fields.archId ?? 0 });
+  const asksForSystem = !isAbsent(isSystem) && isSystem !== false;
+  const spec = checked({ ...fields, name, archId: fields.archId ?? 0, ...(asksForSystem && { isSystem }) });
+  if (spec.isSystem && controlPlane !== 'remote')
+    throw invalid(
+      'isSystem: true; must be false or left out: nodes of the system exist on control plane remote alone (CONTROL_PLANE of the controller)',
+      'isSystem',
+    );
+  requireModesOfSystem(spec);
   requireAddress(spec, fields);
   const { name: checkedName = '', ...rest } = spec;
   return { name: checkedName, spec: withGpsMode(rest, fields) };
@@ -27,7 +34,9 @@ export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   const { name, isSystem, ...fields } = knownFields(body);
   requireUnchanged('uuid', (body as Fields).uuid, nodeUuid(node));
   requireUnchanged('name', name, v3Name(node));
-  if (!isAbsent(isSystem) && isSystem !== (node.spec.isSystem ?? false)) throw systemRefused();
+  const isOfSystem = node.spec.isSystem ?? false;
+  if (!isAbsent(isSystem) && isSystem !== isOfSystem)
+    throw invalid(`isSystem: ${quoted(isSystem)}; is immutable and is ${isOfSystem}`, 'isSystem');
   const spec: Fields = withoutHalf(node.spec);
   const changed: Fields = {};
   for (const [field, value] of Object.entries(fields)) {
@@ -37,6 +46,7 @@ export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
     else spec[field] = value;
   }
   const patched = checked(spec);
+  if (Object.keys(changed).length > 0) requireModesOfSystem(patched);
   requireAddress(patched, changed);
   return withGpsMode(patched, changed);
 }
@@ -83,6 +93,15 @@ function normal(field: string, value: unknown): unknown {
 
 const checked = (fields: Fields): EdgeNodeSpec => validateSpec(edgeNodeSpecSchema, fields, { tolerant: true });
 
+function requireModesOfSystem(spec: EdgeNodeSpec): void {
+  const [other] = modesNotOfSystem(spec);
+  if (other)
+    throw invalid(
+      `${other.field}: ${quoted(other.asked)}; must be "${other.has}", or left out, for a node of the system (isSystem)`,
+      other.field,
+    );
+}
+
 /** Applies only when the mode is sent: a router that other routers connect to needs a known address. */
 function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
   const mode = sent.routerMode;
@@ -118,8 +137,5 @@ const isHalf = (node: EdgeNode, field: string, fields: Fields): boolean =>
 function isShown(node: EdgeNode, field: string, value: unknown): boolean {
   return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec) ?? null) === JSON.stringify(value);
 }
-
-const systemRefused = () =>
-  invalid('isSystem: cannot be set or cleared; nodes of the system are made by the controller', 'isSystem');
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';

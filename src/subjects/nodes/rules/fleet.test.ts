@@ -88,3 +88,10 @@ test('a thousand nodes of six microservices are counted in a few milliseconds', 
   // It takes about half a millisecond; the bound allows for a busy machine.
   expect((performance.now() - began) / 20).toBeLessThan(50);
 });
+
+test('the figures count nodes by the phase of their platform, with each phase, and a node without a status as Pending', () => {
+  const inputs = { applications: [], observation: () => undefined, now: NOW, listeningSince: 0 };
+  const phases = ['Failed', 'Failed', 'Ready'].map((phase, i) => node(`n-${i}`, { platformStatus: { phase } }));
+  const { nodePlatforms } = fleetFigures({ ...inputs, nodes: [...phases, node('new')] });
+  expect(Object.fromEntries(nodePlatforms)).toEqual({ Pending: 1, Progressing: 0, Ready: 1, Failed: 2, Deleting: 0 });
+});

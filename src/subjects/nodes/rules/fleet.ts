@@ -1,5 +1,5 @@
 import type { Condition } from '../../../api/meta.ts';
-import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import { type Application, type EdgeNode, PLATFORM_PHASES } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Observation } from '../../../rules/inputs.ts';
 import { daemonState, liveness } from './liveness.ts';
@@ -21,6 +21,7 @@ export function fleetFigures({ nodes, applications, observation, now, listeningS
   const versions = new Map<string, number>();
   const updates = new Map<string, number>();
   const nodesReady = new Map<string, number>();
+  const nodePlatforms = new Map<string, number>(PLATFORM_PHASES.map((phase) => [phase, 0]));
   const contactAges: number[] = [];
   let microserviceRestarts = 0;
   for (const node of nodes) {
@@ -28,6 +29,7 @@ export function fleetFigures({ nodes, applications, observation, now, listeningS
     const alive = liveness(node, observed, now, listeningSince);
     count(states, daemonState(node, observed, alive));
     count(nodesReady, readiness(node.status));
+    count(nodePlatforms, node.status?.platformStatus?.phase ?? 'Pending');
     const version = observed?.report.version ?? node.status?.version;
     if (version !== undefined) count(versions, version);
     for (const { type, status, reason } of node.status?.conditions ?? [])
@@ -48,6 +50,7 @@ export function fleetFigures({ nodes, applications, observation, now, listeningS
     nodesReady: byReadiness(nodesReady),
     agentVersions: mostFrequent(versions),
     agentUpdates: updates,
+    nodePlatforms,
     contactAges,
     microservices,
     microserviceRestarts,

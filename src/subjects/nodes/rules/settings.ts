@@ -90,8 +90,15 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   jsMemoryStoreSize: '1g',
 };
 
+/** The modes of a node of the system, whatever its spec says. */
+export const SYSTEM_MODES = { routerMode: 'interior', busMode: 'server' } as const;
+
+const isMode = (field: string): field is keyof typeof SYSTEM_MODES => Object.hasOwn(SYSTEM_MODES, field);
+
 /** Defaults of settings that are shown in one mode only. */
 const INTERIOR_PORTS = { interRouterPort: 55671, edgeRouterPort: 45671 };
+
+const isInteriorPort = (field: string): field is keyof typeof INTERIOR_PORTS => Object.hasOwn(INTERIOR_PORTS, field);
 
 const FIELDS = Object.keys(DEFAULTS) as (keyof EdgeNodeSpec)[];
 
@@ -110,25 +117,32 @@ export function hostOf(node: EdgeNode): string | undefined {
 export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown {
   if (field === 'archId') return archOf(node);
   if (field === 'host') return hostOf(node) ?? '';
+  if (node.spec.isSystem && isMode(field)) return SYSTEM_MODES[field];
   const effective = (node.status?.config ?? {}) as Partial<Record<keyof EdgeNodeSpec, unknown>>;
   if (field === 'containerEngine') {
     // Until the first report only the provisioning record has it.
     const engine = node.spec[field] ?? effective[field] ?? node.status?.containerEngine ?? DEFAULTS[field];
     return canonicalEngine(engine as string);
   }
-  return node.spec[field] ?? effective[field] ?? DEFAULTS[field];
+  const own = node.spec[field] ?? effective[field] ?? DEFAULTS[field];
+  return own === undefined && isInteriorPort(field) && settingShown(node, 'routerMode') === 'interior'
+    ? INTERIOR_PORTS[field]
+    : own;
 }
+
+/** The modes that a spec asks for and a node of the system does not have. */
+export const modesNotOfSystem = ({ isSystem, ...spec }: EdgeNodeSpec) =>
+  (Object.keys(SYSTEM_MODES) as (keyof typeof SYSTEM_MODES)[])
+    .filter((field) => isSystem && (spec[field] ?? SYSTEM_MODES[field]) !== SYSTEM_MODES[field])
+    .map((field) => ({ field, asked: spec[field], has: SYSTEM_MODES[field] }));
 
 /** All settings as reads show them. */
 export function settingsShown(node: EdgeNode): Record<string, unknown> {
   const shown: Record<string, unknown> = {};
   for (const field of FIELDS) shown[field] = settingShown(node, field);
-  const { interRouterPort, edgeRouterPort, networkRouter } = node.spec;
   if (shown.routerMode === 'interior')
-    Object.assign(shown, {
-      interRouterPort: interRouterPort ?? INTERIOR_PORTS.interRouterPort,
-      edgeRouterPort: edgeRouterPort ?? INTERIOR_PORTS.edgeRouterPort,
-    });
-  if (shown.routerMode === 'none') shown.networkRouter = networkRouter ?? '';
+    for (const field of Object.keys(INTERIOR_PORTS) as (keyof typeof INTERIOR_PORTS)[])
+      shown[field] = settingShown(node, field);
+  if (shown.routerMode === 'none') shown.networkRouter = node.spec.networkRouter ?? '';
   return shown;
 }

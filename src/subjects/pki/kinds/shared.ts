@@ -1,15 +1,23 @@
 import { z } from 'zod';
+import type { Secret } from '../../../api/resources.ts';
 import type { FindReferenced } from '../../../kinds/object.ts';
 import { type SecretForm, textOfSecret } from '../../content/rules/core-objects/form.ts';
 import type { Texts } from '../rules/authority.ts';
 
-/** The texts of a shareable Secret, by its v3 name. */
-export const textsOf =
+/** A shareable Secret, by its v3 name. */
+export const shareableSecret =
   (find: FindReferenced) =>
-  (name: string): Texts | undefined => {
-    const { core } = (find({ to: 'secrets', ref: name }) ?? {}) as Partial<SecretForm>;
+  (name: string): Secret | undefined =>
+    (find({ to: 'secrets', ref: name }) as SecretForm | undefined)?.core;
+
+/** The texts of a shareable Secret, by its v3 name. */
+export const textsOf = (find: FindReferenced) => {
+  const named = shareableSecret(find);
+  return (name: string): Texts | undefined => {
+    const core = named(name);
     return core && textOfSecret(core).data;
   };
+};
 
 /** What reads of certificates and of authorities have in common. */
 export const datesShape = z.looseObject({

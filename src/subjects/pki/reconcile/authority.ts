@@ -21,6 +21,7 @@ import { dueOf, requireLasting } from '../rules/due.ts';
 import { readCertificates } from '../rules/pair.ts';
 import { issuedStatus } from '../rules/status.ts';
 import { isValid } from '../rules/validity.ts';
+import { controlPlaneVerdict } from '../rules/verdict.ts';
 import { createMaterial } from './material.ts';
 import { expired, nextOf, SECRET_TAKEN } from './obstacles.ts';
 import { deleteSecret, writeSecret } from './secret.ts';
@@ -35,12 +36,15 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
   const { stores } = deps;
   const material = createMaterial(deps);
 
+  const refusal = (authority: CertificateAuthority) => controlPlaneVerdict(authority, deps.controlPlane);
+
   const nowFor = (authority: CertificateAuthority): number =>
     material.now(authority, material.ofAuthority(authority).known);
 
   async function prepare(authority: CertificateAuthority, signal: AbortSignal): Promise<void> {
     const own = material.ofAuthority(authority);
     if (own.taken || authority.metadata.deletionTimestamp || kind.verdict?.(authority, material.find)) return;
+    if (refusal(authority)) return;
     const keys = material.keysOf(authority);
     const texts = isOwn(authority) ? await ownTexts(authority, keys) : trustTexts(authority, keys);
     if (texts) await writeSecret(deps, { ...own, owner: authority, label: 'authority', texts }, signal);
@@ -85,6 +89,8 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
   }
 
   function obstacle(authority: CertificateAuthority): Progress | undefined {
+    const refused = refusal(authority);
+    if (refused) return stalledBy(refused);
     const { taken, name } = material.ofAuthority(authority);
     if (taken) return stalledBy(SECRET_TAKEN(name));
     const facts = factsOf(authority);

@@ -417,6 +417,54 @@ test('an expired authority signs nothing: REST says so with 400, at a creation, 
   expect(fleet.events).toContainEqual(expect.objectContaining({ of: 'Certificate by-0', reason: 'AuthorityExpired' }));
 });
 
+test('on control plane remote k8s-secret is refused over REST, and what kubectl creates with it signs nothing and says why', async () => {
+  await using remote = await startInMemoryController(1, { env: { CONTROL_PLANE: 'remote' } });
+  const send = async (method: string, path: string, body: object) => {
+    const answer = await remote.request(method, path, { token: 'admin', body });
+    await remote.settle();
+    return answer;
+  };
+  const keys = async () => {
+    await post('/certificates/ca', AUTHORITY);
+    const [cert, key] = ['tls.crt', 'tls.key'].map((one) =>
+      Buffer.from(textsOf('skerry-ca-plant')[one] ?? '').toString('base64'),
+    );
+    return { 'tls.crt': cert, 'tls.key': key };
+  };
+  expect((await send('POST', '/secrets', { name: 'company-keys', type: 'tls', data: await keys() })).status).toBe(201);
+  const company = { name: 'company', type: 'k8s-secret', secretName: 'company-keys' };
+  const refused = {
+    status: 400,
+    body: { code: 'VALIDATION_ERROR', message: expect.stringMatching(/^type: "k8s-secret"; /) },
+  };
+  expect(await send('POST', '/certificates/ca', company)).toMatchObject(refused);
+  expect(await send('POST', '/certificates/ca', { ...company, secretName: 'nothing' })).toMatchObject(refused);
+  expect((await send('POST', '/certificates/ca', { ...company, type: 'direct' })).status).toBe(201);
+  expect(await send('PATCH', '/certificates/ca/company', { type: 'k8s-secret' })).toMatchObject(refused);
+
+  const { resource } = remote.stores.certificateAuthorities;
+  const metadata = { name: 'theirs', namespace: 'plant' };
+  const spec = { type: 'k8s-secret', secretName: 'company-keys' };
+  await remote.cluster.client.create(resource, {
+    apiVersion: API_VERSION,
+    kind: resource.kind,
+    metadata,
+    spec,
+  } as never);
+  await remote.settle();
+  expect((await send('POST', '/certificates', { ...PUMP, ca: { type: 'direct', secretName: 'theirs' } })).status).toBe(
+    201,
+  );
+  const readyIn = (store: { get(namespace: string, name: string): unknown }, name: string) =>
+    (store.get('plant', name) as Certificate | undefined)?.status?.conditions?.find(({ type }) => type === 'Ready');
+  expect(readyIn(remote.stores.certificateAuthorities, 'theirs')).toMatchObject({
+    status: 'False',
+    reason: 'NotOnControlPlane',
+    message: expect.stringMatching(/^type: "k8s-secret"; must be self-signed or direct/),
+  });
+  expect(readyIn(remote.stores.certificates, 'pump')).toMatchObject({ status: 'False', reason: 'AuthorityNotReady' });
+});
+
 test('the controller writes nothing more once everything is made', async () => {
   await createBoth();
   fleet.cluster.writes.clear();

@@ -9,7 +9,7 @@ import type { KubeObject } from '../../../kube/mod.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import { textNameOf, textOfSecret } from '../../content/rules/core-objects/form.ts';
 import { authorityOf } from '../kinds/certificate.ts';
-import { textsOf } from '../kinds/shared.ts';
+import { shareableSecret } from '../kinds/shared.ts';
 import {
   type AuthorityKeys,
   authoritySecretName,
@@ -25,6 +25,7 @@ import {
 import { authorityNameOf } from '../rules/certificate.ts';
 import { type CertificateFacts, readCertificates, readPair } from '../rules/pair.ts';
 import { timeOf } from '../rules/validity.ts';
+import { controlPlaneVerdict } from '../rules/verdict.ts';
 
 /** The Secret that an object has or will have; `taken`: something else has its name. */
 export interface OwnSecret {
@@ -41,17 +42,19 @@ export function createMaterial({
   stores,
   kinds,
   namespace,
+  controlPlane,
   clock,
-}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'clock'>) {
+}: Pick<ControllerDependencies, 'stores' | 'kinds' | 'namespace' | 'controlPlane' | 'clock'>) {
   const { find } = createReferences(stores, kinds);
-  const shared = textsOf(find);
+  const shared = shareableSecret(find);
   const textsIn = onceEach((secret: Secret): Texts => textOfSecret(secret).data);
   const factsIn = onceEach((secret: Secret) => {
     const texts = textsIn(secret);
     const facts = readPair({ cert: texts[KEYS.certificate] ?? '', key: texts[KEYS.key] ?? '' });
     return { facts: 'problem' in facts ? undefined : facts };
   });
-  const keysInOwn = onceEach((secret: Secret) => keysIn(textsIn(secret)));
+  const keysInSecret = onceEach((secret: Secret) => keysIn(textsIn(secret)));
+  const trustedIn = onceEach((secret: Secret) => readCertificates(textsIn(secret)[KEYS.trusted] ?? ''));
 
   function own(label: 'certificate' | 'authority', object: string, name: string): OwnSecret {
     const known = stores.secrets.get(namespace, name);
@@ -65,20 +68,20 @@ export function createMaterial({
 
   /** The keys in a shareable Secret; undefined where there are none. */
   function keysNamed(name: string | undefined): AuthorityKeys | undefined {
-    const texts = name === undefined ? undefined : shared(name);
-    const keys = texts && keysIn(texts);
+    const secret = name === undefined ? undefined : shared(name);
+    const keys = secret && keysInSecret(secret);
     return keys && !('problem' in keys) ? keys : undefined;
   }
 
   /** The keys of an authority; undefined while it has none. */
   function keysOf(authority: CertificateAuthority): AuthorityKeys | undefined {
-    const { known, taken, texts } = ofAuthority(authority);
-    if (!known || taken) return undefined;
+    const { known, taken } = ofAuthority(authority);
+    if (!known || taken || controlPlaneVerdict(authority, controlPlane)) return undefined;
     if (!isOwn(authority)) {
       const named = keysNamed(authority.spec.secretName);
-      return named && { ...named, others: readCertificates(texts[KEYS.trusted] ?? '') };
+      return named && { ...named, others: trustedIn(known) };
     }
-    const keys = keysInOwn(known);
+    const keys = keysInSecret(known);
     return 'problem' in keys ? undefined : keys;
   }
 

@@ -3,6 +3,7 @@ import type { Secret } from '../../../api/resources.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { encodeData } from '../../../datastore/keyed-text.ts';
 import { createOrUpdate, equal, type KubeObject, ownerReference } from '../../../kube/mod.ts';
+import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { isSecretOf, isSystemCertificate, type Texts } from '../rules/authority.ts';
 import type { OwnSecret } from './material.ts';
@@ -24,9 +25,7 @@ export async function writeSecret(
   signal: AbortSignal,
 ): Promise<void> {
   const { name, known, owner, label } = write;
-  const labels: Record<string, string> = isForMicroservices(label, owner.metadata.name)
-    ? { [LABELS.shareable]: 'true' }
-    : {};
+  const isShared = isForMicroservices(label, owner.metadata.name);
   const data = encodeData(write.texts);
   await createOrUpdate<Secret>(
     client,
@@ -36,9 +35,15 @@ export async function writeSecret(
       if (present && !isSecretOf(present, label, owner.metadata.name)) return undefined;
       // A key that another leader wrote meanwhile must not be lost. The store brings it, and another run.
       if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
+      const before = present?.metadata ?? { name, namespace };
+      const kept = isShared ? before : withoutSharing(before);
       const metadata = {
-        ...(present?.metadata ?? { name, namespace }),
-        labels: { ...otherLabels(present), ...labels, [LABELS[label]]: owner.metadata.name },
+        ...kept,
+        labels: {
+          ...kept.labels,
+          ...(isShared && { [LABELS.shareable]: 'true' }),
+          [LABELS[label]]: owner.metadata.name,
+        },
         ownerReferences: [ownerReference(owner)],
       };
       const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
@@ -46,12 +51,6 @@ export async function writeSecret(
     },
     { known, signal, call: { fieldManager: FIELD_MANAGERS.controller } },
   );
-}
-
-/** The labels of a Secret without the label that lets microservices use it. */
-function otherLabels(present: Secret | undefined): Record<string, string> {
-  const { [LABELS.shareable]: _, ...others } = present?.metadata.labels ?? {};
-  return others;
 }
 
 /** Deletes the Secret of an object that ends: another object of its name gets another key. */

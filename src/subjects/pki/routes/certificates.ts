@@ -15,7 +15,7 @@ import { isPresent } from '../../../rest/objects/deletion.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { accessByKey, presentObject } from '../../../rest/objects/lookup.ts';
 import { isObject } from '../../../rules/document.ts';
-import { invalid } from '../../../rules/errors.ts';
+import { invalid, verdictError } from '../../../rules/errors.ts';
 import { secretKind } from '../../content/kinds/core-objects.ts';
 import { deleteMountsOf, usersOfMounts } from '../../content/routes/core-objects.ts';
 import type { SecretForm } from '../../content/rules/core-objects/form.ts';
@@ -45,6 +45,7 @@ import {
 } from '../rules/read.ts';
 import { orderAfter } from '../rules/renewal-request.ts';
 import { textOfTime } from '../rules/validity.ts';
+import { controlPlaneVerdict } from '../rules/verdict.ts';
 
 /** The routes of certificates and of their authorities (docs/spec/rest-v3.md#certificates). */
 
@@ -82,7 +83,11 @@ const authorities: CrudHooks<CertificateAuthority, { name?: string; spec: Certif
       ...chainRead(texts),
     };
   },
-  permit: (caller, authority) => requireMayWriteAuthority(caller, authority),
+  async permit(caller, authority, before, { self }) {
+    await requireMayWriteAuthority(caller, authority);
+    const refused = controlPlaneVerdict(authority, self.controlPlane);
+    if (refused && !(before && controlPlaneVerdict(before, self.controlPlane))) throw verdictError(refused);
+  },
   permitDeletion: (_deps, authority, caller) => requireMayWriteAuthority(caller, authority),
 };
 

@@ -1,5 +1,6 @@
 import { AUTHORITY_SECRET_PREFIX, LABELS, SYSTEM_AUTHORITIES, SYSTEM_CERTIFICATES } from '../../../api/names.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
+import { onceEach } from '../../../rules/once-each.ts';
 import type { SigningAuthority, Wanted } from './due.ts';
 import { type CertificateFacts, type PemPair, readCertificates, readPair } from './pair.ts';
 import { orderOf } from './renewal-request.ts';
@@ -121,8 +122,9 @@ export const bundle = (certificates: readonly CertificateFacts[]): string =>
   certificates.map(({ pem }) => pem).join('');
 
 /** The certificates between what an authority signs and what machines trust: of an authority that another one signed. */
-export const chainOf = ({ pem: { cert } }: ReadPair): string =>
-  bundle(readCertificates(cert).filter(({ isSelfSigned }) => !isSelfSigned));
+export const chainOf = onceEach(({ pem: { cert } }: ReadPair): string =>
+  bundle(readCertificates(cert).filter(({ isSelfSigned }) => !isSelfSigned)),
+);
 
 /** Whether a Secret belongs to an object of ours, by its label. */
 export const isSecretOf = (

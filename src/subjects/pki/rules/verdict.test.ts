@@ -69,6 +69,12 @@ describe('a certificate', () => {
       { reason: 'HostInvalid', status: 400, code: 'VALIDATION_ERROR', field: 'hosts' },
     ],
     [
+      'has the name of a Secret of the system',
+      () => ({ ...certificate(), metadata: { name: 'skerry-platform-1' } }),
+      [],
+      { reason: 'NameReserved', status: 400, code: 'VALIDATION_ERROR', field: 'name' },
+    ],
+    [
       'lives a second',
       () => certificate({ expiration: 1_000 }),
       [],

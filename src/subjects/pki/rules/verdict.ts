@@ -1,6 +1,8 @@
+import { type ControlPlane, SYSTEM_SECRET_PREFIXES } from '../../../api/names.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
+import { isSystemSecretName } from '../../content/rules/core-objects/form.ts';
 import { isOwn, isSystemAuthority, isSystemCertificate, keysIn, type Texts } from './authority.ts';
 import { authorityNameOf } from './certificate.ts';
 import { hostsProblem } from './hosts.ts';
@@ -20,6 +22,20 @@ function lifeVerdict(expiration: number | undefined) {
   const problem = lifeProblem(expiration);
   return problem === undefined ? undefined : bad('ExpirationInvalid', 'VALIDATION_ERROR', problem, 'expiration');
 }
+
+/** Why an authority cannot exist on a control plane: outside of a cluster there are no Secrets of it. */
+export const controlPlaneVerdict = (
+  { spec: { type } }: CertificateAuthority,
+  controlPlane: ControlPlane,
+): Verdict | undefined =>
+  type === 'k8s-secret' && controlPlane === 'remote'
+    ? bad(
+        'NotOnControlPlane',
+        'VALIDATION_ERROR',
+        'type: "k8s-secret"; must be self-signed or direct on control plane remote (CONTROL_PLANE of the controller)',
+        'type',
+      )
+    : undefined;
 
 /** `texts` reads a shareable Secret. */
 export function authorityVerdict(
@@ -47,6 +63,17 @@ function secretVerdict(name: string, texts: Texts | undefined, field: string): V
     : undefined;
 }
 
+/** Its Secret has the name of a certificate. */
+const nameVerdict = (name: string) =>
+  isSystemSecretName(name)
+    ? bad(
+        'NameReserved',
+        'VALIDATION_ERROR',
+        `name: "${name}" is a name for Secrets of the system: choose one that begins with none of ${SYSTEM_SECRET_PREFIXES.join(', ')}`,
+        'name',
+      )
+    : undefined;
+
 export interface AuthoritySource {
   authority(name: string): CertificateAuthority | undefined;
   texts(secret: string): Texts | undefined;
@@ -56,6 +83,7 @@ export function certificateVerdict(certificate: Certificate, source: AuthoritySo
   const { hosts, expiration } = certificate.spec;
   const hostProblem = hostsProblem(hosts);
   return (
+    nameVerdict(certificate.metadata.name) ??
     (hostProblem === undefined ? undefined : bad('HostInvalid', 'VALIDATION_ERROR', hostProblem, 'hosts')) ??
     lifeVerdict(expiration) ??
     signerVerdict(authorityNameOf(certificate), source, isSystemCertificate(certificate.metadata.name))

@@ -3,21 +3,21 @@ import type { Secret } from '../../../api/resources.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { encodeData } from '../../../datastore/keyed-text.ts';
+import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
 import { apiVersionOf, createOrUpdate, equal, ownerReference } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import type { NodeCertificate } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
-import { textOfSecret } from '../../content/rules/core-objects/form.ts';
+import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
-import { chainOf, type SignerNow, signerOf } from '../../pki/rules/authority.ts';
+import { chainOf, type SignerNow, signerOf, type Texts } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
-import { type CertificateFacts, readPair } from '../../pki/rules/pair.ts';
+import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/validity.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
-import { certificateKeys, EXPIRES, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
+import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
 
 /** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
 const REPORTED_MS = 10 * 60_000;
@@ -26,13 +26,13 @@ const REPORTED_MS = 10 * 60_000;
 export function createNodeCertificates(deps: ControllerDependencies, signer: Signer) {
   const { client, stores, namespace } = deps;
   const material = createMaterial(deps);
-  const textOf = onceEach((secret: Secret) => textOfSecret(secret));
+  // Of each Secret facts alone are kept: the texts are in the stores, and there are as many as nodes.
   const factsIn = onceEach((_: Secret) => new Map<string, CertificateFacts | undefined>());
 
-  function factsOf(secret: Secret, name: string): CertificateFacts | undefined {
+  function factsOf(secret: Secret, name: string, texts: Texts): CertificateFacts | undefined {
     const known = factsIn(secret);
     if (!known.has(name)) {
-      const pair = pairIn(textOf(secret), name);
+      const pair = pairIn(texts, name);
       const facts = pair && readPair(pair);
       known.set(name, facts && !('problem' in facts) ? facts : undefined);
     }
@@ -107,29 +107,34 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
     }
     for (const authority of new Set(certificates.map((one) => one.authority))) await makeAuthority(authority, signal);
     const now = material.now(known);
+    const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};
-    const ends: number[] = [];
+    const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {
       const by = signs(certificate.authority, now);
-      const have = known && factsOf(known, certificate.name);
-      const present = known && have && pairIn(textOf(known), certificate.name);
+      const have = known && factsOf(known, certificate.name, stored);
+      const present = have && pairIn(stored, certificate.name);
       const wanted = wantedOf(node, certificate);
       const due = by && dueOf(wanted, have, by, now);
       const waits = by && due?.issue && have && isTooSoon(node, wanted, have, by, now);
       if (waits) times.push(madeAt(have) + REPORTED_MS);
       const made = by && due?.issue && !waits ? await issue(wanted, by, due.issue, now) : undefined;
-      const kept = made ?? (have && present && { facts: have, pair: present });
-      if (!kept) continue;
+      const found = made ?? (have && present && { facts: have, pair: present });
+      if (!found) continue;
       const keys = certificateKeys(certificate.name);
-      texts[keys.certificate] = kept.pair.cert;
-      texts[keys.key] = kept.pair.key;
-      ends.push(kept.facts.notAfter);
-      const next = by && dueOf(wanted, kept.facts, by, now);
+      texts[keys.certificate] = found.pair.cert;
+      texts[keys.key] = found.pair.key;
+      kept.push(found.facts);
+      const next = by && dueOf(wanted, found.facts, by, now);
       times.push(...[next?.issue ? undefined : next?.renewAt, by?.until].filter((at) => at !== undefined));
     }
-    if (ends.length > 0)
-      await write(node, { name, known, texts: { ...texts, [EXPIRES]: textOfTime(Math.min(...ends)) } }, signal);
+    if (kept.length > 0) {
+      texts[EXPIRES] = textOfTime(Math.min(...kept.map(({ notAfter }) => notAfter)));
+      const { host } = node.spec;
+      if (host !== undefined && kept.every(({ hosts }) => hosts.includes(comparable(host)))) texts[HOST] = host;
+      await write(node, { name, known, texts }, signal);
+    }
     return times.length > 0 ? Math.min(...times) : undefined;
   }
 
@@ -148,9 +153,10 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       (present) => {
         // A Secret that another leader wrote meanwhile decides which certificates are due. The store brings it, and another run.
         if (present?.metadata.resourceVersion !== known?.metadata.resourceVersion) return undefined;
+        const kept = withoutSharing(present?.metadata ?? { name, namespace });
         const metadata = {
-          ...(present?.metadata ?? { name, namespace }),
-          labels: { ...present?.metadata.labels, [LABELS.platform]: 'true' },
+          ...kept,
+          labels: { ...kept.labels, [LABELS.platform]: 'true' },
           ownerReferences: [ownerReference(node)],
         };
         const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);

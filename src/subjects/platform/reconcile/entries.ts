@@ -3,7 +3,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/i
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createOrUpdate, ownerReference, refOf } from '../../../kube/mod.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { withPlatform } from '../rules/entries.ts';
 
 /** Writes the microservices of the platform into the system's application of a node, and takes them out of it. */

@@ -50,6 +50,10 @@ const facts = (name: string) => {
   if ('problem' in read) throw new Error(read.problem);
   return read;
 };
+const ref = (object: { metadata: { name: string } } | undefined) => ({
+  namespace: NAMESPACE,
+  name: object?.metadata.name ?? '',
+});
 const writes = async (act: () => Promise<void>) => {
   const before = new Map(fleet.cluster.writes);
   await act();
@@ -120,6 +124,26 @@ describe('certificates', () => {
     expect(texts(nodeUuid(node(1)))).toEqual(before[1]);
     expect(Object.entries(written).filter(([what]) => /secret/i.test(what))).toEqual([[expect.any(String), 1]]);
     await set({ routerMode: undefined, upstreamRouters: undefined }, 1);
+  });
+
+  test('after another host no status says that the machine has its certificates before it reports them, and two are written', async () => {
+    await set({ routerMode: 'edge', host: 'gw.plant.example' });
+    fleet.report(node());
+    await fleet.settle();
+    const before = node().metadata.generation;
+    const seen: (string | undefined)[] = [];
+    using _ = fleet.stores.nodes.subscribe(({ object: { metadata, status } }) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'CertificatesReady');
+      if (metadata.name === node().metadata.name && ready?.observedGeneration !== before) seen.push(ready?.reason);
+    });
+    const written = await writes(async () => {
+      await set({ host: 'gw-2.plant.example' });
+      expect(condition('CertificatesReady')).toMatchObject({ status: 'False', reason: 'FilesPending' });
+      fleet.report(node());
+      await fleet.settle();
+    });
+    expect(seen).toEqual(['FilesPending', 'OnMachine']);
+    expect(written).toEqual({ 'edit edgenodes': 1, 'replace edgenodes/status': 2, 'replace secrets': 1 });
   });
 
   test('a node that no longer needs certificates has no Secret, no files and no condition', async () => {
@@ -274,6 +298,13 @@ describe('microservices of the platform', () => {
       phase: 'Failed',
       lastError: expect.stringContaining('system-gateway-0'),
     });
+    const mine = application() as Application;
+    fleet.cluster.edit(mine, (copy) => {
+      copy.metadata.finalizers = [];
+    });
+    await fleet.cluster.client.delete(RESOURCES.applications, ref(mine));
+    await fleet.settle();
+    expect(entries().map(({ name }) => name)).toEqual(['router']);
   });
 
   test('a port that another microservice holds is named with its holder, and the platform is ready once it is free', async () => {

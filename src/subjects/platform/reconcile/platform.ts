@@ -1,4 +1,4 @@
-import { LABELS } from '../../../api/names.ts';
+import { LABELS, PLATFORM_SECRET_PREFIX } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
@@ -16,12 +16,15 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
+import { platformFacts } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { nodeVerdict } from '../../nodes/rules/verdict.ts';
 import { isSystemAuthority } from '../../pki/rules/authority.ts';
 import { wantsOn } from '../rules/node.ts';
+import { platformSecretName } from '../rules/secret.ts';
 import { createNodeCertificates } from './certificates.ts';
 import { createPlatformEntries } from './entries.ts';
 
@@ -36,12 +39,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
   const { stores, lookups, log, metrics, clock, platform } = deps;
   const certificates = createNodeCertificates(deps, signer);
   const entries = createPlatformEntries(deps);
-  const facts = {
-    isBusEnabled: platform.isBusEnabled,
-    get hasDefaultRouter() {
-      return lookups.hasSystemNode();
-    },
-  };
+  const facts = platformFacts(platform, lookups.hasSystemNode);
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const { namespace, name } = parseKey(key);
@@ -59,6 +57,9 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
       await entries.keep(node, [], signal);
       return done();
     }
+    // Of a former uuid, or of a former node with this name.
+    for (const secret of stores.secrets.byIndex('platformOf', name))
+      if (secret.metadata.name !== platformSecretName(nodeUuid(node))) await certificates.remove(secret, signal);
     const wanted = wantsOn(node, { parts: platform.parts, facts });
     const dueAt = await certificates.keep(
       node,
@@ -78,23 +79,51 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
 
+  /** Nodes with the name or the uuid of a deleted node: the oldest of them has it now. */
+  const namesakesOf = (node: EdgeNode) => [
+    ...stores.nodes.byIndex('name', v3Name(node)),
+    ...stores.nodes.byIndex('uuid', nodeUuid(node)),
+  ];
+
+  /** Nodes that report an address get no certificate with it while it is the host of another node. */
+  function withAddressOf({ object, previous }: Change<EdgeNode>): readonly EdgeNode[] {
+    const hosts = [object.spec.host, previous?.spec.host].filter((host) => host !== undefined);
+    return hosts.flatMap((host) => stores.nodes.byIndex('address', host)).filter(({ spec }) => !spec.host);
+  }
+
+  /** The nodes that a Secret of a platform is for, by its name and its owners: whoever took one of them off finds it put right. */
+  function nodesOf({ metadata: { name, namespace, ownerReferences = [] } }: Secret): readonly string[] {
+    if (!name.startsWith(PLATFORM_SECRET_PREFIX)) return [];
+    const owners = ownerReferences.filter(isNode).map((owner) => keyFor(namespace, owner.name));
+    const named = stores.nodes.byIndex('uuid', name.slice(PLATFORM_SECRET_PREFIX.length)).map(keyOf);
+    return [...new Set([...owners, ...named])];
+  }
+
   return createController({
     name: 'platform',
     watches: [
       watching(stores.nodes, (change) => {
         if (!change.initial && concernsAll(change)) return allNodes();
-        return changesMoreThanStatus(change) || isReachedElsewhere(change) ? [change.key] : [];
+        const own = changesMoreThanStatus(change) || isReachedElsewhere(change) ? [change.key] : [];
+        const others = [
+          ...(change.type === 'delete' ? namesakesOf(change.object) : []),
+          ...(change.initial || isHostKept(change) ? [] : withAddressOf(change)),
+        ];
+        return [...own, ...others.map(keyOf)];
       }),
       watching(stores.secrets, ({ object, initial }) =>
-        isOfAuthority(object) && !initial ? allNodes() : ownersOf(object),
+        isOfAuthority(object) && !initial ? allNodes() : nodesOf(object),
       ),
-      watching(stores.applications, ({ object }) =>
-        object.spec.isSystem
-          ? (object.metadata.ownerReferences ?? [])
-              .filter(isNode)
-              .map((owner) => keyFor(object.metadata.namespace, owner.name))
-          : [],
+      // An authority that is deleted by force is made again.
+      watching(stores.certificateAuthorities, ({ object, type }) =>
+        type === 'delete' && isSystemAuthority(object.metadata.name) ? allNodes() : [],
       ),
+      watching(stores.applications, ({ object }) => {
+        const { name, namespace, ownerReferences = [] } = object.metadata;
+        if (object.spec.isSystem) return ownerReferences.filter(isNode).map((owner) => keyFor(namespace, owner.name));
+        // The application of a user may have had the name of the system's.
+        return stores.nodes.byIndex('systemApplication', name).map(keyOf);
+      }),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 2,
@@ -108,7 +137,7 @@ const isNode = ({ kind }: { kind: string }) => kind === RESOURCES.nodes.kind;
 const isReachedElsewhere = ({ object, previous }: Change<EdgeNode>) =>
   previous !== undefined && (hostOf(object) !== hostOf(previous) || nodeUuid(object) !== nodeUuid(previous));
 
-const isOfAuthority = ({ metadata: { labels } }: Secret) => isSystemAuthority(labels?.[LABELS.authority] ?? '');
+const isHostKept = ({ object, previous, type }: Change<EdgeNode>) =>
+  type !== 'delete' && object.spec.host === previous?.spec.host;
 
-const ownersOf = ({ metadata: { namespace, labels, ownerReferences = [] } }: Secret) =>
-  labels?.[LABELS.platform] ? ownerReferences.filter(isNode).map(({ name }) => keyFor(namespace, name)) : [];
+const isOfAuthority = ({ metadata: { labels } }: Secret) => isSystemAuthority(labels?.[LABELS.authority] ?? '');

@@ -47,6 +47,13 @@ describe('the condition of a part', () => {
     ],
     ['waits for the present files', { files: { due: 'bb', here: 'aa' } }, 'False', 'FilesPending', 'have changed'],
     [
+      'waits for the files of another host before they are made',
+      { state: { condition: 'CertificatesReady', hasFiles: true, isOutdated: true } },
+      'False',
+      'FilesPending',
+      'have changed',
+    ],
+    [
       'names agents that report no files',
       { files: { due: 'bb', here: undefined } },
       'False',

@@ -35,8 +35,8 @@ const RULES: readonly ((facts: PartFacts) => Finding | undefined)[] = [
     liveness === 'silent'
       ? is('Unknown', 'NodeUnreachable', `the node is offline${silentSince ? ` since ${silentSince}` : ''}`)
       : undefined,
-  ({ state: { hasFiles }, files: { due, here, problem } }) => {
-    if (!hasFiles || due === here) return undefined;
+  ({ state: { hasFiles, isOutdated }, files: { due, here, problem } }) => {
+    if (!hasFiles || (due === here && !isOutdated)) return undefined;
     if (problem) return is('False', 'FilesFailed', `the machine cannot keep the files of the system: ${problem}`);
     return is(
       'False',

@@ -3,7 +3,7 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/i
 import { nodeUuid } from '../../../rules/identity.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
-import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { FREE_CONTAINER_FIELDS } from '../../workloads/rules/platform-entry.ts';
 
 const OF_USERS: ReadonlySet<string> = new Set(FREE_CONTAINER_FIELDS);

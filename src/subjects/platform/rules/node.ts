@@ -1,14 +1,14 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import type { KeyedText, PlatformInputs, SystemFileSet } from '../../../rules/inputs.ts';
+import type { Base64ByKey, PlatformInputs, SystemFileSet } from '../../../rules/inputs.ts';
 import type { NodeCertificate, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
 import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
 import { systemFilesView } from '../../../rules/system-files.ts';
 import type { Digests } from '../../../wire/sections.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/validity.ts';
-import { systemApplicationName } from '../../workloads/rules/debug-shell.ts';
-import { EXPIRES, pairIn, platformSecretName } from './secret.ts';
+import { EXPIRES, HOST, pairIn, platformSecretName } from './secret.ts';
 
 /** What a node gets of its platform. */
 export interface PlatformSections {
@@ -53,14 +53,15 @@ export function platformSections(node: EdgeNode, inputs: PlatformInputs | undefi
 function stateOf(
   { condition, certificates = [], entry }: PartWants & Pick<PartState, 'condition'>,
   node: EdgeNode,
-  own: KeyedText | undefined,
+  own: Base64ByKey | undefined,
   inputs: PlatformInputs,
 ): PartState {
   const lacks = lacksCertificate(certificates, own, inputs) ?? (entry && lacksApplication(node, inputs));
-  const expiresAt = certificates.length > 0 ? timeOf(own?.data[EXPIRES]) : undefined;
+  const expiresAt = certificates.length > 0 ? timeOf(own && textAt(own, EXPIRES)) : undefined;
   return {
     condition,
     hasFiles: certificates.length > 0,
+    isOutdated: certificates.length > 0 && own !== undefined && !isOfHost(node, own),
     ...(lacks && { lacks }),
     ...(expiresAt !== undefined && { expiresAt }),
     ...(entry && { entry }),
@@ -69,7 +70,7 @@ function stateOf(
 
 function lacksCertificate(
   certificates: readonly NodeCertificate[],
-  own: KeyedText | undefined,
+  own: Base64ByKey | undefined,
   inputs: PlatformInputs,
 ): PartState['lacks'] {
   const lacking = certificates.find((certificate) => !setOf(certificate, own, inputs));
@@ -91,23 +92,21 @@ function lacksApplication(node: EdgeNode, { applicationNamed }: PlatformInputs):
   };
 }
 
+const textAt = (content: Base64ByKey, key: string): string => Buffer.from(content[key] ?? '', 'base64').toString();
+
+const isOfHost = ({ spec: { host } }: EdgeNode, own: Base64ByKey) => host === undefined || textAt(own, HOST) === host;
+
 const trustedBy = (authority: string, { secret }: PlatformInputs) =>
-  secret(authoritySecretName(authority))?.data[KEYS.trusted];
+  secret(authoritySecretName(authority))?.[KEYS.trusted];
 
 /** The files of a certificate; undefined until all of them exist. */
 function setOf(
   { name, authority }: NodeCertificate,
-  own: KeyedText | undefined,
+  own: Base64ByKey | undefined,
   inputs: PlatformInputs,
 ): SystemFileSet | undefined {
   const pair = own && pairIn(own, name);
   const trusted = trustedBy(authority, inputs);
   if (!pair || !trusted) return undefined;
-  const texts = { [KEYS.trusted]: trusted, [KEYS.certificate]: pair.cert, [KEYS.key]: pair.key };
-  return {
-    name,
-    files: Object.fromEntries(
-      Object.entries(texts).map(([path, text]) => [path, Buffer.from(text).toString('base64')]),
-    ),
-  };
+  return { name, files: { [KEYS.trusted]: trusted, [KEYS.certificate]: pair.cert, [KEYS.key]: pair.key } };
 }

@@ -1,10 +1,10 @@
-import type { KeyedText } from '../../../rules/inputs.ts';
+import { PLATFORM_SECRET_PREFIX } from '../../../api/names.ts';
 
 /**
  * The Secret with the keys of a node and their certificates: one for all, since each Secret is in the memory of every replica. What
  * machines trust is not in it, but in the Secrets of the authorities, so that another authority rewrites none of them.
  */
-export const platformSecretName = (nodeUuid: string): string => `skerry-platform-${nodeUuid}`;
+export const platformSecretName = (nodeUuid: string): string => `${PLATFORM_SECRET_PREFIX}${nodeUuid}`;
 
 /** Bytes of its values: 8 keys of P-256 with their certificates take 10 KiB. */
 export const MOST_BYTES = 12 * 1024;
@@ -15,8 +15,14 @@ export const certificateKeys = (name: string) => ({ certificate: `${name}.crt`, 
 /** Key of the Secret with the first end of its certificates, RFC 3339: whoever reads the Secret need not read certificates. */
 export const EXPIRES = 'expires';
 
-/** The key with its certificate in a Secret; undefined while there is none. */
-export function pairIn({ data }: Pick<KeyedText, 'data'>, name: string): { cert: string; key: string } | undefined {
+/** Key of the Secret with the `host` of the node that all of its certificates have; absent without a host. */
+export const HOST = 'host';
+
+/** The key with its certificate in the content of a Secret, as texts or in base64; undefined while there is none. */
+export function pairIn(
+  data: Readonly<Record<string, string>>,
+  name: string,
+): { cert: string; key: string } | undefined {
   const keys = certificateKeys(name);
   const [cert, key] = [data[keys.certificate], data[keys.key]];
   return cert !== undefined && key !== undefined ? { cert, key } : undefined;

@@ -90,7 +90,8 @@ async function start(applications: readonly Application[]) {
       client,
       stores,
       kinds: KINDS,
-      platform: { parts: [], isBusEnabled: false },
+      controlPlane: 'kubernetes',
+      platform: { parts: [], isBusEnabled: false, isRemote: false },
       lookups: createLookups(stores),
       observations: {
         get: () => undefined,

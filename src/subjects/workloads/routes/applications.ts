@@ -15,6 +15,7 @@ import { objectName, v3Name } from '../../../rules/names.ts';
 import { holder } from '../../../rules/precedence.ts';
 import { KINDS } from '../../kinds.ts';
 import { applicationRead, replaceState } from '../rules/application/read.ts';
+import { controllerDelete, controllerIn } from '../rules/controller-entry.ts';
 import { platformDeletion } from '../rules/platform-entry.ts';
 import { type ApplicationUpload, patchApplication } from '../rules/upload/application.ts';
 import { applicationFile } from '../rules/upload/members.ts';
@@ -163,6 +164,8 @@ export const applicationRoutes = grouped('Applications', [
     reply: { status: 204 },
     async handler({ deps, params, signal }) {
       const application = await applicationByName(deps, params.name, signal, { system: true });
+      const node = controllerIn(application)?.node;
+      if (node !== undefined && deps.lookups.nodeByUuid(node)) throw controllerDelete();
       const refusal = platformDeletion(application, ({ name, uuid }) =>
         deps.nodes.find(uuid === undefined ? 'name' : 'uuid', uuid ?? name ?? '').some(isPresent),
       );

@@ -12,13 +12,8 @@ import { accessByKey, applicationByName, findObject, presentObject } from '../..
 import { presentNodes } from '../../../rest/objects/present.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { KINDS } from '../../kinds.ts';
-import {
-  debugShellImage,
-  newDebugShell,
-  systemApplicationName,
-  withDebugShell,
-  withEndedDebugShell,
-} from '../rules/debug-shell.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
+import { debugShellImage, newDebugShell, withDebugShell, withEndedDebugShell } from '../rules/debug-shell.ts';
 import { checkEntries } from './check-entries.ts';
 
 /** The debug shell of a node, which users reach over the exec socket of the system. */

@@ -4,6 +4,7 @@ import type { Requester } from '../../../rest/contract/route.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { type Microservice, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
+import { controllerIn, controllerUpdate } from '../rules/controller-entry.ts';
 import { checkEntries } from './check-entries.ts';
 import { rebuildOrder } from './reads.ts';
 
@@ -92,6 +93,7 @@ export async function editEntry(
     if (!isSystem && variant.system) throw microserviceMissing(uuid);
     const { entry: changed, rebuild = false } = await change(found);
     if (changed === entry && !rebuild) return application;
+    if (changed !== entry && controllerIn(application)?.entry === entry) throw controllerUpdate();
     const microservices = (application.spec.microservices ?? []).map((one) => (one === entry ? changed : one));
     return judged(requester, application, microservices, rebuild ? [entry.name] : []);
   });

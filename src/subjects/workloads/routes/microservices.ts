@@ -12,6 +12,7 @@ import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { keepLogSize } from '../../../rules/normal-entry.ts';
 import { holder } from '../../../rules/precedence.ts';
 import { microserviceReadOf, microserviceReads } from '../rules/application/read.ts';
+import { controllerDelete, controllerIn } from '../rules/controller-entry.ts';
 import { readMicroserviceUpload } from '../rules/entry/document.ts';
 import { entryFromFlat, patchEntry } from '../rules/entry/flat.ts';
 import { microserviceFile } from '../rules/upload/members.ts';
@@ -152,6 +153,7 @@ export const microserviceRoutes = grouped('Microservices', [
     reply: { status: 204 },
     async handler({ deps, params, signal }) {
       await editMicroservice(deps, params.uuid, signal, ({ application, entry }) => {
+        if (controllerIn(application)?.entry === entry) throw controllerDelete();
         if (application.spec.isSystem) throw systemDelete(entry);
         const microservices = application.spec.microservices?.filter((one) => one !== entry);
         return withChanges(application, { spec: { ...application.spec, microservices } });
@@ -232,11 +234,5 @@ function removedFrom(deps: RestDependencies, uuid: string): Application | undefi
   return undefined;
 }
 
-const CONTROLLER = 'controller';
-
 const systemDelete = (entry: MicroserviceEntry) =>
-  new DomainError(
-    entry.name === CONTROLLER ? 403 : 400,
-    'SYSTEM_MICROSERVICE_DELETE',
-    `${entry.name} belongs to the system and cannot be deleted`,
-  );
+  new DomainError(400, 'SYSTEM_MICROSERVICE_DELETE', `${entry.name} belongs to the system and cannot be deleted`);

@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../../api/names.ts';
 import { type Application, applicationSpecSchema } from '../../../api/v3/index.ts';
 import { makeNode } from '../../nodes/_make.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { makeApplication, makeEntry } from '../_make.ts';
 import {
   debugShellGoesAt,
   isTimedDebugShell,
   newDebugShell,
-  systemApplicationName,
   withDebugShell,
   withEndedDebugShell,
   withoutDebugShell,

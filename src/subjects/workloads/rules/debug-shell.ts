@@ -1,19 +1,14 @@
-import {
-  ANNOTATIONS,
-  API_VERSION,
-  ARCHITECTURES,
-  BUILT_IN_CATALOG_ITEMS,
-  SYSTEM_APPLICATION_PREFIX,
-} from '../../../api/names.ts';
+import { ANNOTATIONS, API_VERSION, ARCHITECTURES, BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { conflict } from '../../../rules/errors.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Find } from '../../../rules/inputs.ts';
-import { entryUuid, objectName, v3Name } from '../../../rules/names.ts';
+import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
 import { imageSourceOf } from '../../catalog/rules/catalog-images.ts';
 import { archOf } from '../../nodes/rules/settings.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 
 /**
  * The debug shell of a node: a microservice of the system that waits for exec sessions and sees the processes, the network and
@@ -30,9 +25,14 @@ const REPEATED_MS = 2_000;
 
 const { id: CATALOG_ID, name: NAME } = BUILT_IN_CATALOG_ITEMS.debug;
 
-/** The application of the system on a node. */
-export const systemApplicationName = (node: EdgeNode): string =>
-  objectName(`${SYSTEM_APPLICATION_PREFIX}${v3Name(node)}`);
+/** An application of users may have its name from a version before such names were refused. */
+export function requireOfSystem(application: Application): void {
+  if (application.spec.isSystem !== true)
+    throw conflict(
+      'DUPLICATE_NAME',
+      `the application "${v3Name(application)}" has the name of the system's on this node: it must be deleted or renamed first`,
+    );
+}
 
 const entryOf = (application: Application) => application.spec.microservices?.find(({ name }) => name === NAME);
 
@@ -67,11 +67,7 @@ export function newDebugShell(asked: Asked): Application {
  * stays without one.
  */
 export function withDebugShell(application: Application, asked: Asked): Application {
-  if (application.spec.isSystem !== true)
-    throw conflict(
-      'DUPLICATE_NAME',
-      `the application "${v3Name(application)}" has the name of the system's on this node: it must be deleted or renamed first`,
-    );
+  requireOfSystem(application);
   const { microservices = [] } = application.spec;
   const known = entryOf(application);
   const entry = known ? asAsked(known, asked) : newEntry(asked);

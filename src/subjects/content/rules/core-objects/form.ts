@@ -1,5 +1,5 @@
 import type { ObjectMeta } from '../../../../api/meta.ts';
-import { ANNOTATIONS, LABELS } from '../../../../api/names.ts';
+import { ANNOTATIONS, LABELS, SYSTEM_SECRET_PREFIXES } from '../../../../api/names.ts';
 import type { ConfigMap, Secret } from '../../../../api/resources.ts';
 import type { KeyedText } from '../../../../rules/inputs.ts';
 import { objectName } from '../../../../rules/names.ts';
@@ -32,9 +32,28 @@ interface CoreSpec {
 export type SecretForm = CoreForm<CoreSpec & { type: SecretType }, Secret>;
 export type ConfigMapForm = CoreForm<CoreSpec, ConfigMap>;
 
-/** Only an object with the label may be listed over REST or used by a microservice. */
-export const isShareable = (object: { metadata: ObjectMeta }): boolean =>
-  object.metadata.labels?.[LABELS.shareable] === 'true';
+/** Only an object with the label may be listed over REST or used by a microservice, and no Secret with keys of the system. */
+export const isShareable = ({ metadata }: { metadata: ObjectMeta }): boolean =>
+  metadata.labels?.[LABELS.shareable] === 'true' && !isOfSystem(metadata);
+
+/** Whether a Secret has keys of the system, such as the keys of a node or of an authority. Whoever may label it cannot share it. */
+const isOfSystem = ({ name, labels = {} }: ObjectMeta): boolean =>
+  LABELS.platform in labels || LABELS.authority in labels || isSystemSecretName(name);
+
+/** Whether only a Secret of the system may have a name. */
+export const isSystemSecretName = (name: string): boolean =>
+  SYSTEM_SECRET_PREFIXES.some((prefix) => name.startsWith(prefix));
+
+/** Metadata without what would make a Secret of the system an object of the v3 API, or give its keys other names. */
+export function withoutSharing({ labels = {}, annotations = {}, ...metadata }: ObjectMeta): ObjectMeta {
+  const { [LABELS.shareable]: _s, [LABELS.id]: _i, [LABELS.secretType]: _t, ...otherLabels } = labels;
+  const { [ANNOTATIONS.name]: _n, [ANNOTATIONS.keys]: _k, ...otherAnnotations } = annotations;
+  return {
+    ...metadata,
+    ...(Object.keys(otherLabels).length > 0 && { labels: otherLabels }),
+    ...(Object.keys(otherAnnotations).length > 0 && { annotations: otherAnnotations }),
+  };
+}
 
 /** v3 name of a core object. */
 export const textNameOf = (object: { metadata: ObjectMeta }): string =>

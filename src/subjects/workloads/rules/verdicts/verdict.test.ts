@@ -500,15 +500,6 @@ describe('verdict', () => {
     tried.add('MovingFromNode');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
-    // are of a certificate or an authority: see src/subjects/pki/rules/verdict.test.ts and reconcile/certificate.test.ts
-    for (const reason of ['HostInvalid', 'ExpirationInvalid', 'SecretTaken', 'CertificateExpired'] as const)
-      tried.add(reason);
-    tried
-      .add('AuthorityNotFound')
-      .add('AuthorityInvalid')
-      .add('AuthorityExpired')
-      .add('AuthorityNotReady')
-      .add('AuthorityOfSystem');
     // is no entry's: see catalog-item.test.ts
     tried.add('PublisherReserved');
     // Registries: src/subjects/catalog/rules/registry.test.ts
@@ -520,6 +511,8 @@ describe('verdict', () => {
       .add('CertificateExpired')
       .add('ExpirationInvalid')
       .add('HostInvalid')
+      .add('NameReserved')
+      .add('NotOnControlPlane')
       .add('SecretTaken');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
