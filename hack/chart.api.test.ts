@@ -76,6 +76,7 @@ function otherThan(value: unknown): unknown {
 }
 
 const ROUTER = 'relay.router.hosts=["router"]';
+const TUNNEL = ['tunnel.host="bastion"', 'tunnel.username="tunnel"', 'tunnel.secretName="tunnels"'];
 /** Another value of a setting, where its type alone does not give one, and the settings that it needs beside it. */
 const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string[] }>> = {
   'image.pullPolicy': { to: 'Always' },
@@ -100,6 +101,11 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'relay.bus.key': { beside: ['relay.bus.urls=["nats://bus:4222"]', 'relay.bus.secretName="bus"'] },
   'relay.required': { beside: [ROUTER] },
   'relay.failFast': { beside: [ROUTER] },
+  'tunnel.host': { beside: TUNNEL.slice(1) },
+  'tunnel.username': { beside: TUNNEL },
+  'tunnel.secretName': { beside: TUNNEL },
+  'tunnel.ports': { to: '3000-3004', beside: TUNNEL },
+  'tunnel.localPort': { beside: TUNNEL },
   nodeSelector: { to: { a: 'b' } },
   tolerations: { to: [{ operator: 'Exists' }] },
   affinity: { to: { nodeAffinity: {} } },
@@ -252,6 +258,20 @@ describe('the chart renders', () => {
     expect(await env('--set', 'sessions.maxSockets=20000')).toContain(
       '{"name":"WS_REPLICA_MAX_CONCURRENT_WS","value":"20000"}',
     );
+  });
+
+  test('the ssh server of tunnels, which needs a user and a Secret', async () => {
+    const all = ['host=bastion.example:2222', 'username=tunnel', 'secretName=tunnels'];
+    const set = (values: readonly string[]) => values.flatMap((value) => ['--set', `tunnel.${value}`]);
+    const text = JSON.stringify((await render(...set(all))).find(({ kind }) => kind === 'Deployment'));
+    for (const [name, value] of [
+      ['TUNNEL_HOST', 'bastion.example:2222'],
+      ['TUNNEL_PORT_RANGE', '2000-10000'],
+      ['TUNNEL_LOCAL_PORT', '22'],
+    ])
+      expect(text).toContain(`{"name":"${name}","value":"${value}"}`);
+    expect(JSON.stringify(await render())).not.toContain('TUNNEL');
+    await expect(render(...set(all.slice(0, 1)))).rejects.toThrow(/tunnel/);
   });
 
   test('one name for all replicas, from the values or the release, and for each replica the name of its pod', async () => {

@@ -14,7 +14,7 @@ describe('the arguments of ssh', () => {
       ...['-R', '2001:localhost:8022', '-p', '2222', '-l', 'tunnel', '--', '2001:db8::1'],
     ]);
     expect(given).toContain('StrictHostKeyChecking=yes');
-    expect(given).toContain('GlobalKnownHostsFile=none');
+    expect(given).toContain('GlobalKnownHostsFile=/dev/null');
     expect(given).toContain('PreferredAuthentications=publickey');
     expect(given).toContain('BatchMode=yes');
   });

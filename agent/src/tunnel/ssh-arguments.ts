@@ -20,7 +20,7 @@ export function sshArguments(view: TunnelView, { knownHosts, key }: SshFiles): s
     BatchMode: password ? 'no' : 'yes',
     StrictHostKeyChecking: 'yes',
     UserKnownHostsFile: inOption(knownHosts),
-    GlobalKnownHostsFile: 'none',
+    GlobalKnownHostsFile: '/dev/null',
     UpdateHostKeys: 'no',
     CheckHostIP: 'no',
     PreferredAuthentications: methods.join(','),

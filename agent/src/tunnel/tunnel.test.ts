@@ -143,6 +143,7 @@ test('the policy of the machine forbids a tunnel, ends an open one, and allows i
   state.isAllowed = true;
   await send(makeTunnel());
   expect(attempts).toHaveLength(2);
+  expect(said()).toEqual({ status: 'opening' });
 });
 
 test('a machine without an ssh client says so, and tries again', async () => {

@@ -74,9 +74,14 @@ export class Tunnel implements Part<'tunnel'> {
         failures = 0;
         continue;
       }
+      // A reason stays readable while the next attempt is made.
+      if (failures === 0) this.#become({ status: 'opening' });
       const { message, steady } = await this.#open(decision.open, until);
-      failures = steady || until.aborted ? 1 : failures + 1;
-      if (until.aborted) continue;
+      if (until.aborted) {
+        failures = 0;
+        continue;
+      }
+      failures = steady ? 1 : failures + 1;
       this.#become({ status: 'failed', message: message.slice(0, MESSAGE) });
       await sleep(backoffDelay(RETRY, failures, this.#deps.random), until, this.#deps.clock);
       if (until.aborted) failures = 0;
@@ -89,8 +94,6 @@ export class Tunnel implements Part<'tunnel'> {
     const { client, clock, log } = this.#deps;
     const { host, remotePort } = view;
     let openedAt: number | undefined;
-    // A reason stays readable while the next attempt is made.
-    if (this.#report?.status !== 'failed') this.#become({ status: 'opening' });
     const opened = () => {
       openedAt = clock.now();
       log.info({ host, remotePort }, 'The tunnel is open');

@@ -159,3 +159,20 @@ test('an agent whose lists always come from the other replica reads each change 
   expect(b.readCount).toBeLessThanOrEqual(3);
   expect(scene.held).toEqual(scene.truth());
 });
+
+test.each([
+  ['tunnel', undefined],
+  ['config', undefined],
+  ['reboot', 'a'],
+] as const)(
+  'an acknowledgement of %s soon after a change counts for good only where nothing is read',
+  async (section, want) => {
+    const clock = makeClock();
+    const sent = createSentResponses(clock);
+    const now = { due: { [section]: 'a' }, actions: {} };
+    sent.acknowledge('n', sent.add('n', now.due, {}), now);
+    expect(sent.acknowledged('n')[section]).toBe('a');
+    await clock.advance(LAG_MS, { timers: 0 });
+    expect(sent.acknowledged('n')[section]).toBe(want);
+  },
+);
