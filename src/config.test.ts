@@ -274,7 +274,7 @@ describe('every variable of the environment', () => {
   it('that asks for the message bus gets a line in the log', () => {
     expect(readConfig({}).warnings).toEqual([]);
     expect(readConfig({ BUS_ENABLED: 'true' }).warnings).toEqual([
-      'BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable',
+      'BUS_ENABLED=true gives nodes without a busMode the certificates of a bus server, and nothing else: this version sets up no message bus',
     ]);
   });
 });

@@ -247,7 +247,9 @@ const environment = z.object({
   SKERRY_TUNNEL_SECRET: text(
     'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
   ),
-  BUS_ENABLED: flag.describe('Accepted without effect, with a line in the log: this version sets up no message bus.'),
+  BUS_ENABLED: flag.describe(
+    'Gives nodes without a busMode the certificates of a bus server; this version sets up no message bus itself, and a line in the log says so.',
+  ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -385,7 +387,9 @@ const hostOfUrl = (url: string | undefined): string[] =>
 function warningsOf(e: z.infer<typeof environment>, host: string): string[] {
   const warnings: string[] = [];
   if (e.BUS_ENABLED)
-    warnings.push('BUS_ENABLED=true has no effect: this version sets up no message bus; remove the variable');
+    warnings.push(
+      'BUS_ENABLED=true gives nodes without a busMode the certificates of a bus server, and nothing else: this version sets up no message bus',
+    );
   // A manifest from before this variable named the installation.
   if (e.CONTROLLER_NAME === host && e.POD_NAME === undefined)
     warnings.push(
