@@ -17,6 +17,7 @@ export const PKI = {
       hosts: 'shop.example,10.0.0.5',
       ...(isHub && { ca: { type: 'direct', secretName: AUTHORITY } }),
     }),
+    change: ({ text, isHub }) => ({ subject: text, ca: isHub ? { type: 'direct', secretName: AUTHORITY } : null }),
     shown: ({ draft: { text, isHub } }) => ({
       subject: text,
       hosts: 'shop.example,10.0.0.5',

@@ -13,6 +13,8 @@ export const change: Perform<'change'> = async (fleet, { kind, name, draft: raw,
   const after = { ...(item ?? fleet.fresh(kind, name, draft)), draft };
   // Only a PATCH of an application template leaves the template as it is.
   if (item && kind === 'applicationTemplates' && surface === 'json') after.draft = { ...item.draft, text: draft.text };
+  // A file changes in part, too: a certificate keeps the authority that the file leaves out.
+  if (item && kind === 'certificates' && isFile) after.draft = { ...draft, isHub: draft.isHub || item.draft.isHub };
   const apply = () => {
     if (item) item.draft = after.draft;
     else fleet.add(after);
@@ -24,6 +26,7 @@ export const change: Perform<'change'> = async (fleet, { kind, name, draft: raw,
       if (kind === 'secrets' || kind === 'configMaps') Object.assign(copy, { data: coreData(after) });
       else copy.spec = { ...(copy.spec as Json), ...spec(draft, name) };
       if (kind === 'volumeMounts') copy.spec = withOtherSource(copy.spec as Json, after.draft);
+      if (!draft.isHub && kind === 'certificates') delete (copy.spec as Json).ca;
       if (!draft.files && (kind === 'models' || kind === 'knowledge')) delete (copy.spec as Json).files;
     });
     apply();

@@ -172,6 +172,12 @@ describe('a node after a PATCH body', () => {
     expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
   });
 
+  it('a port that is given as it is shown counts as given', () => {
+    const router: EdgeNodeSpec = { archId: 1, routerMode: 'interior' };
+    const body = { routerMode: 'interior', host: 'h', interRouterPort: 55671, edgeRouterPort: 45671 };
+    expect(patchNode(makeNode({ spec: router }), body)).toEqual({ ...router, host: 'h' });
+  });
+
   it('one coordinate alone that was stored once goes with the next change', () => {
     const { latitude: _, ...half } = { ...spec, latitude: 1, longitude: 2 };
     expect(patchNode(makeNode({ spec: { archId: undefined, ...half } }), { location: 'hall 4' })).toEqual({

@@ -47,7 +47,7 @@ export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   }
   const patched = checked(spec);
   if (Object.keys(changed).length > 0) requireModesOfSystem(patched);
-  requireAddress(patched, changed);
+  requireAddress(patched, changed, fields);
   return withGpsMode(patched, changed);
 }
 
@@ -103,12 +103,14 @@ function requireModesOfSystem(spec: EdgeNodeSpec): void {
 }
 
 /** Applies only when the mode is sent: a router that other routers connect to needs a known address. */
-function requireAddress(spec: EdgeNodeSpec, sent: Fields): void {
+function requireAddress(spec: EdgeNodeSpec, sent: Fields, given: Fields = sent): void {
   const mode = sent.routerMode;
   if (mode !== 'edge' && mode !== 'interior') return;
   const needs = mode === 'interior' ? (['host', 'interRouterPort', 'edgeRouterPort'] as const) : (['host'] as const);
+  // A port that is given as it is shown stays unset.
   for (const field of needs)
-    if (isAbsent(spec[field])) throw invalid(`${field}: is required with routerMode ${mode}`, field);
+    if (isAbsent(spec[field]) && isAbsent(given[field]))
+      throw invalid(`${field}: is required with routerMode ${mode}`, field);
 }
 
 /** Coordinates without a mode have the mode manual (docs/spec/rest-v3.md#node-body). */
