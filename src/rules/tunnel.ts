@@ -1,5 +1,3 @@
-import type { KeyedText } from './inputs.ts';
-
 /** The ssh server of an installation, over which machines open tunnels; the user runs it. */
 export interface TunnelSettings {
   /** as machines reach it */
@@ -34,13 +32,19 @@ export interface Tunnels {
 export const NO_TUNNEL_SERVER =
   'this controller knows no ssh server for tunnels; set TUNNEL_HOST, TUNNEL_USERNAME and SKERRY_TUNNEL_SECRET (tunnel.* of the chart)';
 
+/** Text by key of the Secret, and an opaque text that changes with it. */
+interface SecretText {
+  data: Readonly<Record<string, string>>;
+  identify?(): string;
+}
+
 /** The keys of the Secret. */
 const KEYS = 'rsaKey (a private key) or password, and knownHosts (the host keys of the ssh server)';
 
 /** The ssh server with the keys of its Secret. A Secret that microservices may use is refused: any of them could mount the key. */
 export function tunnelServer(
   settings: TunnelSettings,
-  secret: { isShareable: boolean; text: KeyedText } | undefined,
+  secret: { isShareable: boolean; text: SecretText } | undefined,
 ): TunnelServer | { problem: string } {
   const { host, port, username, localPort, secretName } = settings;
   if (secretName === undefined) return { problem: `SKERRY_TUNNEL_SECRET is not set: a Secret with ${KEYS}` };

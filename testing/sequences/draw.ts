@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import type { Example } from '../example.ts';
 import { EXAMPLES } from '../examples.ts';
-import type { Entry, Kind } from './model.ts';
-import type { NodeSettings } from './platform.ts';
+import type { Entry, Kind, NodeSettings } from './model.ts';
 
 /**
  * Operations as they are drawn: names come from small pools, so that operations meet, and what a name means is decided when

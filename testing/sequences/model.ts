@@ -4,7 +4,14 @@
  */
 import type { CORE_KINDS } from '../../src/subjects/content/kinds/core-objects.ts';
 import type { KindKey } from '../../src/subjects/kinds.ts';
-import type { NodeSettings } from './platform.ts';
+
+/** Settings of a node; absent is as if nobody had said anything. */
+export interface NodeSettings {
+  routerMode?: 'interior' | 'edge' | 'none';
+  busMode?: 'leaf' | 'server' | 'none';
+  host?: string;
+  networkRouter?: string;
+}
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = KindKey | keyof typeof CORE_KINDS;

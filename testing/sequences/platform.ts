@@ -5,14 +5,6 @@ import { find, type Item, isShadowed, of, type Ref, type Refusal, type State } f
  * what its conditions say. Pure, and without code of the product.
  */
 
-/** Settings of a node; absent is as if nobody had said anything. */
-export interface NodeSettings {
-  routerMode?: 'interior' | 'edge' | 'none';
-  busMode?: 'leaf' | 'server' | 'none';
-  host?: string;
-  networkRouter?: string;
-}
-
 interface NodeFiles {
   authority: string;
   /** all names of the certificate */
