@@ -5,12 +5,13 @@ import {
   startInMemoryController,
 } from '../../../../testing/in-memory-controller.ts';
 import { ANNOTATIONS } from '../../../api/names.ts';
-import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import type { Application } from '../../../api/v3/index.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { systemFilesView } from '../../../rules/system-files.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { isSignedBy, readPair } from '../../pki/rules/pair.ts';
+import { platformsOf } from '../_fleet.ts';
 import { ECHO } from '../_make.ts';
 import { PARTS } from '../rules/parts.ts';
 import { platformSecretName } from '../rules/secret.ts';
@@ -29,41 +30,9 @@ beforeEach(async () => {
   await fleet.settle();
 });
 
-const node = (i = 0) => fleet.node(i);
-const uuid = () => nodeUuid(node());
-
-async function set(spec: Partial<EdgeNode['spec']>, i = 0) {
-  fleet.cluster.edit(node(i), (copy) => {
-    Object.assign(copy.spec, spec);
-  });
-  await fleet.settle();
-}
-
-const secret = (of = uuid()) => fleet.stores.secrets.get(NAMESPACE, platformSecretName(of));
-const texts = (of = uuid()) => decodeData(secret(of)?.data);
+const { facts, node, ref, secret, set, setsOf, texts, uuid, writes } = platformsOf(() => fleet);
 const condition = (type: string) => node().status?.conditions?.find((one) => one.type === type);
 const application = () => fleet.stores.applications.get(NAMESPACE, 'system-gateway-0');
-const setsOf = (of = uuid()) => (fleet.desired(of)?.systemFiles ?? []).map(({ name }) => name);
-const facts = (name: string) => {
-  const { [`${name}.crt`]: cert = '', [`${name}.key`]: key = '' } = texts();
-  const read = readPair({ cert, key });
-  if ('problem' in read) throw new Error(read.problem);
-  return read;
-};
-const ref = (object: { metadata: { name: string } } | undefined) => ({
-  namespace: NAMESPACE,
-  name: object?.metadata.name ?? '',
-});
-const writes = async (act: () => Promise<void>) => {
-  const before = new Map(fleet.cluster.writes);
-  await act();
-  return Object.fromEntries(
-    [...fleet.cluster.writes].flatMap(([what, count]) => {
-      const more = count - (before.get(what) ?? 0);
-      return more > 0 ? [[what, more]] : [];
-    }),
-  );
-};
 
 describe('certificates', () => {
   test('a node without modes gets nothing, and has no condition', async () => {

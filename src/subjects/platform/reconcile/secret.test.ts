@@ -7,10 +7,9 @@ import {
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
-import { decodeData } from '../../../datastore/keyed-text.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { readPair } from '../../pki/rules/pair.ts';
+import { platformsOf } from '../_fleet.ts';
 import { platformSecretName } from '../rules/secret.ts';
 
 let fleet: InMemoryController;
@@ -24,38 +23,7 @@ beforeEach(async () => {
   await set({ routerMode: 'edge' });
 });
 
-const node = (i = 0) => fleet.node(i);
-const uuid = () => nodeUuid(node());
-
-async function set(spec: Partial<EdgeNode['spec']>, i = 0) {
-  fleet.cluster.edit(node(i), (copy) => {
-    Object.assign(copy.spec, spec);
-  });
-  await fleet.settle();
-}
-
-const secret = () => fleet.stores.secrets.get(NAMESPACE, platformSecretName(uuid()));
-const setsOf = () => (fleet.desired(uuid())?.systemFiles ?? []).map(({ name }) => name);
-const facts = (name: string) => {
-  const { [`${name}.crt`]: cert = '', [`${name}.key`]: key = '' } = decodeData(secret()?.data);
-  const read = readPair({ cert, key });
-  if ('problem' in read) throw new Error(read.problem);
-  return read;
-};
-const ref = (object: { metadata: { name: string } } | undefined) => ({
-  namespace: NAMESPACE,
-  name: object?.metadata.name ?? '',
-});
-const writes = async (act: () => Promise<void>) => {
-  const before = new Map(fleet.cluster.writes);
-  await act();
-  return Object.fromEntries(
-    [...fleet.cluster.writes].flatMap(([what, count]) => {
-      const more = count - (before.get(what) ?? 0);
-      return more > 0 ? [[what, more]] : [];
-    }),
-  );
-};
+const { facts, node, ref, secret, set, setsOf, uuid, writes } = platformsOf(() => fleet);
 
 describe('the Secret of a node', () => {
   const change = async (edit: (copy: Secret) => void) => {

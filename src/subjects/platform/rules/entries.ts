@@ -4,12 +4,11 @@ import { nodeUuid } from '../../../rules/identity.ts';
 import { normalEntry } from '../../../rules/normal-entry.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
-import { FREE_CONTAINER_FIELDS } from '../../workloads/rules/platform-entry.ts';
+import { FREE_CONTAINER_FIELDS, PLATFORM_MEMBERS } from '../../workloads/rules/platform-entry.ts';
 
 const OF_USERS: ReadonlySet<string> = new Set(FREE_CONTAINER_FIELDS);
 
-/** Members of an application that would change its microservices. */
-const OF_APPLICATION = ['template', 'busConfig'] as const;
+const OF_APPLICATION: ReadonlySet<string> = new Set(PLATFORM_MEMBERS);
 
 /** The microservices of an application that the platform makes, by name, as its annotation says. */
 export function platformEntries({ metadata }: Pick<Application, 'metadata'>): readonly string[] {
@@ -46,10 +45,12 @@ export function withPlatform(
     owned.every((name) => names.includes(name)) &&
     entries.every((entry) => microservices.includes(entry)) &&
     present?.spec.isActivated !== false &&
-    OF_APPLICATION.every((member) => present?.spec[member] === undefined);
+    PLATFORM_MEMBERS.every((member) => present?.spec[member] === undefined);
   if (isSame) return present;
   const { [ANNOTATIONS.platform]: _, ...annotations } = present?.metadata.annotations ?? {};
-  const { template: _template, busConfig: _busConfig, ...rest } = present?.spec ?? {};
+  const rest = Object.fromEntries(
+    Object.entries(present?.spec ?? {}).filter(([member]) => !OF_APPLICATION.has(member)),
+  );
   const mark = names.length > 0 ? { [ANNOTATIONS.platform]: JSON.stringify(names) } : {};
   return {
     ...(present ?? { apiVersion: API_VERSION, kind: 'Application' }),

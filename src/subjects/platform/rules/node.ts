@@ -38,12 +38,13 @@ export function platformSections(node: EdgeNode, inputs: PlatformInputs | undefi
   if (!inputs || wanted.length === 0) return NOTHING;
   const own = inputs.secret(platformSecretName(nodeUuid(node)));
   const certificates = wanted.flatMap((each) => each.certificates ?? []);
-  const systemFiles = certificates
-    .flatMap((certificate) => setOf(certificate, own, inputs) ?? [])
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const sets = new Map(
+    certificates.flatMap((certificate) => setOf(certificate, own, inputs) ?? []).map((set) => [set.name, set]),
+  );
+  const systemFiles = [...sets.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const binds = new Map(wanted.flatMap(({ entry, binds: some = [] }) => (entry ? [[entry.name, some]] : [])));
   return {
-    parts: wanted.map((each) => stateOf(each, node, own, inputs)),
+    parts: wanted.map((each) => stateOf(each, node, own, { ...inputs, sets })),
     systemFiles,
     bindsOf: (application, { name }) => (isSystemApplicationOf(node, application) && binds.get(name)) || [],
     digests: digestUnlessEmpty('systemFiles', systemFiles.map(systemFilesView)),
@@ -54,9 +55,9 @@ function stateOf(
   { condition, certificates = [], entry }: PartWants & Pick<PartState, 'condition'>,
   node: EdgeNode,
   own: Base64ByKey | undefined,
-  inputs: PlatformInputs,
+  inputs: PlatformInputs & { sets: ReadonlyMap<string, SystemFileSet> },
 ): PartState {
-  const lacks = lacksCertificate(certificates, own, inputs) ?? (entry && lacksApplication(node, inputs));
+  const lacks = lacksCertificate(certificates, inputs.sets) ?? (entry && lacksApplication(node, inputs));
   const expiresAt = certificates.length > 0 ? timeOf(own && textAt(own, EXPIRES)) : undefined;
   return {
     condition,
@@ -70,10 +71,9 @@ function stateOf(
 
 function lacksCertificate(
   certificates: readonly NodeCertificate[],
-  own: Base64ByKey | undefined,
-  inputs: PlatformInputs,
+  sets: ReadonlyMap<string, SystemFileSet>,
 ): PartState['lacks'] {
-  const lacking = certificates.find((certificate) => !setOf(certificate, own, inputs));
+  const lacking = certificates.find(({ name }) => !sets.has(name));
   if (!lacking) return undefined;
   const { name, authority } = lacking;
   return {
