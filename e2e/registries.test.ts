@@ -75,8 +75,11 @@ async function rebuild(): Promise<string | undefined> {
 
 async function running() {
   const uuid = (await stack.application('shop'))?.status?.microservices?.[0]?.uuid;
-  return (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+  return uuid ? runningOf(uuid) : undefined;
 }
+
+const runningOf = async (uuid: string) =>
+  (await stack.containers()).find(({ state, name }) => state === 'running' && name.includes(uuid));
 
 const replaced = (before: string | undefined) =>
   until('a new container', async () => {
@@ -167,8 +170,10 @@ test('when the policy of a machine does not allow a bind, the status of the Appl
 
 test('a registry can be deleted only when no application uses it, and the log of no agent has its passwords', async () => {
   expect(await rest('DELETE', `/registries/${id}`)).toMatchObject({ status: 400 });
+  const uuid = (await stack.application('shop'))?.status?.microservices?.[0]?.uuid ?? '';
+  expect((await runningOf(uuid))?.image).toBe(`${registry.host}/team/app:1`);
   await stack.remove('applications', 'shop');
-  await until('the container to go', async () => ((await running()) === undefined ? true : undefined));
+  await until('the container to be gone', async () => (await runningOf(uuid)) === undefined);
   await until('the registry to go', async () => (await rest('DELETE', `/registries/${id}`)).status === 204);
   const logs = [user, other].map(({ logFile }) => readFileSync(logFile, 'utf8')).join('');
   for (const secret of [now, later]) expect(logs).not.toContain(secret);

@@ -192,7 +192,7 @@ async function runs(): Promise<Record<string, Run>> {
   const all = await stack.containers();
   const result: Record<string, Run> = {};
   for (const { name, uuid } of (await stack.application('steady'))?.status?.microservices ?? []) {
-    const found = all.find((one) => one.state === 'running' && one.name.includes(uuid ?? '-'));
+    const found = all.find((one) => uuid !== undefined && one.state === 'running' && one.name.includes(uuid));
     if (!found) continue;
     const { State, RestartCount } = await stack.inspect(found.id);
     result[name] = { id: found.id, startedAt: State.StartedAt, restarts: RestartCount };
