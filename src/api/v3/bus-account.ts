@@ -19,13 +19,15 @@ import { busKeySchema, issuedAtSchema } from './bus-token.ts';
 const identity = IDENTITIES.uuidAndId;
 
 /** What an account of the system is for: the servers themselves, the leaf server of one node, the controller. */
-export const BUS_SYSTEM_ACCOUNTS = ['system', 'leaf', 'controller'] as const;
+const BUS_SYSTEM_ACCOUNTS = ['system', 'leaf', 'controller'] as const;
 
-export const busAccountSpecSchema = withRules(
+const busAccountSpecSchema = withRules(
   object({
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
-      .describe('Name of an account of the system; an account of an application has the name of the application. Immutable.'),
+      .describe(
+        'Name of an account of the system; an account of an application has the name of the application. Immutable.',
+      ),
     ...identity.asked,
     application: dottedName().optional().describe('Application that the account is for. Immutable.'),
     busAccess: z
@@ -35,7 +37,9 @@ export const busAccountSpecSchema = withRules(
     rule: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('BusAccountRule that limits it; a built-in one when absent, or when there is none of this name.'),
-    system: oneOf(...BUS_SYSTEM_ACCOUNTS).optional().describe('Set by the controller for its own accounts only. Immutable.'),
+    system: oneOf(...BUS_SYSTEM_ACCOUNTS)
+      .optional()
+      .describe('Set by the controller for its own accounts only. Immutable.'),
     node: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Node whose leaf server the account is for. Immutable.'),
@@ -85,7 +89,4 @@ export const busAccountResource = {
   ],
 } satisfies ResourceDefinition;
 
-export type BusAccount = CustomResource<
-  z.infer<typeof busAccountSpecSchema>,
-  z.infer<typeof busAccountStatusSchema>
->;
+export type BusAccount = CustomResource<z.infer<typeof busAccountSpecSchema>, z.infer<typeof busAccountStatusSchema>>;

@@ -15,7 +15,7 @@ import { busKeySchema, busTokenSchema, issuedAtSchema } from './bus-token.ts';
 
 const identity = IDENTITIES.uuid;
 
-export const busOperatorSpecSchema = object({
+const busOperatorSpecSchema = object({
   ...identity.asked,
   rotation: integer(0, Number.MAX_SAFE_INTEGER)
     .optional()

@@ -22,7 +22,7 @@ const TIME = '[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9
 
 const immutable = (field: string) => ({ rule: 'immutable' as const, field, message: `${field} is immutable` });
 
-export const busUserSpecSchema = withRules(
+const busUserSpecSchema = withRules(
   object({
     name: text({ min: 1, max: BOUNDS.anyName })
       .optional()
@@ -39,7 +39,9 @@ export const busUserSpecSchema = withRules(
     expiresAt: text({ max: 64, pattern: `^${TIME}$`, expects: 'a time such as 2030-01-31T12:00:00Z' })
       .optional()
       .describe('When its token ends (RFC 3339, UTC); never when absent.'),
-    microserviceUuid: uuidSchema.optional().describe('Set by the controller: the microservice that it is for. Immutable.'),
+    microserviceUuid: uuidSchema
+      .optional()
+      .describe('Set by the controller: the microservice that it is for. Immutable.'),
     node: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('Set by the controller: the node whose bus server it is for. Immutable.'),

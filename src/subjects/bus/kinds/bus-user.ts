@@ -15,6 +15,8 @@ export const busUserKind = defineKind<BusUser>()({
     account: ({ spec }) => [spec.account],
     /** name of its BusUserRule */
     rule: (user) => [userRuleOf(user)],
+    /** name of its BusAccount, of users of microservices: there are fewer of them than of all users */
+    access: ({ spec: { account, microserviceUuid } }) => (microserviceUuid === undefined ? [] : [account]),
     /** uuid of its microservice */
     microservice: ({ spec: { microserviceUuid } }) => (microserviceUuid === undefined ? [] : [microserviceUuid]),
     /** node whose bus server it is for */

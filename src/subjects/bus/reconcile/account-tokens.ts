@@ -6,10 +6,10 @@ import { accountNameOf } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, type BusTexts, parsedText } from '../rules/secret.ts';
 import { accountClaims, type BusClaims } from '../rules/tokens/claims.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
-import { isSame, nextIat, revoke } from '../rules/tokens/lineage.ts';
+import { isSameToken, nextIat, revoke } from '../rules/tokens/lineage.ts';
+import type { OperatorKeys } from './operator-keys.ts';
 import type { BusRules } from './rules.ts';
 import type { BusSecrets } from './secrets.ts';
-import type { OperatorKeys } from './operator-keys.ts';
 
 /** The keys of an account, and its token. */
 export interface AccountKeys {
@@ -23,7 +23,7 @@ export interface AccountKeys {
 }
 
 /** Users that an account is to refuse: the time in the token of each, by public key. */
-export interface Revocations {
+interface RefusedUsers {
   /** users whose credentials the controller hands out itself */
   delivered?: Readonly<Record<string, number>>;
   /** users whose credentials others have */
@@ -31,12 +31,12 @@ export interface Revocations {
 }
 
 interface Waiting {
-  revocations: Revocations[];
+  revocations: RefusedUsers[];
   done: Promise<void>;
 }
 
 /** More revocations than this in one token begin another signing key: servers and machines get the token at each change. */
-export const MOST_REVOCATIONS = 512;
+const MOST_REVOCATIONS = 512;
 
 /** Every key of the account, in the map of revocations. */
 const EVERYBODY = '*';
@@ -44,7 +44,7 @@ const EVERYBODY = '*';
 const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
 
 /**
- * Signs the tokens of accounts. The Secret of an account has the one truth: what is revoked and when it was signed last is read from
+ * Signs the tokens of accounts. The Secret of an account has the one truth: revocations and the time of the last signature are read from
  * the former token, so that neither a lost race, nor a clock that was set, nor another leader undoes a revocation.
  */
 export function createAccountTokens(
@@ -73,7 +73,7 @@ export function createAccountTokens(
   async function next(
     account: BusAccount,
     present: BusTexts,
-    { delivered = {}, kept = {} }: Revocations,
+    { delivered = {}, kept = {} }: RefusedUsers,
     { isEnd = false, drops = false }: { isEnd?: boolean; drops?: boolean } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
@@ -96,7 +96,9 @@ export function createAccountTokens(
     if (drops && retiring.length > 0) {
       // No token counts any more that these keys signed: what they signed needs no revocation.
       retiring = [];
-      revocations = Object.fromEntries(allKept.flatMap((user) => (user in revocations ? [[user, revocations[user] as number]] : [])));
+      revocations = Object.fromEntries(
+        allKept.flatMap((user) => (user in revocations ? [[user, revocations[user] as number]] : [])),
+      );
     } else if (Object.keys(revocations).length - allKept.length > MOST_REVOCATIONS && retiring.length === 0 && !isEnd) {
       retiring = [publicNkey(made[BUS_KEYS.signing] as string)];
       made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
@@ -112,7 +114,7 @@ export function createAccountTokens(
       signingKeys: [publicNkey(made[BUS_KEYS.signing] as string), ...retiring],
       iat: nextIat(now, former),
     });
-    if (former && isSame(former, claims)) return made;
+    if (former && isSameToken(former, claims)) return made;
     return { ...made, [BUS_KEYS.token]: await signJwt(claims, signer.seed) };
   }
 
@@ -136,7 +138,7 @@ export function createAccountTokens(
      * Has the account refuse these users from now on. Callers at the same time share a write. Resolves once the Secret says so; an
      * account without a token has nothing to refuse.
      */
-    async revoke(account: BusAccount, revocations: Revocations, signal: AbortSignal): Promise<void> {
+    async revoke(account: BusAccount, revocations: RefusedUsers, signal: AbortSignal): Promise<void> {
       const key = nameOf(account);
       const joined = waiting.get(key);
       if (joined) {
@@ -153,7 +155,11 @@ export function createAccountTokens(
           delivered: Object.assign({}, ...batch.revocations.map(({ delivered }) => delivered)),
           kept: Object.assign({}, ...batch.revocations.map(({ kept }) => kept)),
         };
-        await write(account, async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined), signal);
+        await write(
+          account,
+          async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined),
+          signal,
+        );
       })();
       return batch.done;
     },
@@ -180,5 +186,3 @@ export function createAccountTokens(
     },
   };
 }
-
-export type AccountTokens = ReturnType<typeof createAccountTokens>;

@@ -1,5 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { Application } from '../../../api/v3/index.ts';
+import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { holderIn } from '../../../datastore/holder.ts';
@@ -7,7 +8,6 @@ import type { UserIndex } from '../../../datastore/use.ts';
 import { both, type Controller, keyOf, refOf, watching } from '../../../kube/mod.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
-import { stalledBy } from '../../../rules/kind-status.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
@@ -15,13 +15,17 @@ import { accountNameOf, TAKEN_ACCOUNT_NAMES } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../rules/secret.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
 import type { BusParts } from './parts.ts';
+import { stalled } from './parts.ts';
 
 const kind = KINDS.busAccounts;
 /** While users get another signing key, the end of the former one is looked for as often as this. */
 const RETIRING_MS = 2_000;
 
 /** BusAccount: its key, and its token, which says what the account may do and which users it refuses. */
-export function createAccountController(deps: ControllerDependencies, { secrets, tokens, rules, operator }: BusParts): Controller {
+export function createAccountController(
+  deps: ControllerDependencies,
+  { secrets, tokens, rules, operator }: BusParts,
+): Controller {
   const { stores, client, clock } = deps;
 
   const applicationOf = ({ spec: { application } }: BusAccount): Application | undefined =>
@@ -36,19 +40,14 @@ export function createAccountController(deps: ControllerDependencies, { secrets,
   }
 
   const use: UserIndex<BusAccount> = {
-    isUsed: (account) => deps.platform.isBusEnabled && (account.spec.system !== undefined ? isSystemInUse(account) : askerOf(account) !== undefined),
+    isUsed: (account) => deps.platform.isBusEnabled && askerOf(account) !== undefined,
     isUsedBySystem: () => false,
     users(account) {
       const application = askerOf(account);
-      if (application) return [`application ${v3Name(application)}`];
-      return account.spec.system !== undefined ? ['the system'] : [];
+      return application ? [`application ${v3Name(application)}`] : [];
     },
     first: (account) => ({ named: use.users(account), more: 0 }),
   };
-
-  /** The account of a leaf server ends with its node; the others are of the installation. */
-  const isSystemInUse = ({ spec: { node } }: BusAccount) =>
-    node === undefined || stores.nodes.byIndex('name', node).length > 0;
 
   const usersOf = (account: BusAccount) => stores.busUsers.byIndex('account', accountNameOf(account));
 
@@ -56,7 +55,16 @@ export function createAccountController(deps: ControllerDependencies, { secrets,
   const isTakenName = (account: BusAccount) =>
     account.spec.system === undefined && TAKEN_ACCOUNT_NAMES.includes(accountNameOf(account));
 
-  const isIdle = (account: BusAccount) => isTakenName(account) || !deps.platform.isBusEnabled || tokens.read(account).isTaken;
+  /** Another object has the name. */
+  const isRival = (account: BusAccount) => {
+    const name = accountNameOf(account);
+    return (
+      holderIn(kind, stores.busAccounts.byIndex('name', name), 'name', name)?.metadata.uid !== account.metadata.uid
+    );
+  };
+
+  const isIdle = (account: BusAccount) =>
+    isTakenName(account) || isRival(account) || !deps.platform.isBusEnabled || tokens.read(account).isTaken;
 
   async function prepare(account: BusAccount, signal: AbortSignal): Promise<void> {
     if (account.metadata.deletionTimestamp || isIdle(account)) return;
@@ -85,19 +93,19 @@ export function createAccountController(deps: ControllerDependencies, { secrets,
 
   function obstacle(account: BusAccount): Progress | undefined {
     if (!deps.platform.isBusEnabled)
-      return stalledBy({ reason: 'BusDisabled', message: 'the message bus is off (BUS_ENABLED of the controller)' });
+      return stalled({ reason: 'BusDisabled', message: 'the message bus is off (BUS_ENABLED of the controller)' });
     if (isTakenName(account))
-      return stalledBy({
+      return stalled({
         reason: 'NameReserved',
         message: `the name "${accountNameOf(account)}" belongs to an account of the system: give the application another name`,
       });
     if (account.spec.application !== undefined && !applicationOf(account))
-      return stalledBy({
+      return stalled({
         reason: 'ApplicationNotFound',
         message: `there is no application ${JSON.stringify(account.spec.application)}`,
       });
     if (tokens.read(account).isTaken)
-      return stalledBy({
+      return stalled({
         reason: 'SecretTaken',
         message: `the Secret ${accountSecretName(uuidOf(account))} exists and belongs to something else: delete it`,
       });
@@ -126,14 +134,18 @@ export function createAccountController(deps: ControllerDependencies, { secrets,
       watching(stores.secrets, ({ object: { metadata }, initial }) => {
         if (initial) return [];
         // Another operator signs all of them.
-        if (metadata.name === operatorSecretName()) return operator.signer() ? Array.from(stores.busAccounts.list(), keyOf) : [];
+        if (metadata.name === operatorSecretName())
+          return operator.signer() ? Array.from(stores.busAccounts.list(), keyOf) : [];
         const uuid = uuidInName('account', metadata.name);
         return uuid === undefined ? [] : stores.busAccounts.byIndex('uuid', uuid).map(keyOf);
       }),
-      watching(stores.busAccountRules, both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf))),
-      watching(stores.applications, both((application) => stores.busAccounts.byIndex('name', v3Name(application)).map(keyOf))),
-      watching(stores.nodes, ({ object, type }) =>
-        type === 'delete' ? stores.busAccounts.byIndex('node', v3Name(object)).map(keyOf) : [],
+      ...rules.ofAccountsChanged((rule) => stores.busAccounts.byIndex('rule', rule).map(keyOf)),
+      watching(stores.applications, (change) =>
+        changesMoreThanStatus(change) && !change.initial
+          ? both((application: Application) => stores.busAccounts.byIndex('name', v3Name(application)).map(keyOf))(
+              change,
+            )
+          : [],
       ),
     ],
   });

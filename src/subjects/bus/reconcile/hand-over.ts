@@ -34,7 +34,7 @@ export function createHandOver({
   function isOnMachine(user: BusUser): boolean {
     const node = nodeOf(user);
     // Nobody waits for a machine that does not answer: it gets both at once.
-    if (!node || liveness(node).state !== 'live') return true;
+    if (!node || liveness(node) !== 'live') return true;
     const wanted = desired(node)?.digests.systemFiles;
     return wanted === undefined || observations.get(nodeUuid(node))?.report?.systemFiles?.digest === wanted;
   }

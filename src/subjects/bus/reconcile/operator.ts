@@ -1,9 +1,9 @@
+import { DEFAULT_INSTALLATION } from '../../../api/names.ts';
 import type { BusOperator } from '../../../api/v3/bus-operator.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { type Controller, keyFor, watching } from '../../../kube/mod.ts';
 import type { Progress } from '../../../rules/conditions.ts';
-import { stalledBy } from '../../../rules/kind-status.ts';
 import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { KINDS } from '../../kinds.ts';
 import { OPERATOR_OBJECT, operatorName } from '../rules/operator.ts';
@@ -12,11 +12,12 @@ import { type BusClaims, operatorClaims } from '../rules/tokens/claims.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
 import { nextIat } from '../rules/tokens/lineage.ts';
 import type { BusParts } from './parts.ts';
+import { stalled } from './parts.ts';
 
 /** BusOperator: makes its key and its token, and another key for each rotation. */
 export function createOperatorController(deps: ControllerDependencies, { secrets }: BusParts): Controller {
   const { stores, clock } = deps;
-  const name = operatorName(deps.bus.installation);
+  const name = operatorName(deps.installation ?? DEFAULT_INSTALLATION);
   const read = () => secrets.read('operator', operatorSecretName());
 
   const rotationIn = (texts: BusTexts) => Number(texts[BUS_KEYS.rotation] ?? 0);
@@ -47,13 +48,13 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
 
   function obstacle(operator: BusOperator): Progress | undefined {
     if (!isMeant(operator))
-      return stalledBy({
+      return stalled({
         reason: 'NameTaken',
         message: `the operator of an installation is the object ${OPERATOR_OBJECT}: delete this one`,
       });
     const { isTaken, texts } = read();
     if (isTaken)
-      return stalledBy({
+      return stalled({
         reason: 'SecretTaken',
         message: `the Secret ${operatorSecretName()} exists and belongs to something else: delete it`,
       });
@@ -63,8 +64,9 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
 
   return createKindController(deps, KINDS.busOperators, {
     async prepare(operator, signal) {
-      if (!isMeant(operator) || operator.metadata.deletionTimestamp || read().isTaken || !deps.platform.isBusEnabled) return;
-      // Whoever deletes the object keeps the key: without it no server accepts what is signed next.
+      if (!isMeant(operator) || operator.metadata.deletionTimestamp || read().isTaken || !deps.platform.isBusEnabled)
+        return;
+      // Whoever deletes the object keeps the key: without it no server accepts the next tokens.
       const write = { of: 'operator' as const, name: operatorSecretName() };
       await secrets.write(write, (present) => next(operator, present), signal);
     },
@@ -74,7 +76,13 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       const jwt = texts[BUS_KEYS.token];
       const token = jwt === undefined ? undefined : decodeToken(jwt);
       if (!isMeant(operator) || !token) return {};
-      return { name: token.name, publicKey: token.sub, jwt: jwt ?? '', issuedAt: token.iat, rotation: rotationIn(texts) };
+      return {
+        name: token.name,
+        publicKey: token.sub,
+        jwt: jwt ?? '',
+        issuedAt: token.iat,
+        rotation: rotationIn(texts),
+      };
     },
     watches: [
       watching(stores.secrets, ({ object: { metadata } }) =>

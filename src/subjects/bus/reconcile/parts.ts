@@ -1,4 +1,5 @@
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import type { Progress } from '../../../rules/conditions.ts';
 import { createAccountTokens } from './account-tokens.ts';
 import { createOperatorKeys } from './operator-keys.ts';
 import { createBusRules } from './rules.ts';
@@ -13,3 +14,6 @@ export function createBusParts(deps: ControllerDependencies) {
 }
 
 export type BusParts = ReturnType<typeof createBusParts>;
+
+/** The progress of an object that somebody has to change, or something that it needs. */
+export const stalled = (why: Omit<Progress, 'is'>): Progress => ({ is: 'stalled', ...why });

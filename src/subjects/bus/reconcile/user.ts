@@ -1,6 +1,7 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
 import type { Application } from '../../../api/v3/index.ts';
+import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { holderIn } from '../../../datastore/holder.ts';
@@ -8,7 +9,6 @@ import type { UserIndex } from '../../../datastore/use.ts';
 import { both, type Controller, keyOf, watching } from '../../../kube/mod.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
-import { stalledBy } from '../../../rules/kind-status.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { KINDS } from '../../kinds.ts';
@@ -18,11 +18,12 @@ import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from 
 import { type BusClaims, userClaims } from '../rules/tokens/claims.ts';
 import { credentials } from '../rules/tokens/credentials.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
-import { isSame, nextIat } from '../rules/tokens/lineage.ts';
+import { isSameToken, nextIat } from '../rules/tokens/lineage.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import { createHandOver } from './hand-over.ts';
 import type { BusParts } from './parts.ts';
+import { stalled } from './parts.ts';
 
 const kind = KINDS.busUsers;
 
@@ -54,27 +55,24 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
       );
   }
 
-  /** The system has users of its own accounts, and the users of bus servers while their node exists. */
-  function isOfSystem(user: BusUser): boolean {
-    const { node } = user.spec;
-    if (node !== undefined) return stores.nodes.byIndex('name', node).length > 0 && !isEnding(accountOf(user));
-    return accountOf(user)?.spec.system !== undefined;
-  }
-
   const use: UserIndex<BusUser> = {
-    isUsed: (user) => deps.platform.isBusEnabled && (askerOf(user) !== undefined || isOfSystem(user)),
+    isUsed: (user) => deps.platform.isBusEnabled && askerOf(user) !== undefined,
     isUsedBySystem: () => false,
     users(user) {
       const application = askerOf(user);
-      if (application) return [`microservice ${v3Name(application)}/${v3Name(user)}`];
-      return isOfSystem(user) ? ['the system'] : [];
+      return application ? [`microservice ${v3Name(application)}/${v3Name(user)}`] : [];
     },
     first: (user) => ({ named: use.users(user), more: 0 }),
   };
 
   const formerIn = (texts: BusTexts): Former => parsedText<Former>(texts[BUS_KEYS.former], {}, isFormer);
 
-  function claimsOf(user: BusUser, account: { keys: AccountKeys; object: BusAccount }, key: string, iat: number): BusClaims {
+  function claimsOf(
+    user: BusUser,
+    account: { keys: AccountKeys; object: BusAccount },
+    key: string,
+    iat: number,
+  ): BusClaims {
     const { keys, object } = account;
     const { isBearer, expiresAt } = user.spec;
     return userClaims({
@@ -89,11 +87,15 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     });
   }
 
-  async function next(user: BusUser, account: { keys: AccountKeys; object: BusAccount }, present: BusTexts): Promise<BusTexts> {
+  async function next(
+    user: BusUser,
+    account: { keys: AccountKeys; object: BusAccount },
+    present: BusTexts,
+  ): Promise<BusTexts> {
     const { keys } = account;
     const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
-    const present_ = present[BUS_KEYS.seed];
-    const former = present_ !== undefined && decoded?.sub === publicNkey(present_) ? decoded : undefined;
+    const ownSeed = present[BUS_KEYS.seed];
+    const former = ownSeed !== undefined && decoded?.sub === publicNkey(ownSeed) ? decoded : undefined;
     const iat = nextIat(Math.floor(clock() / 1_000), former);
     const seedOf = (issuer: string) => (issuer === keys.key ? keys.seed : keys.signing.seed);
     const signed = async (seed: string, claims: BusClaims, more: BusTexts = {}): Promise<BusTexts> => {
@@ -106,14 +108,14 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
         ...more,
       };
     };
-    if (former && present_ !== undefined) {
+    if (former && ownSeed !== undefined) {
       const same = claimsOf(user, account, former.sub, iat);
-      if (isSame(former, same)) return present;
+      if (isSameToken(former, same)) return present;
       // Another key of the account signs it: the user is the same.
       const { issuer_account: _, ...grant } = former.nats;
       const { issuer_account } = same.nats;
       const resigned = { ...former, iss: same.iss, nats: { ...grant, ...(issuer_account && { issuer_account }) } };
-      if (isSame(resigned as BusClaims, same)) return signed(present_, same);
+      if (isSameToken(resigned as BusClaims, same)) return signed(ownSeed, same);
     }
     const { publicKey, seed } = await makeNkey('user');
     const claims = claimsOf(user, account, publicKey, iat);
@@ -167,23 +169,26 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
 
   function obstacle(user: BusUser): Progress | undefined {
     if (!deps.platform.isBusEnabled)
-      return stalledBy({ reason: 'BusDisabled', message: 'the message bus is off (BUS_ENABLED of the controller)' });
+      return stalled({ reason: 'BusDisabled', message: 'the message bus is off (BUS_ENABLED of the controller)' });
     const object = accountOf(user);
     if (!object || isEnding(object))
-      return stalledBy({
+      return stalled({
         reason: 'BusAccountNotFound',
         message: `there is no bus account ${JSON.stringify(user.spec.account)}`,
       });
     const { isTaken, name, texts } = secretOf(user);
     if (isTaken)
-      return stalledBy({
+      return stalled({
         reason: 'SecretTaken',
         message: `the Secret ${name} exists and belongs to something else: delete it`,
       });
     if (!texts[BUS_KEYS.token]) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
     const { expiresAt } = user.spec;
     if (expiresAt !== undefined && Date.parse(expiresAt) <= clock())
-      return stalledBy({ reason: 'BusUserExpired', message: `its token ended at ${expiresAt}: delete it, and create another one` });
+      return stalled({
+        reason: 'BusUserExpired',
+        message: `its token ended at ${expiresAt}: delete it, and create another one`,
+      });
     return undefined;
   }
 
@@ -218,14 +223,18 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
         return stores.busAccounts.byIndex('uuid', account).flatMap(usersOf);
       }),
       watching(stores.busAccounts, ({ object, previous, type, initial }) =>
-        initial || (type !== 'delete' && previous && previous.metadata.deletionTimestamp === object.metadata.deletionTimestamp)
+        initial ||
+        (type !== 'delete' && previous && previous.metadata.deletionTimestamp === object.metadata.deletionTimestamp)
           ? []
           : usersOf(object),
       ),
-      watching(stores.busUserRules, both((rule) => stores.busUsers.byIndex('rule', v3Name(rule)).map(keyOf))),
-      watching(
-        stores.applications,
-        both(({ spec: { microservices } }) => microservices?.length ? [] : []),
+      ...rules.ofUsersChanged((rule) => stores.busUsers.byIndex('rule', rule).map(keyOf)),
+      watching(stores.applications, (change) =>
+        changesMoreThanStatus(change) && !change.initial
+          ? both((application: Application) => stores.busUsers.byIndex('access', v3Name(application)).map(keyOf))(
+              change,
+            )
+          : [],
       ),
     ],
   });

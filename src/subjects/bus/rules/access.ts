@@ -2,7 +2,7 @@ import type { Application, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { entryUuid } from '../../../rules/names.ts';
 
 /** A user that an application asks for: one for each microservice with access to the bus. */
-export interface AskedUser {
+interface AskedUser {
   name: string;
   microserviceUuid: string;
   rule?: string;
@@ -15,7 +15,7 @@ export interface AskedAccess {
 }
 
 /** Whether an entry asks for access, in either of its two spellings. */
-export const asksForBus = ({ busConfig, busEnabled }: Pick<MicroserviceEntry, 'busConfig' | 'busEnabled'>): boolean =>
+export const wantsAccess = ({ busConfig, busEnabled }: Pick<MicroserviceEntry, 'busConfig' | 'busEnabled'>): boolean =>
   (busConfig?.busAccess ?? busEnabled) === true;
 
 /**
@@ -27,7 +27,7 @@ export function accessAskedBy(application: Application): AskedAccess | undefined
   if (!busConfig?.busAccess || isSystem || application.metadata.deletionTimestamp) return undefined;
   return {
     ...(busConfig.busRule !== undefined && { rule: busConfig.busRule }),
-    users: microservices.filter(asksForBus).map((entry) => ({
+    users: microservices.filter(wantsAccess).map((entry) => ({
       name: entry.name,
       microserviceUuid: entryUuid(application, entry),
       ...(entry.busConfig?.busRule !== undefined && { rule: entry.busConfig.busRule }),

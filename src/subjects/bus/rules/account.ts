@@ -13,11 +13,13 @@ const DEFAULT_RULES = {
   leaf: 'default-system-account',
   controller: 'controller-account',
 } as const;
-export const DEFAULT_ACCOUNT_RULE = 'default-account';
+const DEFAULT_ACCOUNT_RULE = 'default-account';
 
-/** Name of an account: that of its application, or its own. */
-export const accountNameOf = ({ metadata, spec: { application, name } }: Pick<BusAccount, 'metadata' | 'spec'>): string =>
-  application ?? name ?? metadata.name;
+/** Name of an account: the name of its application, or its own. */
+export const accountNameOf = ({
+  metadata,
+  spec: { application, name },
+}: Pick<BusAccount, 'metadata' | 'spec'>): string => application ?? name ?? metadata.name;
 
 /** Rule of an account where the rule that it names does not exist. */
 export const defaultAccountRuleOf = ({ spec: { system } }: Pick<BusAccount, 'spec'>): string =>

@@ -10,11 +10,17 @@ export const leafAdminName = (node: string): string => `admin-leaf-${node}`;
 /** The user with which the leaf server of a node connects to the hub for one account. */
 export const leafUserName = (node: string): string => `leaf-${node}`;
 
-const RULE = { default: 'default-user', mqtt: 'default-mqtt-user', leaf: 'default-leaf-user', controller: 'controller-user' };
+const RULE = {
+  default: 'default-user',
+  mqtt: 'default-mqtt-user',
+  leaf: 'default-leaf-user',
+  controller: 'controller-user',
+};
 
 /** Users are named within their account, whose name has no slash where others than the controller make users. */
 export const userKey = (account: string, user: string): string => `${account}/${user}`;
-export const userNameOf = (user: Pick<BusUser, 'metadata' | 'spec'>): string => userKey(user.spec.account, v3Name(user));
+export const userNameOf = (user: Pick<BusUser, 'metadata' | 'spec'>): string =>
+  userKey(user.spec.account, v3Name(user));
 
 /** Rule of a user where the rule that it names does not exist. */
 export function defaultUserRuleOf({ spec: { account, isBearer, node, ...spec } }: Pick<BusUser, 'spec'>): string {
