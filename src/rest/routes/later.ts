@@ -53,7 +53,7 @@ const TABLE: Readonly<Record<string, string>> = {
     DELETE /groups/{name}                          authgroups delete`,
   'Message bus': `
     GET    /bus/hub                                             bushubs get
-    PUT    /bus/hub                                             bushubs update${rules('account')}${rules('user')}`,
+    PUT    /bus/hub                                             bushubs update`,
 };
 
 function patchable(path: string, resource: string): string {
@@ -65,17 +65,6 @@ function patchable(path: string, resource: string): string {
     PATCH  ${path}/{name}       ${resource} patch
     PATCH  ${path}/yaml/{name}  ${resource} patch
     DELETE ${path}/{name}       ${resource} delete`;
-}
-
-function rules(kind: string): string {
-  const [path, resource] = [`/bus/${kind}-rules`, `bus${kind}rules`];
-  return `
-    GET    ${path}                  ${resource} list
-    POST   ${path}                  ${resource} create
-    POST   ${path}/yaml             ${resource} create
-    PATCH  ${path}/{ruleName}       ${resource} patch
-    PATCH  ${path}/yaml/{ruleName}  ${resource} patch
-    DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
 /** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */
