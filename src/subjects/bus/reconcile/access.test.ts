@@ -250,7 +250,7 @@ describe('another rule', () => {
     expect(tokens()[1]).toEqual(valve);
   });
 
-  test('replaces one that is deleted: the default rule', async () => {
+  test('is in force once the present one is deleted: the default rule', async () => {
     await saveRule('readers', { pubDeny: ['>'] });
     await bus.send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
     await createShop({ busConfig: { busAccess: true, busRule: 'small' } });

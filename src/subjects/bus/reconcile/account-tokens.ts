@@ -77,7 +77,7 @@ export function createAccountTokens(
     { isEnd = false, drops = false }: { isEnd?: boolean; drops?: boolean } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
-    if (!signer) return undefined;
+    if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
     const made: Record<string, string> = { ...present };
     made[BUS_KEYS.seed] ??= (await makeNkey('account')).seed;
     made[BUS_KEYS.signing] ??= (await makeNkey('account')).seed;
