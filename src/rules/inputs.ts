@@ -82,6 +82,8 @@ export interface NodeInputs {
   registryPassword: (registry: Registry) => string | undefined;
   /** the ssh server of tunnels; absent: the installation has none */
   tunnels?: Tunnels;
+  /** absent: the bus is off */
+  bus?: BusLookups;
   /**
    * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
    * the name of an application on other nodes counts as free.
@@ -123,6 +125,38 @@ export interface Lookups {
   configMap: (name: string) => KeyedText | undefined;
   /** the ssh server of tunnels; absent: the installation has none */
   tunnels?: Tunnels;
+  /** absent: the bus is off */
+  bus?: BusLookups;
+}
+
+/** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
+export interface BusLookups {
+  /** the hub, once it has an address */
+  hub: () => { host: string; serverPort: number; leafPort: number } | undefined;
+  /** the user of a microservice, by the uuid of the microservice */
+  userOf: (microserviceUuid: string) => BusUserRef | undefined;
+  /** the users that the server of a node has, by the v3 name of the node */
+  usersOfNode: (node: string) => readonly BusUserRef[];
+  /** an account by its name */
+  account: (name: string) => BusAccountRef | undefined;
+  /** all accounts that servers of the bus know */
+  accounts: () => readonly BusAccountRef[];
+}
+
+/** A user of the bus. */
+interface BusUserRef {
+  name: string;
+  account: string;
+  /** of the Secret with its credentials, under the key `creds` */
+  secret: string;
+}
+
+/** An account of the bus. */
+interface BusAccountRef {
+  name: string;
+  publicKey?: string | undefined;
+  /** of the Secret with its token, under the key `token` */
+  secret: string;
 }
 
 /** What the desired state of a node needs of the platform. */

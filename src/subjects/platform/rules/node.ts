@@ -2,9 +2,6 @@ import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/i
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Base64ByKey, PlatformInputs, SystemFileSet } from '../../../rules/inputs.ts';
 import type { NodeCertificate, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
-import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
-import { systemFilesView } from '../../../rules/system-files.ts';
-import type { Digests } from '../../../wire/sections.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/validity.ts';
@@ -16,10 +13,9 @@ export interface PlatformSections {
   systemFiles: readonly SystemFileSet[];
   /** what the container of a microservice binds of the system's files; none for microservices of users */
   bindsOf(application: Application, entry: Pick<MicroserviceEntry, 'name'>): readonly SystemBind[];
-  digests: Digests;
 }
 
-const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [], digests: {} };
+const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [] };
 
 /** What all parts want on a node, each with its condition. */
 export const wantsOn = (node: EdgeNode, { parts, facts }: Pick<PlatformInputs, 'parts' | 'facts'>) =>
@@ -47,7 +43,6 @@ export function platformSections(node: EdgeNode, inputs: PlatformInputs | undefi
     parts: wanted.map((each) => stateOf(each, node, own, { ...inputs, sets })),
     systemFiles,
     bindsOf: (application, { name }) => (isSystemApplicationOf(node, application) && binds.get(name)) || [],
-    digests: digestUnlessEmpty('systemFiles', systemFiles.map(systemFilesView)),
   };
 }
 

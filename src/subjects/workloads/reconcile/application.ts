@@ -180,6 +180,7 @@ function createReconcile(
       verdicts: new Map(failures),
       nodes,
       leftEarly: earlyMoves.of(key),
+      isBusOn: lookups.bus !== undefined,
       now: new Date(clock()).toISOString(),
     };
     // Whether an entry waits for its former node depends on what this status says of that node.

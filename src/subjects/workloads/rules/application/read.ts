@@ -8,7 +8,7 @@ import type {
 import { hasContainer } from '../../../../rules/deletion.ts';
 import { requireUnchanged } from '../../../../rules/document.ts';
 import { applicationId, applicationUuid } from '../../../../rules/identity.ts';
-import type { Liveness } from '../../../../rules/inputs.ts';
+import type { BusLookups, Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import { keepLogSize } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceStatus } from '../../../../wire/agent.ts';
@@ -29,6 +29,8 @@ export interface ReadContext {
   catalogItem: (ref: number | string) => CatalogItem | undefined;
   applicationsOn: (node: EdgeNode) => readonly Application[];
   referredValue?: ReferredValue;
+  /** absent: the bus is off */
+  bus?: BusLookups;
   /** Unix ms, from which running times are computed */
   now?: number;
 }
@@ -85,6 +87,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     catalogItem: context.catalogItem,
     hosts: context,
     ...(context.referredValue && { referredValue: context.referredValue }),
+    ...(context.bus && { bus: context.bus }),
     ...(node && {
       node,
       ...(node !== named && { movesTo: named ?? 'missing' }),
