@@ -1,14 +1,7 @@
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
+import type { BusLookups } from '../src/rules/bus-lookups.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
-import type {
-  BusLookups,
-  Find,
-  KeyedText,
-  Linked,
-  Lookups,
-  NodeInputs,
-  ReferencedObjects,
-} from '../src/rules/inputs.ts';
+import type { Find, KeyedText, Linked, Lookups, NodeInputs, ReferencedObjects } from '../src/rules/inputs.ts';
 import { entryUuid, v3Name } from '../src/rules/names.ts';
 import { makeNode } from '../src/subjects/nodes/_make.ts';
 import { entriesOn } from '../src/subjects/nodes/rules/placement/entries.ts';
@@ -28,7 +21,7 @@ interface Things extends Referenced {
 }
 
 /** A message bus with these members, which has a hub and nothing else. */
-export const makeBus = (members: Partial<BusLookups> = {}): BusLookups => ({
+export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups => ({
   hub: () => ({ host: 'bus.plant.example', serverPort: 4333, leafPort: 7422 }),
   userOf: () => undefined,
   usersOfNode: () => [],

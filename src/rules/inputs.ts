@@ -23,7 +23,9 @@ import type { ArtifactView } from '../wire/artifacts.ts';
 import type { Digests } from '../wire/sections.ts';
 import type { TunnelView } from '../wire/tunnel.ts';
 import type { VolumeMountView } from '../wire/volume-mounts.ts';
+import type { BusLookups } from './bus-lookups.ts';
 import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
+import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 import type { Tunnels } from './tunnel.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
@@ -129,36 +131,6 @@ export interface Lookups {
   bus?: BusLookups;
 }
 
-/** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
-export interface BusLookups {
-  /** the hub, once it has an address */
-  hub: () => { host: string; serverPort: number; leafPort: number } | undefined;
-  /** the user of a microservice, by the uuid of the microservice */
-  userOf: (microserviceUuid: string) => BusUserRef | undefined;
-  /** the users that the server of a node has, by the v3 name of the node */
-  usersOfNode: (node: string) => readonly BusUserRef[];
-  /** an account by its name */
-  account: (name: string) => BusAccountRef | undefined;
-  /** all accounts that servers of the bus know */
-  accounts: () => readonly BusAccountRef[];
-}
-
-/** A user of the bus. */
-interface BusUserRef {
-  name: string;
-  account: string;
-  /** of the Secret with its credentials, under the key `creds` */
-  secret: string;
-}
-
-/** An account of the bus. */
-interface BusAccountRef {
-  name: string;
-  publicKey?: string | undefined;
-  /** of the Secret with its token, under the key `token` */
-  secret: string;
-}
-
 /** What the desired state of a node needs of the platform. */
 export interface PlatformInputs {
   parts: readonly PlatformPart[];
@@ -167,16 +139,6 @@ export interface PlatformInputs {
   secret: (name: string) => Base64ByKey | undefined;
   /** The Application with this name of the object. */
   applicationNamed: (name: string) => Application | undefined;
-}
-
-/** What a Secret has, as the API server sends it: desired states share these texts with the stores. */
-export type Base64ByKey = Readonly<Record<string, string>>;
-
-/** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
-export interface SystemFileSet {
-  name: string;
-  /** base64 by path */
-  files: Readonly<Record<string, string>>;
 }
 
 /** The desired state of a node, with one digest per section. */

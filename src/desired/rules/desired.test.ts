@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeBus, makeInputs, NOW } from '../../../testing/inputs.ts';
+import { makeBusLookups, makeInputs, NOW } from '../../../testing/inputs.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { entryUuid } from '../../rules/names.ts';
@@ -578,7 +578,7 @@ describe('a microservice with access to the message bus', () => {
     secret: (name: string) => (name === 'skerry-bus-user-1' ? { creds: btoa(text) } : undefined),
     applicationNamed: () => undefined,
   });
-  const bus = makeBus({
+  const bus = makeBusLookups({
     userOf: (uuid) => (uuid === UUID ? { name: 'line-1', account: 'plant-a', secret: 'skerry-bus-user-1' } : undefined),
   });
   const application = (spec: object = access, entry: Partial<MicroserviceEntry> = access) =>

@@ -1,12 +1,12 @@
 import type { Application, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import { hasContainer } from '../../rules/deletion.ts';
 import { isIdentityTaken } from '../../rules/identity.ts';
-import type { DesiredEntry, DesiredState, NodeInputs, SystemFileSet } from '../../rules/inputs.ts';
+import type { DesiredEntry, DesiredState, NodeInputs } from '../../rules/inputs.ts';
 import { entryUuid, v3Name } from '../../rules/names.ts';
 import { normalEntry } from '../../rules/normal-entry.ts';
 import { compareTexts } from '../../rules/precedence.ts';
 import { digestUnlessEmpty } from '../../rules/section-digest.ts';
-import { systemFilesView } from '../../rules/system-files.ts';
+import { type SystemFileSet, systemFilesView } from '../../rules/system-files.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';
 import { catalogSections } from '../../subjects/catalog/rules/node.ts';
 import { normalType, resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
@@ -40,7 +40,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
-  const platform = platformSections(node, inputs.platform);
+  const platform = platformSections(node, inputs);
   const credentials: SystemFileSet[] = [];
 
   const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {

@@ -396,7 +396,7 @@ describe('a mapping', () => {
     expect(resolved(file(''))).toBe(path);
   });
 
-  test('is refused for credentials of the message bus in any other container than that of their microservice', async () => {
+  test('is refused for credentials of the message bus in a container of another microservice', async () => {
     begin();
     const own = makeView({ volumeMappings: [mounted('system:bus-own', '/etc/bus/creds')], uuid: 'own' });
     list({ name: 'bus-own', files: { 'a/b.creds': 'token' } });

@@ -21,6 +21,8 @@ export interface ServerConfigInput {
     dir: string;
     /** tokens by the public key of their account, which the server stores at its start unless it has newer ones */
     preload?: Readonly<Record<string, string>>;
+    /** files beside the configuration with further such tokens, a line each: `<public key>: "<token>"` */
+    includes?: readonly string[];
   };
   /** streams; absent: the server has none of its own */
   store?: ServerStore;
@@ -97,7 +99,7 @@ export function serverConfig(input: ServerConfigInput): string {
     operator: operators,
     system_account: input.systemAccount,
     resolver: { type: 'full', dir: resolver.dir, allow_delete: false, interval: RESOLVER_INTERVAL },
-    resolver_preload: resolver.preload,
+    resolver_preload: preloaded(resolver),
     jetstream: store && {
       store_dir: store.dir,
       domain: store.domain,
@@ -129,6 +131,12 @@ export function serverConfig(input: ServerConfigInput): string {
       tls: mqtt.tls && { cert_file: mqtt.tls.cert, key_file: mqtt.tls.key, timeout: TLS_TIMEOUT },
     },
   });
+}
+
+function preloaded({ preload = {}, includes = [] }: ServerConfigInput['resolver']): Value | undefined {
+  if (includes.length === 0) return Object.keys(preload).length > 0 ? preload : undefined;
+  const files = includes.map((file) => `  include ${JSON.stringify(file)}\n`).join('');
+  return new Bare(`{\n${print(preload, '  ')}${files}}`);
 }
 
 const mutual = ({ ca, cert, key }: ServerTls) => ({

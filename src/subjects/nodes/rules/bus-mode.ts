@@ -1,8 +1,10 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { BUS_SERVER_PORT, type BusAccess, busAccessOf, hasBusAccess } from '../../../rules/bus-access.ts';
-import type { BusLookups, NodeInputs, SystemFileSet } from '../../../rules/inputs.ts';
+import type { BusLookups } from '../../../rules/bus-lookups.ts';
+import type { NodeInputs } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { NormalEntry } from '../../../rules/normal-entry.ts';
+import type { SystemFileSet } from '../../../rules/system-files.ts';
 import { busCredsSet } from '../../../wire/system-files.ts';
 import { SYSTEM_MODES } from './settings.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { makeBus, makeLookups, NOW } from '../../../../../testing/inputs.ts';
+import { makeBusLookups, makeLookups, NOW } from '../../../../../testing/inputs.ts';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
 import { ANNOTATIONS } from '../../../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
@@ -257,7 +257,7 @@ describe('removedRead', () => {
 describe('the read of a microservice with access to the message bus', () => {
   const access = { busConfig: { busAccess: true } };
   const entry = { ...access, container: { env: [{ key: 'MODE', value: 'fast' }] } };
-  const facts = { ...factsOf({ entry, application: { spec: access } }), bus: makeBus() };
+  const facts = { ...factsOf({ entry, application: { spec: access } }), bus: makeBusLookups() };
   const read = microserviceRead(facts);
 
   it('shows what its container has of the bus beside what the entry has', () => {

@@ -2,8 +2,9 @@ import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index
 import { printable } from '../../../../api/printable.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
 import { busReads } from '../../../../rules/bus-access.ts';
+import type { BusLookups } from '../../../../rules/bus-lookups.ts';
 import { applicationId, nodeUuid } from '../../../../rules/identity.ts';
-import type { BusLookups, Liveness } from '../../../../rules/inputs.ts';
+import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
 import { normalEntry, normalItem } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../../../wire/agent.ts';

@@ -5,10 +5,11 @@ import type {
   EdgeNode,
   MicroserviceEntry,
 } from '../../../../api/v3/index.ts';
+import type { BusLookups } from '../../../../rules/bus-lookups.ts';
 import { hasContainer } from '../../../../rules/deletion.ts';
 import { requireUnchanged } from '../../../../rules/document.ts';
 import { applicationId, applicationUuid } from '../../../../rules/identity.ts';
-import type { BusLookups, Liveness } from '../../../../rules/inputs.ts';
+import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import { keepLogSize } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceStatus } from '../../../../wire/agent.ts';

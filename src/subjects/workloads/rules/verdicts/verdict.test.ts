@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { makeBus, makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
+import { makeBusLookups, makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
 import { VERDICT_REASONS, type VerdictReason } from '../../../../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
@@ -51,7 +51,7 @@ function judge({ entry, stored, application, lookups, others = [], writing }: Gi
 function mapped(hostDestination: string): Partial<MicroserviceEntry> {
   return volume({ type: 'volumeMount', hostDestination });
 }
-function onBus(entry: Partial<MicroserviceEntry>, lookups: Given['lookups'] = { bus: makeBus() }): Given {
+function onBus(entry: Partial<MicroserviceEntry>, lookups: Given['lookups'] = { bus: makeBusLookups() }): Given {
   return {
     entry: { ...entry, busConfig: { busAccess: true } },
     application: { spec: { busConfig: { busAccess: true } } },
@@ -92,7 +92,7 @@ const REFUSED: Record<string, [Given, [VerdictReason, Verdict['status'], string,
     ['VolumeInvalid', 400, 'INVALID_VOLUME_MAPPING', /"\/etc\/bus\/creds\/" is refused/],
   ],
   'bus access where there is neither a server on the node nor a hub': [
-    onBus({}, { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBus({ hub: () => undefined }) }),
+    onBus({}, { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBusLookups({ hub: () => undefined }) }),
     ['BusNotReachable', 400, 'BUS_NOT_REACHABLE', /set busMode of the node to leaf or server, or configure the hub/],
   ],
   'the uuid of an older microservice': [
@@ -429,16 +429,19 @@ function host(address: string): Partial<MicroserviceEntry> {
 const ADMITTED: Record<string, Given> = {
   'bus access on a node whose bus is none, where there is a hub': onBus(
     {},
-    { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBus() },
+    { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBusLookups() },
   ),
-  'bus access while there is no hub, on a node with a server': onBus({}, { bus: makeBus({ hub: () => undefined }) }),
+  'bus access while there is no hub, on a node with a server': onBus(
+    {},
+    { bus: makeBusLookups({ hub: () => undefined }) },
+  ),
   'variables of the message bus and no server of it while the bus is off': onBus(
     { container: { env: [{ key: 'BUS_SERVER_URL', value: 'x' }] } },
     {},
   ),
   'variables of the message bus without access': {
     entry: { container: { env: [{ key: 'BUS_SERVER_URL', value: 'nats://own:4222' }] } },
-    lookups: { bus: makeBus() },
+    lookups: { bus: makeBusLookups() },
   },
   'the minimal entry': {},
   'a node by uuid': { entry: { agent: { uuid: makeNode().metadata.uid } } },
