@@ -95,7 +95,7 @@ class SystemConnection implements BusConnection {
       const { server, error } = reply.json<UpdateReply>();
       // Each server of the cluster answers.
       if (server?.id !== this.server.id) return;
-      if (error) throw new Error(`The bus server "${this.server.name}" refuses a token: ${refusalOf(error)}`);
+      if (error) throw new TokenRefused(`The bus server "${this.server.name}" refuses a token: ${refusalOf(error)}`);
       done();
     });
   }
@@ -169,6 +169,9 @@ class SystemConnection implements BusConnection {
     }
   }
 }
+
+/** The server does not take this token; others may be fine. */
+export class TokenRefused extends Error {}
 
 /** How a request ends: now, or when no further reply comes for a while. */
 interface End {
