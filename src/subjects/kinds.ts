@@ -3,6 +3,9 @@ import type { IdentityIndex, Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
+import { busAccountKind } from './bus/kinds/bus-account.ts';
+import { busOperatorKind } from './bus/kinds/bus-operator.ts';
+import { busUserKind } from './bus/kinds/bus-user.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
 import { registryKind } from './catalog/kinds/registry.ts';
 import { runtimeClassKind } from './catalog/kinds/runtime-class.ts';
@@ -31,6 +34,9 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busOperatorKind,
+  busAccountKind,
+  busUserKind,
 ] as const;
 
 type All = (typeof ALL)[number];
