@@ -3,6 +3,7 @@ import type { IdentityIndex, Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
+import { busHubKind } from './bus/kinds/bus-hub.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
 import { registryKind } from './catalog/kinds/registry.ts';
 import { runtimeClassKind } from './catalog/kinds/runtime-class.ts';
@@ -31,6 +32,7 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busHubKind,
 ] as const;
 
 type All = (typeof ALL)[number];

@@ -2,6 +2,7 @@ export * from './application.ts';
 export * from './application-template.ts';
 export * from './artifact.ts';
 export * from './bus-account-rule.ts';
+export * from './bus-hub.ts';
 export * from './bus-user-rule.ts';
 export * from './catalog-item.ts';
 export * from './certificate.ts';

@@ -55,8 +55,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /bus/operator                                        busoperators get
     POST   /bus/operator/rotate                                 busoperators update
     GET    /bus/bootstrap                                       busbootstraps get
-    GET    /bus/hub                                             bushubs get
-    PUT    /bus/hub                                             bushubs update
     GET    /bus/accounts                                        busaccounts list
     GET    /bus/accounts/{appName}                              busaccounts get
     POST   /bus/accounts/{appName}                              busaccounts create
