@@ -74,6 +74,7 @@ export const VERDICT_REASONS = {
   TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
+  BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
   BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   PortReserved: 'An external port is reserved on every node.',

@@ -4,6 +4,7 @@ import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
 import { busAccountKind } from './bus/kinds/bus-account.ts';
+import { busHubKind } from './bus/kinds/bus-hub.ts';
 import { busOperatorKind } from './bus/kinds/bus-operator.ts';
 import { busUserKind } from './bus/kinds/bus-user.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
@@ -37,6 +38,7 @@ const ALL = [
   busOperatorKind,
   busAccountKind,
   busUserKind,
+  busHubKind,
 ] as const;
 
 type All = (typeof ALL)[number];

@@ -52,8 +52,7 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /groups/{name}                          authgroups patch
     DELETE /groups/{name}                          authgroups delete`,
   'Message bus': `
-    GET    /bus/hub                                             bushubs get
-    PUT    /bus/hub                                             bushubs update${rules('account')}${rules('user')}`,
+${rules('account')}${rules('user')}`,
 };
 
 function patchable(path: string, resource: string): string {

@@ -193,10 +193,12 @@ describe('credentials', () => {
     const client = await serveInMemory({ deps });
     await client.as('sre').get(`${USERS}/pump/creds`);
     await client.as('sre').get('/bus/bootstrap');
-    await expect.poll(async () => (await deps.audit.read({ limit: 10, offset: 0 }, AbortSignal.timeout(10_000))).events).toMatchObject([
-      { actorId: 'sre', resourceType: 'busbootstraps', statusCode: 403 },
-      { actorId: 'sre', resourceType: 'bususers/creds', resourceId: 'shop/pump', statusCode: 404 },
-    ]);
+    await expect
+      .poll(async () => (await deps.audit.read({ limit: 10, offset: 0 }, AbortSignal.timeout(10_000))).events)
+      .toMatchObject([
+        { actorId: 'sre', resourceType: 'busbootstraps', statusCode: 403 },
+        { actorId: 'sre', resourceType: 'bususers/creds', resourceId: 'shop/pump', statusCode: 404 },
+      ]);
   });
 });
 
