@@ -13,7 +13,7 @@ export interface BusLookups {
 }
 
 /** A user of the bus. */
-interface BusUserRef {
+export interface BusUserRef {
   name: string;
   account: string;
   /** the account is a system account: the user tells a server */
@@ -25,7 +25,6 @@ interface BusUserRef {
 /** An account of the bus. */
 export interface BusAccountRef {
   name: string;
-  publicKey?: string | undefined;
   /** of the Secret with its token, under the key `token` */
   secret: string;
 }

@@ -52,7 +52,7 @@ function inputsOf({ accounts = {}, hub, lost = [], key = 'k'.repeat(32), operato
   const secrets: Record<string, Record<string, string>> = {
     'skerry-bus-operator': {
       token: base64(operators[0] ?? ''),
-      ...(operators[1] && { formerToken: base64(operators[1]) }),
+      trusted: base64(JSON.stringify(operators.slice(1))),
     },
     'user-system': { creds: base64(ADMIN.creds) },
     ...Object.fromEntries(

@@ -5,11 +5,12 @@ import { BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
-import type { SystemFileSet } from '../../../rules/system-files.ts';
+import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
 import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
+import { BUS_KEYS, operatorSecretName, parsedText } from './secret.ts';
 import { type ServerConfigInput, serverConfig } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
@@ -22,7 +23,6 @@ const STORE = { file: '10g', memory: '1g' } as const;
 const HUB_NAMES = ['hub'];
 /** The random key of a node that its streams are encrypted with. */
 const STORE_KEY = 'bus-store';
-const OPERATOR_SECRET = 'skerry-bus-operator';
 /** How upstreams name the hub. */
 const HUB = 'default-bus-hub';
 
@@ -92,11 +92,10 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
 const lacks = (message: string): PartState['lacks'] => ({ reason: 'BusNotSetUp', message });
 
 function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, nodeByName }: PartInputs): PartFiles {
-  const operator = secret(OPERATOR_SECRET);
+  const operators = operatorsIn(secret(operatorSecretName()));
   const store = key(STORE_KEY);
   const system = bus && systemOf(bus, node);
   const systemUser = system && secret(system.secret)?.creds;
-  const operators = [operator?.token, operator?.formerToken].flatMap((one) => (one ? [text(one)] : []));
   if (!bus) return { sets: [], lacks: lacks('the message bus is off: set BUS_ENABLED') };
   if (operators.length === 0) return { sets: [], lacks: lacks('the operator of the message bus is not made yet') };
   const accounts = linkedAccounts(node, mode, { bus, secret });
@@ -130,6 +129,13 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, nodeByName }
       systemSet(systemUser),
     ],
   };
+}
+
+/** The tokens of the operators that a server trusts: while the operator is rotated, there are several. */
+function operatorsIn(content: Base64ByKey | undefined): string[] {
+  const textOf = (key: string) => (content?.[key] === undefined ? undefined : text(content[key]));
+  const trusted = parsedText<string[]>(textOf(BUS_KEYS.trusted), [], Array.isArray);
+  return [textOf(BUS_KEYS.token), textOf(BUS_KEYS.nextToken), ...trusted].filter((one) => one !== undefined);
 }
 
 /** The user by which the agent tells the server on its machine; the container does not have it. */

@@ -123,6 +123,8 @@ export function createApplicationController(
       ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
+      // Who has no server on the node reaches the hub, where there is one.
+      watching(stores.busHubs, ({ initial }) => (initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf))),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,
