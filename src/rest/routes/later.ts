@@ -51,8 +51,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /groups/{name}                          authgroups get
     PATCH  /groups/{name}                          authgroups patch
     DELETE /groups/{name}                          authgroups delete`,
-  'Message bus': `
-${rules('account')}${rules('user')}`,
 };
 
 function patchable(path: string, resource: string): string {
@@ -64,17 +62,6 @@ function patchable(path: string, resource: string): string {
     PATCH  ${path}/{name}       ${resource} patch
     PATCH  ${path}/yaml/{name}  ${resource} patch
     DELETE ${path}/{name}       ${resource} delete`;
-}
-
-function rules(kind: string): string {
-  const [path, resource] = [`/bus/${kind}-rules`, `bus${kind}rules`];
-  return `
-    GET    ${path}                  ${resource} list
-    POST   ${path}                  ${resource} create
-    POST   ${path}/yaml             ${resource} create
-    PATCH  ${path}/{ruleName}       ${resource} patch
-    PATCH  ${path}/yaml/{ruleName}  ${resource} patch
-    DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
 /** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */

@@ -199,24 +199,123 @@ describe('the last token of an account that ended', () => {
   });
 });
 
-describe('another rule of a microservice', () => {
-  test('gives it another key, and ends the former one; the same rule again changes nothing', async () => {
+describe('another rule', () => {
+  const use = (busRule?: string) =>
+    edit('shop', (spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: true, ...(busRule && { busRule }) } });
+    });
+  /** The machine reports the files that it was sent. */
+  async function report() {
+    fleet.report(fleet.node(0));
+    await fleet.settle();
+  }
+  const saveRule = (name: string, spec: object) =>
+    bus.send('POST', '/bus/user-rules', { name, allowedConnectionTypes: ['STANDARD'], ...spec });
+
+  test('gives a microservice another key, and ends the former one once its machine has the new credentials', async () => {
     await createShop();
+    await report();
     const [pump, valve] = tokens();
-    const use = (busRule: string) =>
-      edit('shop', (spec) => {
-        Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: true, busRule } });
-      });
     await use('default-mqtt-user');
     const [after] = tokens();
     expect(after?.sub).not.toBe(pump?.sub);
     expect(after?.nats.allowed_connection_types).toContain('MQTT');
-    expect(Object.keys(revoked('shop'))).toEqual([pump?.sub]);
+    await report();
+    await expect.poll(() => Object.keys(revoked('shop')), { timeout: 10_000 }).toEqual([pump?.sub]);
+    await expect.poll(() => userTexts('shop', 'pump'), { timeout: 10_000 }).not.toHaveProperty('former');
     await use('default-mqtt-user');
     expect(keys()).toEqual([after?.sub, valve?.sub]);
-    // Who has it is the same object.
-    expect(userTexts('shop', 'pump')).not.toHaveProperty('former');
   });
+
+  test('ends the former key of a microservice although its machine never says that it has the new one', async () => {
+    await createShop();
+    const [pump] = tokens();
+    await use('default-mqtt-user');
+    fleet.time.now += 2_000;
+    await expect.poll(() => Object.keys(revoked('shop')), { timeout: 10_000 }).toEqual([pump?.sub]);
+  });
+
+  test('by an edit of its document reissues every user that is bound to it, and no other', async () => {
+    expect((await saveRule('readers', { pubDeny: ['>'] })).status).toBe(201);
+    await createShop();
+    await use('readers');
+    const [before, valve] = tokens();
+    expect(before?.nats).toMatchObject({ pub: { deny: ['>'] } });
+    await bus.send('PATCH', '/bus/user-rules/readers', { pubDeny: ['a.>'] });
+    fleet.time.now += 2_000;
+    await expect.poll(() => Object.keys(revoked('shop')), { timeout: 10_000 }).toContain(before?.sub);
+    const [after] = tokens();
+    expect(after?.nats).toMatchObject({ pub: { deny: ['a.>'] } });
+    expect(after?.sub).not.toBe(before?.sub);
+    expect(tokens()[1]).toEqual(valve);
+  });
+
+  test('replaces one that is deleted: the default rule', async () => {
+    await saveRule('readers', { pubDeny: ['>'] });
+    await bus.send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
+    await createShop({ busConfig: { busAccess: true, busRule: 'small' } });
+    await use('readers');
+    expect(accountToken('shop')?.nats.limits).toMatchObject({ conn: 3 });
+    for (const path of ['/bus/user-rules/readers', '/bus/account-rules/small'])
+      expect((await bus.send('DELETE', path)).status).toBe(204);
+    expect(tokens()[0]?.nats).not.toHaveProperty('pub');
+    expect(accountToken('shop')?.nats.limits).toMatchObject({ conn: -1 });
+    expect([account('shop')?.status?.rule, user('shop', 'pump')?.status?.rule]).toEqual([
+      'default-account',
+      'default-user',
+    ]);
+  });
+
+  test('has an account signed again with the same key, which refuses the same users', async () => {
+    await bus.send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
+    await createShop();
+    await edit('shop', (spec) => {
+      spec.microservices = spec.microservices?.filter(({ name }) => name !== 'valve');
+    });
+    const before = accountToken('shop');
+    const pump = userTexts('shop', 'pump');
+    await edit('shop', (spec) => {
+      spec.busConfig = { busAccess: true, busRule: 'small' };
+    });
+    const after = accountToken('shop');
+    expect([after?.sub, after?.nats.revocations]).toEqual([before?.sub, before?.nats.revocations]);
+    expect(after?.nats.limits).toMatchObject({ conn: 3 });
+    expect(after?.iat).toBeGreaterThan(before?.iat ?? Number.NaN);
+    expect(userTexts('shop', 'pump')).toEqual(pump);
+    await bus.send('PATCH', '/bus/account-rules/small', { maxConnections: 4 });
+    expect(accountToken('shop')?.nats.limits).toMatchObject({ conn: 4 });
+  });
+
+  test.each([
+    ['busUserRules', { times: [{ start: '08:00:00', end: '09:00:00' }], timesLocation: 'Mars/Olympus' }],
+    ['busAccountRules', { infoUrl: 'no address' }],
+  ] as const)(
+    'that kubectl makes invalid (%s) changes no token, and a revocation comes all the same',
+    async (key, spec) => {
+      const path = key === 'busUserRules' ? '/bus/user-rules' : '/bus/account-rules';
+      await bus.send('POST', path, { name: 'strict', pubDeny: ['secret.>'] });
+      await createShop(key === 'busAccountRules' ? { busConfig: { busAccess: true, busRule: 'strict' } } : {});
+      if (key === 'busUserRules') await use('strict');
+      const before =
+        key === 'busUserRules' ? userTexts('shop', 'pump').token : accountToken('shop')?.nats.default_permissions;
+      const rule = fleet.stores[key].byIndex('name', 'strict')[0];
+      fleet.cluster.edit(rule as never, (copy: { spec: object }) => {
+        copy.spec = spec;
+      });
+      await fleet.settle();
+      const after =
+        key === 'busUserRules' ? userTexts('shop', 'pump').token : accountToken('shop')?.nats.default_permissions;
+      expect(after).toEqual(before);
+      const valve = tokens()[1];
+      await edit('shop', ({ microservices = [] }) => {
+        Object.assign(microservices[1] ?? {}, { busConfig: { busAccess: false } });
+      });
+      expect(Object.keys(revoked('shop'))).toContain(valve?.sub);
+      expect(key === 'busUserRules' || accountToken('shop')?.nats.default_permissions).toEqual(
+        key === 'busUserRules' || before,
+      );
+    },
+  );
 });
 
 describe('on the bus', () => {

@@ -105,15 +105,19 @@ export function createAccountTokens(
     }
     delete made[BUS_KEYS.retiring];
     if (retiring.length > 0) made[BUS_KEYS.retiring] = JSON.stringify(retiring);
-    const claims = accountClaims({
+    const { spec: rule } = rules.ofAccount(account);
+    // Nothing is known that the account may do.
+    if (!rule && !former) return undefined;
+    const ruled = accountClaims({
       operator: signer.key,
       key,
       name: accountNameOf(account),
-      rule: rules.ofAccount(account).spec,
+      rule: rule ?? {},
       revocations,
       signingKeys: [publicNkey(made[BUS_KEYS.signing] as string), ...retiring],
       iat: nextIat(now, former),
     });
+    const claims = rule || !former ? ruled : withGrantOf(former, ruled);
     if (former && isSameToken(former, claims)) return made;
     return { ...made, [BUS_KEYS.token]: await signJwt(claims, signer.seed) };
   }
@@ -184,5 +188,15 @@ export function createAccountTokens(
         token === undefined ? undefined : { [BUS_KEYS.token]: token, [BUS_KEYS.ended]: at };
       await secrets.write({ of: 'account', name: nameOf(account) }, change, signal);
     },
+  };
+}
+
+/** The claims with what a former token grants: its rule cannot be read any more, and users are revoked all the same. */
+function withGrantOf(former: BusClaims, claims: BusClaims): BusClaims {
+  const { revocations: _r, signing_keys: _s, ...granted } = former.nats;
+  const { revocations, signing_keys } = claims.nats;
+  return {
+    ...claims,
+    nats: { ...granted, ...(revocations && { revocations }), ...(signing_keys !== undefined && { signing_keys }) },
   };
 }

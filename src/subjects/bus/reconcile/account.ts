@@ -110,6 +110,12 @@ export function createAccountController(
         message: `the Secret ${accountSecretName(uuidOf(account))} exists and belongs to something else: delete it`,
       });
     const keys = tokens.keysOf(account);
+    const rule = rules.ofAccount(account);
+    if (!rule.spec)
+      return stalled({
+        reason: 'BusRuleInvalid',
+        message: `the rule "${rule.name}" cannot be used, as its condition Ready says: the last valid form of it applies`,
+      });
     if (!keys) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
     return undefined;
   }
@@ -139,7 +145,10 @@ export function createAccountController(
         const uuid = uuidInName('account', metadata.name);
         return uuid === undefined ? [] : stores.busAccounts.byIndex('uuid', uuid).map(keyOf);
       }),
-      ...rules.ofAccountsChanged((rule) => stores.busAccounts.byIndex('rule', rule).map(keyOf)),
+      watching(
+        stores.busAccountRules,
+        both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf)),
+      ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial
           ? both((application: Application) => stores.busAccounts.byIndex('name', v3Name(application)).map(keyOf))(

@@ -44,7 +44,7 @@ export function createHandOver({
     isDone(user: BusUser): boolean {
       const began = since.get(keyOf(user)) ?? clock();
       since.set(keyOf(user), began);
-      return clock() - began >= LONGEST_MS || (began < clock() && isOnMachine(user));
+      return clock() - began >= LONGEST_MS || isOnMachine(user);
     },
     forget: (user: BusUser): void => void since.delete(keyOf(user)),
     /** Unix ms of the next look */

@@ -1,6 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
-import type { Application } from '../../../api/v3/index.ts';
+import type { Application, BusUserRuleSpec } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
@@ -69,6 +69,7 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
 
   function claimsOf(
     user: BusUser,
+    rule: BusUserRuleSpec,
     account: { keys: AccountKeys; object: BusAccount },
     key: string,
     iat: number,
@@ -80,7 +81,7 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
       ...(isDelivered(user, object.spec.system !== undefined) && { issuer: keys.signing.key }),
       key,
       name: v3Name(user),
-      rule: rules.ofUser(user).spec,
+      rule,
       isBearer: isBearer ?? false,
       iat,
       ...(expiresAt !== undefined && { exp: Math.floor(Date.parse(expiresAt) / 1_000) }),
@@ -91,7 +92,7 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     user: BusUser,
     account: { keys: AccountKeys; object: BusAccount },
     present: BusTexts,
-  ): Promise<BusTexts> {
+  ): Promise<BusTexts | undefined> {
     const { keys } = account;
     const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
     const ownSeed = present[BUS_KEYS.seed];
@@ -108,8 +109,10 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
         ...more,
       };
     };
+    const { spec: rule } = rules.ofUser(user);
+    if (!rule) return former ? present : undefined;
     if (former && ownSeed !== undefined) {
-      const same = claimsOf(user, account, former.sub, iat);
+      const same = claimsOf(user, rule, account, former.sub, iat);
       if (isSameToken(former, same)) return present;
       // Another key of the account signs it: the user is the same.
       const { issuer_account: _, ...grant } = former.nats;
@@ -118,7 +121,7 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
       if (isSameToken(resigned as BusClaims, same)) return signed(ownSeed, same);
     }
     const { publicKey, seed } = await makeNkey('user');
-    const claims = claimsOf(user, account, publicKey, iat);
+    const claims = claimsOf(user, rule, account, publicKey, iat);
     // Of another account, nothing needs to be revoked.
     const isOfAccount = former && [former.iss, former.nats.issuer_account].includes(keys.key);
     const revokes = isOfAccount ? { ...formerIn(present), [former.sub]: former.iat } : undefined;
@@ -182,6 +185,12 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
         reason: 'SecretTaken',
         message: `the Secret ${name} exists and belongs to something else: delete it`,
       });
+    const rule = rules.ofUser(user);
+    if (!rule.spec)
+      return stalled({
+        reason: 'BusRuleInvalid',
+        message: `the rule "${rule.name}" cannot be used, as its condition Ready says: the last valid form of it applies`,
+      });
     if (!texts[BUS_KEYS.token]) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
     const { expiresAt } = user.spec;
     if (expiresAt !== undefined && Date.parse(expiresAt) <= clock())
@@ -228,7 +237,10 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
           ? []
           : usersOf(object),
       ),
-      ...rules.ofUsersChanged((rule) => stores.busUsers.byIndex('rule', rule).map(keyOf)),
+      watching(
+        stores.busUserRules,
+        both((rule) => stores.busUsers.byIndex('rule', v3Name(rule)).map(keyOf)),
+      ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial
           ? both((application: Application) => stores.busUsers.byIndex('access', v3Name(application)).map(keyOf))(

@@ -117,7 +117,7 @@ async function ensure(requester: Requester, name: string, rule: string | undefin
   return createNamed(deps.busAccounts, { kind: kind.noun, name }, make, signal);
 }
 
-/** The rule of an account is that of its application, where the application asks for the account. */
+/** Where the application asks for its account, the application says the rule. */
 async function rebind(requester: Requester, account: BusAccount, rule: string | undefined): Promise<BusAccount> {
   const { deps, caller, signal } = requester;
   if (rule === undefined || account.spec.rule === rule) return account;

@@ -7,7 +7,7 @@ const UNITS = {
   m: { ms: 30 * 24 * HOUR_MS, most: 36 },
 } as const;
 
-export const EXPIRES_IN_PATTERN = /^[0-9]+[hdm]$/;
+const EXPIRES_IN_PATTERN = /^[0-9]+[hdm]$/;
 export const EXPIRES_IN_EXPECTS =
   'a number with h (hours, 1 to 26280), d (days, 1 to 1095) or m (months of 30 days, 1 to 36)';
 
