@@ -6,13 +6,14 @@ import { createOperatorController } from './reconcile/operator.ts';
 import { createBusParts } from './reconcile/parts.ts';
 import { createBusSystemController } from './reconcile/system.ts';
 import { createUserController } from './reconcile/user.ts';
-
 import { busAccountRoutes } from './routes/accounts.ts';
+import { hubRoutes } from './routes/hub.ts';
 import { busOperatorRoutes } from './routes/operator.ts';
 import { busUserRoutes } from './routes/users.ts';
 
-/** The message bus: who may connect to it, and by what rules. */
+/** The message bus: who may connect to it, and by what servers. */
 export const bus = {
+  furtherRoutes: hubRoutes,
   routes: { busOperators: busOperatorRoutes, busAccounts: busAccountRoutes, busUsers: busUserRoutes },
   reconcilers: (deps: ControllerDependencies) => {
     const parts = createBusParts(deps);

@@ -340,14 +340,14 @@ describe('on the bus', () => {
     expect(Object.keys(revoked('shop'))).toEqual([former]);
   });
 
-  test('a node that becomes a server has a user of the account of all servers, and none of applications', async () => {
+  test('a node that becomes a server has a user of the account of all servers, and of each application', async () => {
     await createShop();
     fleet.cluster.edit(fleet.node(0), ({ spec }) => {
       spec.busMode = 'server';
     });
     await fleet.settle();
     expect(user('SYS', 'admin-server-gateway-0')).toBeDefined();
-    expect(bus.users('shop')).toEqual(['pump', 'valve']);
+    expect(bus.users('shop')).toEqual(['leaf-gateway-0', 'pump', 'valve']);
     expect(bus.users('SYS-leaf-gateway-0')).toEqual([]);
     fleet.cluster.edit(fleet.node(0), ({ spec }) => {
       delete spec.busMode;
