@@ -26,7 +26,9 @@ const web = (image: string, port: number, more: Record<string, unknown> = {}) =>
 /** The running container of the microservice, whatever stopped ones remain. */
 const containerOf = async (name: string) => {
   const uuid = (await stack.application(name))?.status?.microservices?.[0]?.uuid;
-  return (await stack.containers()).find((one) => uuid !== undefined && one.state === 'running' && one.name.includes(uuid));
+  return (await stack.containers()).find(
+    (one) => uuid !== undefined && one.state === 'running' && one.name.includes(uuid),
+  );
 };
 
 describe('kubectl apply', () => {
