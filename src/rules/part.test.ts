@@ -20,6 +20,6 @@ test.each([
   { what: 'An authority of a user', authority: 'shop', want: [] },
   { what: 'A Secret without an authority', authority: undefined, want: [] },
 ])('$what concerns the nodes $want', ({ authority, want }) => {
-  const found = nodesOfAuthority(authority, nodes, { parts: [part], facts });
+  const found = nodesOfAuthority(authority, () => nodes, { parts: [part], facts });
   expect(found.map(({ metadata }) => metadata.name)).toEqual(want);
 });

@@ -87,11 +87,11 @@ export const platformFacts = (
 /** The nodes on which a part wants a certificate of this authority; none for an authority of users. */
 export const nodesOfAuthority = (
   authority: string | undefined,
-  nodes: readonly EdgeNode[],
+  nodes: () => readonly EdgeNode[],
   { parts, facts }: { parts: readonly PlatformPart[]; facts: PlatformFacts },
 ): readonly EdgeNode[] =>
   authority !== undefined && SYSTEM_AUTHORITIES.includes(authority)
-    ? nodes.filter((node) =>
+    ? nodes().filter((node) =>
         parts.some(({ wants }) => wants(node, facts)?.certificates?.some((each) => each.authority === authority)),
       )
     : [];

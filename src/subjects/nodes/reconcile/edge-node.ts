@@ -59,7 +59,7 @@ export function createEdgeNodeController(
   const tunnels = new TunnelPorts(deps.lookups.tunnels, stores.nodes);
   const facts = platformFacts(deps.platform, deps.lookups.hasSystemNode);
   const usersOf = (authority: string | undefined) =>
-    nodesOfAuthority(authority, stores.nodes.list(), { parts: deps.platform.parts, facts }).map(keyOf);
+    nodesOfAuthority(authority, () => stores.nodes.list(), { parts: deps.platform.parts, facts }).map(keyOf);
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed, tunnels });
 
   /** Contact alone may end a silence that is stored, or that waits to be stored. */

@@ -78,7 +78,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
   const usersOf = (authority: string | undefined) =>
-    nodesOfAuthority(authority, stores.nodes.list(), { parts: platform.parts, facts }).map(keyOf);
+    nodesOfAuthority(authority, () => stores.nodes.list(), { parts: platform.parts, facts }).map(keyOf);
 
   /** Nodes with the name or the uuid of a deleted node: the oldest of them has it now. */
   const namesakesOf = (node: EdgeNode) => [
