@@ -37,6 +37,17 @@ export const BOUNDS = {
   healthMessage: 256,
   url: 2048,
   tags: 64,
+  /** a subject of the message bus, a queue group included; subjects of one list of a rule */
+  busSubject: 255,
+  busSubjects: 64,
+  /** imports, and exports, of a bus account rule */
+  busShares: 64,
+  /** tiers, addresses and times of a bus rule */
+  busTiers: 8,
+  busSources: 64,
+  busTimes: 32,
+  /** text of an activation token of an import */
+  busActivation: 2048,
   upstreams: 64,
   /** JSON text of a microservice's config, bytes */
   configBytes: 64 * 1024,

@@ -75,6 +75,7 @@ export const VERDICT_REASONS = {
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
+  BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
   SecretNotFound: 'A Secret that an env variable or a volume mount names does not exist or is not shareable.',

@@ -106,6 +106,39 @@ export const integerOrText = (max: number) =>
     .refine((value) => typeof value === 'number' || codePoints(value) <= max, `must have at most ${max} characters`)
     .meta({ 'x-kubernetes-int-or-string': true, maxLength: max });
 
+/** Each text means less than 2^53 bytes. */
+const BYTES_PATTERN = '^(-1|[0-9]{1,15}|[0-9]{1,12}[kK]|[0-9]{1,9}[mM]|[0-9]{1,6}[gG]|[0-9]{1,3}[tT])$';
+const BYTES_EXPECTED =
+  'must be an integer from -1 to 9007199254740991, or a text with one of the suffixes k, m, g and t, at most 999t';
+
+/** Bytes: an integer, -1 for no limit, or text with a single-letter suffix of 1,024 bytes and its powers. `byteSizeOf` has the number. */
+export const byteSize = () =>
+  z
+    .union([z.number().meta({ type: 'integer' }), z.string()])
+    .refine(
+      (value) =>
+        typeof value === 'number'
+          ? Number.isSafeInteger(value) && value >= -1
+          : commonPattern(BYTES_PATTERN).test(value),
+      BYTES_EXPECTED,
+    )
+    .meta({
+      'x-kubernetes-int-or-string': true,
+      minimum: -1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      maxLength: 16,
+      pattern: BYTES_PATTERN,
+    });
+
+const SUFFIXES = 'kmgt';
+
+/** The number of bytes of a value of `byteSize`. */
+export function byteSizeOf(value: number | string): number {
+  if (typeof value === 'number') return value;
+  const power = SUFFIXES.indexOf(value.slice(-1).toLowerCase()) + 1;
+  return Number.parseInt(value, 10) * 1024 ** power;
+}
+
 /** Any JSON value, stored unchanged. A domain verdict bounds its size, since CEL cannot measure it. */
 export const anyJson = () => z.unknown().meta({ 'x-kubernetes-preserve-unknown-fields': true });
 

@@ -3,6 +3,8 @@ import type { IdentityIndex, Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
+import { busAccountRuleKind } from './bus/kinds/bus-account-rule.ts';
+import { busUserRuleKind } from './bus/kinds/bus-user-rule.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
 import { registryKind } from './catalog/kinds/registry.ts';
 import { runtimeClassKind } from './catalog/kinds/runtime-class.ts';
@@ -31,6 +33,8 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busAccountRuleKind,
+  busUserRuleKind,
 ] as const;
 
 type All = (typeof ALL)[number];

@@ -1,0 +1,66 @@
+import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject, sign } from 'node:crypto';
+import { promisify } from 'node:util';
+import { type NkeyKind, publicKeyText, readSeed, seedText } from '../rules/nkey-text.ts';
+
+export type { NkeyKind };
+
+/**
+ * Keys of the message bus. Node's crypto makes them and signs with them in its thread pool: nkeys.js takes 200 times as long, on
+ * the event loop.
+ */
+
+export interface Nkey {
+  publicKey: string;
+  /** private: whoever has it can sign */
+  seed: string;
+}
+
+/** DER of a PKCS #8 Ed25519 key, up to the 32 bytes of its seed. */
+const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
+/** Bytes before the key in the DER of a public Ed25519 key. */
+const SPKI_PREFIX = 12;
+const HEADER = encoded({ typ: 'JWT', alg: 'ed25519-nkey' });
+
+const generate = promisify(generateKeyPair);
+const signed = promisify(
+  (data: Buffer, key: KeyObject, done: (error: Error | null, signature: Buffer) => void): void =>
+    void sign(null, data, key, done),
+);
+
+/** A new key. */
+export async function makeNkey(kind: NkeyKind): Promise<Nkey> {
+  const { privateKey, publicKey } = await generate('ed25519');
+  const seed = privateKey.export({ type: 'pkcs8', format: 'der' }).subarray(PKCS8.length);
+  return { publicKey: publicKeyText(kind, rawPublic(publicKey)), seed: seedText(kind, seed) };
+}
+
+/** The public key of a seed. Throws when the text is no seed. */
+export function publicNkey(seed: string): string {
+  const { kind, key } = privateKey(seed);
+  return publicKeyText(kind, rawPublic(createPublicKey(key)));
+}
+
+/** The token with this payload, signed with the seed of its issuer. Rejects when the payload names another issuer. */
+export async function signJwt(payload: object, seed: string): Promise<string> {
+  const { kind, key } = privateKey(seed);
+  const issuer = publicKeyText(kind, rawPublic(createPublicKey(key)));
+  const named = (payload as { iss?: unknown }).iss;
+  if (named !== issuer) throw new Error(`a token of the issuer ${named} cannot be signed with the key ${issuer}`);
+  const text = `${HEADER}.${encoded(payload)}`;
+  return `${text}.${(await signed(Buffer.from(text), key)).toString('base64url')}`;
+}
+
+function privateKey(text: string): { kind: NkeyKind; key: KeyObject } {
+  const read = readSeed(text);
+  // The text may be private: it is not part of the message.
+  if (!read) throw new Error('not a seed of a key of the message bus');
+  const der = Buffer.concat([PKCS8, read.seed]);
+  return { kind: read.kind, key: createPrivateKey({ key: der, type: 'pkcs8', format: 'der' }) };
+}
+
+const rawPublic = (key: KeyObject) => key.export({ type: 'spki', format: 'der' }).subarray(SPKI_PREFIX);
+
+/** UTF-8, base64url without padding. */
+function encoded(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
