@@ -37,7 +37,9 @@ export interface Form extends Example {
   key?: 'id' | 'uuid' | undefined;
 }
 
-export const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<Kind, AnyKind>>;
+export const EVERY_KIND = Object.fromEntries(
+  Object.entries({ ...KINDS, ...CORE_KINDS }).filter(([key]) => key in EXAMPLES),
+) as unknown as Readonly<Record<Kind, AnyKind>>;
 
 function formOf(kind: AnyKind, example: Example): Form {
   const { key, crud } = kind.rest;

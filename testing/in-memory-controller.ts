@@ -90,7 +90,7 @@ export async function startInMemoryController(
           [Symbol.asyncDispose]: async () => {},
         },
         authenticator: createTokenTable({
-          admin: { name: 'admin', groups: [] },
+          ...Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }])),
           ...Object.fromEntries(numbered('admin', callers).map((name) => [name, { name, groups: ['admin'] }])),
         }),
         authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),
@@ -231,7 +231,7 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    [LABELS.authority, LABELS.certificate, LABELS.platform].some((label) => label in labels) ||
+    [LABELS.authority, LABELS.certificate, LABELS.platform, LABELS.bus].some((label) => label in labels) ||
     labels[LABELS.shareable] === 'true';
   const FROM_THE_START = new Set(
     Object.values(KINDS).flatMap(({ key }) =>
@@ -317,6 +317,8 @@ function watchStores(stores: Stores): Map<string, number> {
   return objectsRead;
 }
 
+const hasExample = (key: KindKey): key is KindKey & keyof typeof EXAMPLES => key in EXAMPLES;
+
 /** `size` objects of every kind, where those with one number use each other, and a node without microservices. */
 function fill(stores: Stores, size: number) {
   const numbers = Array.from({ length: size }, (_, i) => i);
@@ -342,7 +344,7 @@ function fill(stores: Stores, size: number) {
     '1',
   );
   for (const [key, kind] of Object.entries(KINDS) as [KindKey, Kind][]) {
-    if (['nodes', 'applications', 'registries'].includes(key)) continue;
+    if (['nodes', 'applications', 'registries'].includes(key) || !hasExample(key)) continue;
     const { rest, identity, links, definition } = kind;
     const prefix = PREFIXES[key] ?? definition.singular;
     const objects = numbers.map((i) => ({

@@ -59,6 +59,8 @@ export const LABELS = {
   authority: `${GROUP}/certificate-authority`,
   /** Secrets with what the system itself needs on a node */
   platform: `${GROUP}/platform`,
+  /** Secrets with a key of the message bus; the value says of what: operator, account, user */
+  bus: `${GROUP}/bus`,
   /** v3 type of a shareable Secret */
   secretType: `${GROUP}/secret-type`,
   /** identity of an object, repeated from its status: see src/rules/identity.ts */
@@ -214,10 +216,13 @@ export const SYSTEM_AUTHORITIES: readonly string[] = Object.values(SYSTEM_AUTHOR
 export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
 /** How the names of Secrets with the keys of nodes begin. */
 export const PLATFORM_SECRET_PREFIX = 'skerry-platform-';
+/** How the names of Secrets with keys of the message bus begin. */
+export const BUS_SECRET_PREFIX = 'skerry-bus-';
 /** How the names of Secrets begin whose keys the system keeps for itself: none is shareable, and no certificate has such a name. */
 export const SYSTEM_SECRET_PREFIXES: readonly string[] = [
   AUTHORITY_SECRET_PREFIX,
   PLATFORM_SECRET_PREFIX,
+  BUS_SECRET_PREFIX,
   'node-key-',
   'provisioning-key-',
 ];

@@ -13,8 +13,14 @@ export interface NodeSettings {
   networkRouter?: string;
 }
 
+/**
+ * Kinds whose objects the controller makes of others: accounts and users of the message bus follow from applications, and
+ * src/subjects/bus tests them.
+ */
+type MadeKind = 'busOperators' | 'busAccounts' | 'busUsers';
+
 /** A kind without a row in a table of the sequences does not compile. */
-export type Kind = KindKey | keyof typeof CORE_KINDS;
+export type Kind = Exclude<KindKey, MadeKind> | keyof typeof CORE_KINDS;
 
 /** A number is an id, a text a name. */
 export interface Ref {
