@@ -9,7 +9,7 @@ export interface V3Operation {
 }
 
 /**
- * The operations of v3 on fleet, workloads, catalogs and certificates: method and path. The list says what clients may ask for.
+ * The operations of v3 on fleet, workloads, catalogs, certificates and rules of the message bus: method and path. The list says what clients may ask for.
  * Routes, permissions and tests are found by it and must not be entered here.
  */
 const TABLE: Readonly<Record<string, string>> = {
@@ -134,6 +134,7 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /serviceaccounts/{appName}/{name}
     PATCH  /serviceaccounts/yaml/{appName}/{name}
     DELETE /serviceaccounts/{appName}/{name}`,
+  'Message bus': rules('/bus/account-rules') + rules('/bus/user-rules'),
   Roles: patched('/roles'),
   'Role bindings': patched('/rolebindings'),
   'Network topology': `
@@ -152,6 +153,16 @@ function patched(path: string): string {
     POST   ${path}
     POST   ${path}/yaml
     GET    ${path}/{name}
+    PATCH  ${path}/{name}
+    PATCH  ${path}/yaml/{name}
+    DELETE ${path}/{name}`;
+}
+
+function rules(path: string): string {
+  return `
+    GET    ${path}
+    POST   ${path}
+    POST   ${path}/yaml
     PATCH  ${path}/{name}
     PATCH  ${path}/yaml/{name}
     DELETE ${path}/{name}`;

@@ -76,6 +76,7 @@ export const VERDICT_REASONS = {
   ApplicationNotFound: 'The application that a service account names does not exist.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
+  BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
   SecretNotFound: 'A Secret that an env variable or a volume mount names does not exist or is not shareable.',

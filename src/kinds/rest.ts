@@ -32,6 +32,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   listPath?: string;
   /** the member of a list reply: `registries` */
   list: string;
+  /** the objects in the id and summary of the list operation, where `list` means several kinds: `busUserRules` */
+  listed?: string;
   /**
    * The objects are named within another one: the path of one object begins with its name, a member of the spec has it, and
    * lists may be limited to it.
@@ -85,8 +87,9 @@ export interface KindShapes {
 export interface KindUpload {
   /** name of the file part in a multipart form */
   part: string;
-  /** PUT replaces what the document does not name, PATCH keeps it */
+  /** PUT replaces what the document does not name, PATCH keeps it unless `replaces` */
   update: 'PUT' | 'PATCH';
+  replaces?: true;
   /** the JSON body that is equivalent to a document, where that is more than name and spec; throws DomainError */
   body?: (document: unknown) => Json;
   /** refuses documents of another API */

@@ -33,11 +33,14 @@ export function readSeed(text: string): { kind: NkeyKind; seed: Uint8Array } | u
   return kind && { kind, seed: raw.subarray(2) };
 }
 
-/** Whether text is a public key of that kind, checksum included. */
-export function isPublicKey(text: string, kind: NkeyKind): boolean {
+/** The 32 bytes of a public key of that kind; undefined for text that is none. */
+export function publicKeyBytes(text: string, kind: NkeyKind): Uint8Array | undefined {
   const raw = text.length === PUBLIC_LENGTH ? withoutChecksum(text) : undefined;
-  return raw !== undefined && raw[0] === ROLES[kind];
+  return raw?.[0] === ROLES[kind] ? raw.subarray(1) : undefined;
 }
+
+/** Whether text is a public key of that kind, checksum included. */
+export const isPublicKey = (text: string, kind: NkeyKind): boolean => publicKeyBytes(text, kind) !== undefined;
 
 const kindOf = (role: number) => (Object.keys(ROLES) as NkeyKind[]).find((kind) => ROLES[kind] === role);
 

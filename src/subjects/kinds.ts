@@ -3,7 +3,9 @@ import type { IdentityIndex, Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
+import { busAccountRuleKind } from './bus/kinds/bus-account-rule.ts';
 import { busHubKind } from './bus/kinds/bus-hub.ts';
+import { busUserRuleKind } from './bus/kinds/bus-user-rule.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
 import { registryKind } from './catalog/kinds/registry.ts';
 import { runtimeClassKind } from './catalog/kinds/runtime-class.ts';
@@ -33,6 +35,8 @@ const ALL = [
   certificateAuthorityKind,
   certificateKind,
   busHubKind,
+  busAccountRuleKind,
+  busUserRuleKind,
 ] as const;
 
 type All = (typeof ALL)[number];

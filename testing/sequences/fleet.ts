@@ -58,6 +58,8 @@ const EXIST_WHOLLY: ReadonlySet<Kind> = new Set(['nodes', 'secrets', 'applicatio
 const BUILT_IN: readonly (readonly [Kind, readonly string[]])[] = [
   ['registries', ['remote', 'local']],
   ['catalogItems', ['router', 'bus', 'debug']],
+  ['busAccountRules', ['default-system-account', 'default-account', 'controller-account']],
+  ['busUserRules', ['default-user', 'default-mqtt-user', 'default-leaf-user', 'controller-user']],
   ['nodes', [LIVE_NODE]],
 ];
 

@@ -228,6 +228,20 @@ export const RULES: Readonly<Record<Kind, Rules>> = {
     wrong: ({ draft }, state) =>
       draft.isHub && !find(state, AUTHORITY) ? [missing(404, 'CA_NOT_FOUND', 'AuthorityNotFound')] : [],
   },
+  busAccountRules: {
+    noun: 'bus account rule',
+    notFound: 'BUS_ACCOUNT_RULE_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 204,
+  },
+  busUserRules: {
+    noun: 'bus user rule',
+    notFound: 'BUS_USER_RULE_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 204,
+  },
   serviceAccounts: {
     noun: 'service account',
     notFound: 'SERVICE_ACCOUNT_NOT_FOUND',

@@ -50,8 +50,6 @@ const MATRIX: readonly Row[] = [
       'certificates',
       'busaccounts',
       'bususers',
-      'busaccountrules',
-      'bususerrules',
     ],
     sre: WRITE,
     developer: WRITE,

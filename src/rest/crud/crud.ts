@@ -86,7 +86,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       : { status: replies.change.status };
   const replaceReply = replies.replace ? { status: replies.replace.status, schema: ID_AND_NAME } : changeReply;
   const missingReference = kind.references || kind.links ? [404] : [];
-  const list = capital(crud.list);
+  const list = capital(crud.listed ?? crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;
   const members = fileMembers(kind);
@@ -169,8 +169,8 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
             errors: [400, 404, 409],
             handler(call) {
               const body = operations.readFile(call.document, value(call.params));
-              const change = upload.update === 'PUT' ? operations.upsert : operations.patch;
-              return change(call, value(call.params), body);
+              if (upload.update === 'PUT') return operations.upsert(call, value(call.params), body);
+              return (upload.replaces ? operations.replace : operations.patch)(call, value(call.params), body);
             },
           }),
         ]
@@ -334,7 +334,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
 
   const changed = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
     replies.change.status === 200 ? read(deps, object, caller, signal) : undefined;
-  const replaced = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
+  const replaceReply = (deps: RestDependencies, object: T, caller: Caller, signal: AbortSignal) =>
     replies.replace ? idAndName(object) : changed(deps, object, caller, signal);
 
   async function patch(call: Changing, value: string, body: unknown) {
@@ -342,8 +342,13 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     return changed(call.deps, after, call.caller, call.signal);
   }
 
+  async function replace(call: Changing, value: string, body: unknown) {
+    const after = await replaced(call, value, body);
+    return changed(call.deps, after, call.caller, call.signal);
+  }
+
   /** Replaces the spec by that of a body; name and identity stay, and the links that it does not name. */
-  const replace = (call: Changing, value: string, body: unknown) =>
+  const replaced = (call: Changing, value: string, body: unknown) =>
     change(call, value, (object) => {
       const write = crud.fromBody(body);
       for (const member of ['uuid', 'id'] as const)
@@ -362,9 +367,9 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     const { deps, caller, signal } = call;
     const create = { resource: definition.plural, verb: 'create' } as const;
     if (rest.key !== 'name' || (await findObject(deps, kind, value, signal)))
-      return replaced(deps, await replace(call, value, body), caller, signal);
+      return replaceReply(deps, await replaced(call, value, body), caller, signal);
     if (!(await caller.may(create))) throw forbidden(`${noun} "${value}" does not exist, and you may not create it`);
-    return replaced(deps, await store(call, crud.fromBody(body)), caller, signal);
+    return replaceReply(deps, await store(call, crud.fromBody(body)), caller, signal);
   }
 
   async function remove(deps: RestDependencies, value: string, caller: Caller, signal: AbortSignal) {
@@ -407,7 +412,7 @@ function createOperations<T extends KindObject, W extends Write<T>>(
     return body;
   }
 
-  return { create, get, list, patch, upsert, delete: remove, readFile };
+  return { create, get, list, patch, replace, upsert, delete: remove, readFile };
 }
 
 const ID_AND_NAME = replyShape({ id: z.number().int(), name: z.string() });

@@ -64,7 +64,7 @@ const TABLE: Readonly<Record<string, string>> = {
     DELETE /bus/accounts/{appName}/users/{userName}             bususers delete
     GET    /bus/accounts/{appName}/users/{userName}/creds       bususers/creds get
     POST   /bus/accounts/{appName}/mqtt-bearer                  bususers create
-    DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}       bususers delete${rules('account')}${rules('user')}`,
+    DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}       bususers delete`,
 };
 
 function patchable(path: string, resource: string): string {
@@ -76,17 +76,6 @@ function patchable(path: string, resource: string): string {
     PATCH  ${path}/{name}       ${resource} patch
     PATCH  ${path}/yaml/{name}  ${resource} patch
     DELETE ${path}/{name}       ${resource} delete`;
-}
-
-function rules(kind: string): string {
-  const [path, resource] = [`/bus/${kind}-rules`, `bus${kind}rules`];
-  return `
-    GET    ${path}                  ${resource} list
-    POST   ${path}                  ${resource} create
-    POST   ${path}/yaml             ${resource} create
-    PATCH  ${path}/{ruleName}       ${resource} patch
-    PATCH  ${path}/yaml/{ruleName}  ${resource} patch
-    DELETE ${path}/{ruleName}       ${resource} delete`;
 }
 
 /** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */

@@ -184,3 +184,17 @@ test('a credentials file has the token and the seed as clients find them', () =>
     '-----BEGIN USER NKEY SEED-----\nSEED\n------END USER NKEY SEED------',
   ]);
 });
+
+test('an import stays out of the token of its own account, and of an account that its activation is not for', () => {
+  const activation = (sub: string) =>
+    `h.${Buffer.from(JSON.stringify({ iss: 'A2', sub, nats: { type: 'activation', subject: 'a', kind: 'stream' } })).toString('base64url')}.s`;
+  const from = (account: string, token?: string) => ({
+    type: 'stream' as const,
+    subject: 'a',
+    account,
+    ...(token && { token }),
+  });
+  const kept = [from('A2'), from('A2', activation('A'))];
+  const imports = [...kept, from('A'), from('A2', activation('A3')), from('A2', 'none')];
+  expect(account({ imports }).imports).toEqual(kept);
+});

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isIP } from 'node:net';
 import { byteSizeOf } from '../../../../api/schema.ts';
 import type { BusAccountRuleSpec, BusUserRuleSpec } from '../../../../api/v3/index.ts';
+import { importerOf } from './activation.ts';
 
 /**
  * The claims of the tokens of the message bus (JWT of version 2 of nats-io/jwt), computed from rules. All functions are pure: who
@@ -25,7 +26,7 @@ export interface BusClaims {
 }
 
 /** What a token grants; nats-io/jwt names its further members. */
-export interface BusGrant extends Record<string, unknown> {
+interface BusGrant extends Record<string, unknown> {
   type: 'operator' | 'account' | 'user';
   version: number;
   /** of an account: Unix s by public key of a user, whose tokens issued until then count no more */
@@ -60,7 +61,7 @@ export function accountClaims(input: {
 }): BusClaims {
   const { operator, key, name, rule, revocations, signingKeys = [], iat } = input;
   return claims({ iat, iss: operator, sub: key, name }, 'account', {
-    ...(rule.imports?.length && { imports: rule.imports }),
+    ...filled('imports', importsOf(rule, key)),
     ...(rule.exports?.length && { exports: rule.exports }),
     limits: limitsOf(rule),
     ...(signingKeys.length > 0 && { signing_keys: signingKeys }),
@@ -110,6 +111,10 @@ function claims(head: Omit<BusClaims, 'jti' | 'nats'>, type: BusGrant['type'], g
   const whole = { ...head, nats: { ...grant, type, version: VERSION } };
   return { jti: createHash('sha256').update(JSON.stringify(whole)).digest('base64url'), ...whole };
 }
+
+/** Servers refuse a token as a whole for an activation that is for another account. An account needs no import from itself. */
+const importsOf = ({ imports = [] }: BusAccountRuleSpec, key: string) =>
+  imports.filter(({ account, token }) => account !== key && (!token || importerOf(token) === key));
 
 /** Limits of an account. Servers read an absent one as 0: none at all. */
 function limitsOf(rule: BusAccountRuleSpec): Record<string, unknown> {

@@ -515,6 +515,8 @@ describe('verdict', () => {
     tried.add('PublisherReserved');
     // Registries: src/subjects/catalog/rules/registry.test.ts
     tried.add('CaInvalid');
+    // Rules of the message bus: src/subjects/bus/rules/rule-verdict.test.ts
+    tried.add('BusRuleInvalid');
     // Certificates and their authorities: src/subjects/pki/certificates.api.test.ts, reconcile/certificate.test.ts
     tried.add('AuthorityExpired').add('AuthorityInvalid').add('AuthorityNotFound').add('AuthorityNotReady');
     tried
