@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { GROUP } from '../../../api/names.ts';
+import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import { hubSettings } from './hub.ts';
 import { serverConfig } from './server-config.ts';
@@ -269,8 +269,8 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
                 name: 'config',
                 secret: { secretName: HUB_NAMES.config, items: [{ key: HUB_KEYS.config, path: HUB_KEYS.config }] },
               },
-              { name: 'site', secret: { secretName: HUB_CERTIFICATES.site } },
-              { name: 'mqtt', secret: { secretName: HUB_CERTIFICATES.mqtt } },
+              { name: 'site', secret: { secretName: BUS_HUB_CERTIFICATES.site } },
+              { name: 'mqtt', secret: { secretName: BUS_HUB_CERTIFICATES.mqtt } },
             ],
           },
         },
@@ -290,9 +290,6 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
     },
   };
 }
-
-/** The certificates of the hub, whose Secrets have their names: between sites, and for devices. */
-export const HUB_CERTIFICATES = { site: 'skerry-bus-hub-site', mqtt: 'skerry-bus-hub-mqtt' } as const;
 
 function hashOf(texts: readonly string[]): string {
   const hash = createHash('sha256');
