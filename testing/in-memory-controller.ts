@@ -90,7 +90,7 @@ export async function startInMemoryController(
           [Symbol.asyncDispose]: async () => {},
         },
         authenticator: createTokenTable({
-          admin: { name: 'admin', groups: [] },
+          ...Object.fromEntries(ROLE_NAMES.map((role) => [role, { name: role, groups: [] }])),
           ...Object.fromEntries(numbered('admin', callers).map((name) => [name, { name, groups: ['admin'] }])),
         }),
         authorizer: createRuleAuthorizer(Object.fromEntries(ROLE_NAMES.map((role) => [role, rulesOf(role)]))),

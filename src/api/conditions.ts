@@ -172,6 +172,11 @@ export const STATUS_REASONS = {
   TunnelNotOpen: 'The machine cannot open the tunnel, or its policy forbids it; it keeps trying.',
   // Registry
   Usable: 'The registry can be used.',
+  // BusOperator, BusAccount, BusUser
+  BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
+  BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
+  BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',
+  BusUserExpired: 'The token of a user of the message bus has ended.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',
   // all

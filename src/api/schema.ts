@@ -108,25 +108,25 @@ export const integerOrText = (max: number) =>
 
 /** Each text means less than 2^53 bytes. */
 const BYTES_PATTERN = '^(-1|[0-9]{1,15}|[0-9]{1,12}[kK]|[0-9]{1,9}[mM]|[0-9]{1,6}[gG]|[0-9]{1,3}[tT])$';
-const BYTES_EXPECTED =
-  'must be an integer from -1 to 9007199254740991, or a text with one of the suffixes k, m, g and t, at most 999t';
+const BYTES_EXPECTED = 'must be an integer, -1, or a number with one letter of k, m, g and t, at most 999t';
 
 /** Bytes: an integer, -1 for no limit, or text with a single-letter suffix of 1,024 bytes and its powers. `byteSizeOf` has the number. */
 export const byteSize = () =>
   z
-    .union([z.number().meta({ type: 'integer' }), z.string()])
-    .refine(
-      (value) =>
-        typeof value === 'number'
-          ? Number.isSafeInteger(value) && value >= -1
-          : commonPattern(BYTES_PATTERN).test(value),
-      BYTES_EXPECTED,
-    )
+    .union([
+      z
+        .number()
+        .refine(isInt64, 'must be an integer')
+        .refine((value) => value >= -1, 'must be at least -1')
+        .refine((value) => value <= Number.MAX_SAFE_INTEGER, `must be at most ${Number.MAX_SAFE_INTEGER}`)
+        .meta({ type: 'integer' }),
+      z.string(),
+    ])
+    .refine((value) => typeof value === 'number' || commonPattern(BYTES_PATTERN).test(value), BYTES_EXPECTED)
     .meta({
       'x-kubernetes-int-or-string': true,
       minimum: -1,
       maximum: Number.MAX_SAFE_INTEGER,
-      maxLength: 16,
       pattern: BYTES_PATTERN,
     });
 

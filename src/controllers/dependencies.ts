@@ -26,6 +26,8 @@ export interface ControllerDependencies {
     subscribe(listener: (nodeUuid: string, now: Observation, before: Observation | undefined) => void): Disposable;
   };
   platform: PlatformOptions;
+  /** name of the installation, which the operator of the message bus has in its name */
+  installation?: string;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

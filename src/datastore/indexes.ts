@@ -2,6 +2,7 @@ import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { type Kind, nameIn, referenceKey } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
+import { BUS_KEYS } from '../subjects/bus/rules/secret.ts';
 import { isShareable, labelledNumber, textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
 
@@ -54,6 +55,9 @@ export const CORE_INDEXES = {
     /** names of the nodes whose platform it is for */
     platformOf: ({ metadata: { labels, ownerReferences = [] } }: Secret) =>
       labels?.[LABELS.platform] ? ownerReferences.map(({ name }) => name) : [],
+    /** `true`: the last tokens of accounts of the message bus that ended */
+    endedBusAccount: ({ metadata: { labels }, data }: Secret) =>
+      labels?.[LABELS.bus] === 'account' && data && BUS_KEYS.ended in data ? ['true'] : [],
   },
   configMaps: COMMON_INDEXES,
 } as const;

@@ -20,6 +20,8 @@ import { toStructural } from '../api/structural.ts';
 import type { Quantity } from '../rules/budget.ts';
 import { EVERY_NAME } from '../rules/system-names.ts';
 import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
+import { leafAccountName, TAKEN_ACCOUNT_NAMES } from '../subjects/bus/rules/account.ts';
+import { OPERATOR_OBJECT } from '../subjects/bus/rules/operator.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { CONTROLLER_ENTRY } from '../subjects/workloads/rules/controller-entry.ts';
@@ -167,6 +169,11 @@ const mayChangeSystem = (name?: string) =>
 const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether an entry names the role `role`. */
 const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
+
+/** CEL: the spec of an object that is written or deleted. */
+const BUS_SPEC = '(oldObject != null ? oldObject : object).spec';
+/** CEL: whether a user of the bus belongs to the system, or the controller makes it for a node or a microservice. */
+const IS_BUS_USER_OF_SYSTEM = `${BUS_SPEC}.account in ${listed(TAKEN_ACCOUNT_NAMES)} || ${BUS_SPEC}.account.startsWith('${leafAccountName('')}') || has(${BUS_SPEC}.node) || has(${BUS_SPEC}.microserviceUuid)`;
 
 /** CEL: the level of a budget, as the leader has written it. */
 const levelOf = (quantity: Quantity) =>
@@ -454,6 +461,34 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!((oldObject != null ? oldObject : object).metadata.name in ${listed([...SYSTEM_AUTHORITIES, ...SYSTEM_CERTIFICATES])}) || ${controller} || ${COLLECTOR} || ${mayChangeSystem()}`,
           message: `the object belongs to the system: only who may update systemapplications in ${GROUP} creates, changes or deletes it`,
+        },
+      ],
+    },
+    {
+      // Their credentials decide who is a server of the bus, and whose container has which.
+      name: 'bus-of-system',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: [KINDS.busAccounts.definition.plural, KINDS.busUsers.definition.plural],
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || request.resource.resource != '${KINDS.busAccounts.definition.plural}' || !has(${BUS_SPEC}.system)`,
+          message: 'accounts of the system are made, changed and deleted by the controller alone',
+        },
+        {
+          expression: `${controller} || ${COLLECTOR} || request.resource.resource != '${KINDS.busUsers.definition.plural}' || !(${IS_BUS_USER_OF_SYSTEM})`,
+          message:
+            'users of accounts of the system, of nodes and of microservices are made, changed and deleted by the controller alone: busConfig of an application says which of its microservices have access',
+        },
+      ],
+    },
+    {
+      name: 'bus-operator',
+      operations: ['DELETE'],
+      resources: [KINDS.busOperators.definition.plural],
+      validations: [
+        {
+          expression: `oldObject.metadata.name != '${OPERATOR_OBJECT}' || ${controller} || ${COLLECTOR}`,
+          message: 'the operator of the message bus is not deleted: raise spec.rotation to give it another key',
         },
       ],
     },

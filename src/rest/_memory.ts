@@ -18,6 +18,7 @@ import type { Replica } from '../rules/replica.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { tokensOfRoles } from './_rules.ts';
+import { createBusSecretReader } from './adapters/bus-secrets.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
 import type { KindsObjects, Objects, RestDependencies } from './contract/dependencies.ts';
@@ -71,6 +72,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
         return secret && decodeData(secret.data);
       },
     },
+    busSecrets: createBusSecretReader(stores.secrets, NAMESPACE),
     provisioningKeys: {
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),
     },

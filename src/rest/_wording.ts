@@ -48,6 +48,7 @@ const KUBE: Words = [
 const REST: Words = [
   [/^must have at most (\d+) (items|keys)$/, (max) => `must have at most ${max} items`],
   [/^(must have at most \d+ characters), has \d+$/, (text = '') => text],
+  [/^must not be empty: servers /, () => 'must have at least 1 items'],
   [/^duplicate: /, () => 'duplicate'],
   [/^unknown field /, () => 'unknown field'],
   [/^(must have at most \d+) bytes, has \d+$/, (text = '') => `${text} characters`],

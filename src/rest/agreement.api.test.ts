@@ -110,6 +110,7 @@ const VERDICTS: ReadonlySet<string> = new Set([
   'MICROSERVICE_DOES_NOT_HAVE_IMAGES',
   'REGISTRY_CA_INVALID',
   'DUPLICATE_ID',
+  'BUS_RULE_INVALID',
 ]);
 
 /** What v3 demands of a body and not of an object, whose node may still report it (docs/spec/rest-v3.md#node-body). */

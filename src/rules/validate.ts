@@ -105,7 +105,7 @@ function wanted(issue: Issue, value: unknown): string {
       if (value === undefined) return 'is required';
       return isOwn(issue) ? issue.message : `must be ${TYPES[issue.expected] ?? issue.expected}`;
     case 'too_small':
-      if (isOwn(issue)) return issue.message;
+      if (issue.origin === 'array' && isOwn(issue)) return issue.message;
       return issue.origin === 'array'
         ? `must have at least ${issue.minimum} items`
         : `must be ${issue.inclusive === false ? 'greater than' : 'at least'} ${issue.minimum}`;

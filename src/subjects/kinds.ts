@@ -3,8 +3,11 @@ import type { IdentityIndex, Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
+import { busAccountKind } from './bus/kinds/bus-account.ts';
 import { busAccountRuleKind } from './bus/kinds/bus-account-rule.ts';
 import { busHubKind } from './bus/kinds/bus-hub.ts';
+import { busOperatorKind } from './bus/kinds/bus-operator.ts';
+import { busUserKind } from './bus/kinds/bus-user.ts';
 import { busUserRuleKind } from './bus/kinds/bus-user-rule.ts';
 import { catalogItemKind } from './catalog/kinds/catalog-item.ts';
 import { registryKind } from './catalog/kinds/registry.ts';
@@ -35,6 +38,9 @@ const ALL = [
   certificateAuthorityKind,
   certificateKind,
   busHubKind,
+  busOperatorKind,
+  busAccountKind,
+  busUserKind,
   busAccountRuleKind,
   busUserRuleKind,
 ] as const;

@@ -45,5 +45,5 @@ export const cases: AgreementCase[] = [
   refuses('a queue group to publish', { pubDeny: ['a b'] }),
   refuses('a tag beyond U+00FF', { tags: ['温度'] }),
   refuses('a tag that is empty', { tags: [''] }),
-  refuses('an unknown field', { pub: { allow: ['a'] } }),
+  refuses('an unknown field', { publish: ['a'] }),
 ];

@@ -31,6 +31,7 @@ import type {
 } from '../contract/dependencies.ts';
 import type { RestMetrics } from '../contract/limits.ts';
 import { createWriteBudgets } from '../objects/budgets.ts';
+import { createBusSecretReader } from './bus-secrets.ts';
 import { createConfigMaps, createSecrets } from './core-objects.ts';
 import { createObjects, selectorsOf } from './objects.ts';
 import { createRegistryPasswords } from './registry-passwords.ts';
@@ -96,6 +97,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
         return secret && isOwnedBy(secret, owner) ? decodeData(secret.data) : undefined;
       },
     },
+    busSecrets: createBusSecretReader(stores.secrets, namespace),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     provisioning: options.provisioning,
     ids: options.ids,

@@ -12,6 +12,7 @@ import type { Replicas } from '../../replicas/replicas.ts';
 import type { Usage } from '../../rules/budget.ts';
 import type { Lookups, Observation } from '../../rules/inputs.ts';
 import type { Renderer } from '../../rules/renderer.ts';
+import type { BusSecretOf, BusTexts } from '../../subjects/bus/rules/secret.ts';
 import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/core-objects/form.ts';
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../../subjects/kinds.ts';
 import type { ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
@@ -32,6 +33,8 @@ export interface RestDependencies extends KindsObjects {
   lookups: Lookups;
   registryPasswords: RegistryPasswords;
   ownedSecrets: OwnedSecrets;
+  /** keys and tokens of the message bus */
+  busSecrets: BusSecretReader;
   provisioningKeys: ProvisioningKeys;
   /** The facts that the agent sent about its machine when it was provisioned; undefined before. */
   provisioning: (nodeUuid: string) => ProvisionedAgent | undefined;
@@ -116,6 +119,14 @@ interface OwnedSecrets {
   read(owner: StoredObject, name: string, signal: AbortSignal): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
+/** Secrets of the message bus, as the local store has them. */
+export interface BusSecretReader {
+  /** The texts of a Secret; none when there is none, or something else has its name. */
+  read(of: BusSecretOf, name: string): BusTexts;
+  /** The same, once there is a token in it, or after `ms`. */
+  whenSigned(of: BusSecretOf, name: string, ms: number, signal: AbortSignal): Promise<BusTexts>;
+}
+
 /** Live measurements, which only the leader has. */
 export interface LiveObservations {
   /** By node uuid. Never rejects: observations that do not arrive in time are absent, and reads use the status instead. */
@@ -142,6 +153,8 @@ export interface Self {
   /** where agents find releases of themselves; absent: they cannot be upgraded */
   releasesUrl?: string | undefined;
   controlPlane: ControlPlane;
+  /** whether there is a message bus */
+  isBusEnabled?: boolean;
 }
 
 /** Unix milliseconds. */

@@ -72,6 +72,8 @@ export interface Route<
   body?: Body<B>;
   /** Whether the route allows guesses of passwords or codes: attempts are limited per address. */
   guessable?: boolean;
+  /** The audit log has its requests although they change nothing: they read what gives access. */
+  isAudited?: true;
   /** The route responds 501 only; client generators omit it. */
   isLater?: true;
   reply: Reply<R>;

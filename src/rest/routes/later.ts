@@ -51,20 +51,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /groups/{name}                          authgroups get
     PATCH  /groups/{name}                          authgroups patch
     DELETE /groups/{name}                          authgroups delete`,
-  'Message bus': `
-    GET    /bus/operator                                        busoperators get
-    POST   /bus/operator/rotate                                 busoperators update
-    GET    /bus/bootstrap                                       busbootstraps get
-    GET    /bus/accounts                                        busaccounts list
-    GET    /bus/accounts/{appName}                              busaccounts get
-    POST   /bus/accounts/{appName}                              busaccounts create
-    GET    /bus/users                                           bususers list
-    GET    /bus/accounts/{appName}/users                        bususers list
-    POST   /bus/accounts/{appName}/users                        bususers create
-    DELETE /bus/accounts/{appName}/users/{userName}             bususers delete
-    GET    /bus/accounts/{appName}/users/{userName}/creds       bususers/creds get
-    POST   /bus/accounts/{appName}/mqtt-bearer                  bususers create
-    DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}       bususers delete`,
 };
 
 function patchable(path: string, resource: string): string {

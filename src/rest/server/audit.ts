@@ -14,9 +14,9 @@ export interface AuditedRequest {
   result: unknown;
 }
 
-/** Whether a route changes something: a GET that creates does, such as that of a provisioning key. */
-export const isAudited = ({ method, reply }: AnyRoute): boolean =>
-  (method !== 'GET' && method !== 'HEAD') || reply.status === 201;
+/** Whether a route changes something, as a GET that creates does, or reads credentials. */
+export const isAudited = ({ method, reply, isAudited: isSensitive }: AnyRoute): boolean =>
+  isSensitive === true || (method !== 'GET' && method !== 'HEAD') || reply.status === 201;
 
 /** The event of a request. It has neither query nor body, and no parameter that may be a credential. */
 export function auditEvent(route: AnyRoute, request: AuditedRequest): Omit<AuditEvent, 'id' | 'timestamp'> {

@@ -138,7 +138,7 @@ describe.each(CASES)('$kind over REST', ({ group, kind, part, reserved, member, 
     [
       'two letters behind bytes',
       { name: 'x', maxData: '10gb' },
-      'maxData: "10gb" is not valid: must be an integer from -1',
+      'maxData: "10gb" is not valid: must be an integer, -1, or a number with one letter of k, m, g and t',
     ],
     [
       'a number beyond 64 bits',

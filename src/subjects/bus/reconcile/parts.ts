@@ -1,0 +1,19 @@
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import type { Progress } from '../../../rules/conditions.ts';
+import { createAccountTokens } from './account-tokens.ts';
+import { createOperatorKeys } from './operator-keys.ts';
+import { createBusRules } from './rules.ts';
+import { createBusSecrets } from './secrets.ts';
+
+/** What the reconcilers of the bus share in one term. */
+export function createBusParts(deps: ControllerDependencies) {
+  const secrets = createBusSecrets(deps);
+  const operator = createOperatorKeys(secrets);
+  const rules = createBusRules(deps);
+  return { secrets, operator, rules, tokens: createAccountTokens(deps, { secrets, operator, rules }) };
+}
+
+export type BusParts = ReturnType<typeof createBusParts>;
+
+/** The progress of an object that somebody has to change, or something that it needs. */
+export const stalled = (why: Omit<Progress, 'is'>): Progress => ({ is: 'stalled', ...why });

@@ -1,0 +1,61 @@
+import { BUS_SECRET_PREFIX, LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+
+/** What a Secret of the bus is of; the value of its label. */
+export type BusSecretOf = 'operator' | 'account' | 'user';
+
+/** Name of the Secret with the keys and the token of the operator, an account or a user. */
+export const operatorSecretName = (): string => `${BUS_SECRET_PREFIX}operator`;
+export const accountSecretName = (uuid: string): string => `${BUS_SECRET_PREFIX}account-${uuid}`;
+export const userSecretName = (uuid: string): string => `${BUS_SECRET_PREFIX}user-${uuid}`;
+
+/** The uuid in the name of the Secret of an account or a user; undefined for other names. */
+export function uuidInName(of: 'account' | 'user', name: string): string | undefined {
+  const prefix = `${BUS_SECRET_PREFIX}${of}-`;
+  return name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
+}
+
+/** Keys of these Secrets. */
+export const BUS_KEYS = {
+  /** private key */
+  seed: 'seed',
+  /** the token */
+  token: 'token',
+  /** of a user: the file with its token and its seed */
+  creds: 'creds',
+  /** of an account: private key that signs the users whose credentials the controller hands out itself */
+  signing: 'signing',
+  /** of an account: public keys that signed such users before, JSON list */
+  retiring: 'retiring',
+  /** of an account: revoked keys of users whose credentials others have, JSON list: no other signing key ends them */
+  kept: 'kept',
+  /** of a user: former keys that the account does not revoke yet, JSON object of key to the time in its token */
+  former: 'former',
+  /** of an account that ended: when, Unix ms. Its token, which refuses everybody, stays for servers that do not have it yet */
+  ended: 'ended',
+  /** of the operator: the rotation that the key is of */
+  rotation: 'rotation',
+  /** of the operator: the key that signs next, while servers learn to trust it, and its token */
+  nextSeed: 'next-seed',
+  nextToken: 'next-token',
+  /** of the operator: tokens of former keys that servers trust still, JSON list */
+  trusted: 'trusted',
+} as const;
+
+/** Texts of such a Secret by key. */
+export type BusTexts = Readonly<Record<string, string>>;
+
+/** Whether a Secret is what its label says; anything else of its name belongs to somebody else. */
+export const isBusSecretOf = ({ metadata }: Pick<Secret, 'metadata'>, of: BusSecretOf): boolean =>
+  metadata.labels?.[LABELS.bus] === of;
+
+/** A value that the controller wrote; `absent` where there is none, or something else. */
+export function parsedText<T>(text: string | undefined, absent: T, is: (value: unknown) => boolean): T {
+  if (text === undefined) return absent;
+  try {
+    const value: unknown = JSON.parse(text);
+    return is(value) ? (value as T) : absent;
+  } catch {
+    return absent;
+  }
+}

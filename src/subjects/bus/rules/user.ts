@@ -1,0 +1,37 @@
+import type { BusUser } from '../../../api/v3/bus-user.ts';
+import { v3Name } from '../../../rules/names.ts';
+import { SYSTEM_ACCOUNT } from './account.ts';
+
+/** The users of the system that are no users of the leaf servers of applications. */
+export const HUB_USER = 'admin-hub';
+export const CONTROLLER_USER = 'controller';
+export const serverUserName = (node: string): string => `admin-server-${node}`;
+export const leafAdminName = (node: string): string => `admin-leaf-${node}`;
+/** The user with which the leaf server of a node connects to the hub for one account. */
+export const leafUserName = (node: string): string => `leaf-${node}`;
+
+const RULE = {
+  default: 'default-user',
+  mqtt: 'default-mqtt-user',
+  leaf: 'default-leaf-user',
+  controller: 'controller-user',
+};
+
+/** Users are named within their account, whose name has no slash where others than the controller make users. */
+export const userKey = (account: string, user: string): string => `${account}/${user}`;
+export const userNameOf = (user: Pick<BusUser, 'metadata' | 'spec'>): string =>
+  userKey(user.spec.account, v3Name(user));
+
+/** Rule of a user where the rule that it names does not exist. */
+export function defaultUserRuleOf({ spec: { account, isBearer, node, ...spec } }: Pick<BusUser, 'spec'>): string {
+  if (isBearer) return RULE.mqtt;
+  if (node !== undefined) return account.startsWith(SYSTEM_ACCOUNT) ? RULE.default : RULE.leaf;
+  return account === CONTROLLER_USER && spec.name === CONTROLLER_USER ? RULE.controller : RULE.default;
+}
+
+/** Name of the rule that a user asks for. */
+export const userRuleOf = (user: Pick<BusUser, 'spec'>): string => user.spec.rule ?? defaultUserRuleOf(user);
+
+/** Whether the controller itself hands out the credentials: to a microservice, to a bus server or to itself. */
+export const isDelivered = ({ spec }: Pick<BusUser, 'spec'>, isOfSystem: boolean): boolean =>
+  isOfSystem || spec.microserviceUuid !== undefined || spec.node !== undefined;
