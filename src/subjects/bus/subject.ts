@@ -1,6 +1,8 @@
 import type { ControllerDependencies } from '../../controllers/dependencies.ts';
 import { createAccessController } from './reconcile/access.ts';
 import { createAccountController } from './reconcile/account.ts';
+import { createHubDelivery } from './reconcile/delivery.ts';
+import { createHubController } from './reconcile/hub.ts';
 import { createBusNodesController } from './reconcile/nodes.ts';
 import { createOperatorController } from './reconcile/operator.ts';
 import { createBusParts } from './reconcile/parts.ts';
@@ -17,13 +19,20 @@ export const bus = {
   furtherRoutes: hubRoutes,
   reconcilers: (deps: ControllerDependencies) => {
     const parts = createBusParts(deps);
+    const { controller: delivery, states } = createHubDelivery(deps, parts);
     return {
       ofKinds: {
+        busHubs: createHubController(deps, parts, states),
         busOperators: createOperatorController(deps, parts),
         busAccounts: createAccountController(deps, parts),
         busUsers: createUserController(deps, parts),
       },
-      further: [createBusSystemController(deps, parts), createAccessController(deps), createBusNodesController(deps)],
+      further: [
+        delivery,
+        createBusSystemController(deps, parts),
+        createAccessController(deps),
+        createBusNodesController(deps),
+      ],
     };
   },
 };

@@ -1,19 +1,10 @@
 import { createHash } from 'node:crypto';
 import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
-import { hubSettings } from './hub.ts';
+import { HUB_NAMES, hubSettings, memberHost } from './hub.ts';
 import { serverConfig } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
-
-/** Names of what the hub is in the cluster; services of users have none of them. */
-export const HUB_NAMES = {
-  members: 'bus',
-  service: 'bus',
-  headless: 'bus-headless',
-  /** the Secret with server.conf */
-  config: 'skerry-bus-hub',
-} as const;
 
 /** The condition of a pod that says whether the member has every token. Without it, no Service leads to the member. */
 export const TOKENS_CONDITION = `${GROUP}/bus-tokens`;
@@ -32,7 +23,7 @@ const OWN_MEMORY = { request: 128 * 2 ** 20, limit: 768 * 2 ** 20 };
 const POD_NAME = 'POD_NAME';
 
 /** An object of the cluster as it is applied. */
-export interface ClusterObject {
+interface ClusterObject {
   apiVersion: string;
   kind: string;
   metadata: { name: string; namespace: string; labels: Record<string, string> };
@@ -51,11 +42,6 @@ export interface HubPlacement {
   serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
   storageClass?: string;
 }
-
-/** Members of the hub, by number: their pods have stable names. */
-export const memberName = (index: number): string => `${HUB_NAMES.members}-${index}`;
-export const memberHost = (index: number, namespace: string): string =>
-  `${memberName(index)}.${HUB_NAMES.headless}.${namespace}.svc`;
 
 /** The names and addresses of the hub that its certificates have. */
 export function hubHosts(hub: BusHub, { namespace, replicas }: Pick<HubPlacement, 'namespace' | 'replicas'>): string[] {
@@ -121,7 +107,7 @@ export function hubConfig(hub: BusHub, placement: HubPlacement, trust: HubTrust)
 }
 
 /** The domain of the streams of the hub; the names of nodes are kept apart from it. */
-export const hubDomain = ({ namespace }: Pick<HubPlacement, 'namespace'>): string => serverName(namespace);
+const hubDomain = ({ namespace }: Pick<HubPlacement, 'namespace'>): string => serverName(namespace);
 
 /** The objects of the hub in the cluster, besides its Secret, in the order in which they are made. */
 export interface HubObjects {
