@@ -290,7 +290,7 @@ describe('another rule', () => {
     ['busUserRules', { times: [{ start: '08:00:00', end: '09:00:00' }], timesLocation: 'Mars/Olympus' }],
     ['busAccountRules', { infoUrl: 'no address' }],
   ] as const)(
-    'that kubectl makes invalid (%s) changes no token, and a revocation comes all the same',
+    'made invalid by kubectl (%s) changes no token, and a revocation comes all the same',
     async (key, spec) => {
       const path = key === 'busUserRules' ? '/bus/user-rules' : '/bus/account-rules';
       await bus.send('POST', path, { name: 'strict', pubDeny: ['secret.>'] });
