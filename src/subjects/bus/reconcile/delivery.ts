@@ -6,9 +6,9 @@ import type { ControllerDependencies } from '../../../controllers/dependencies.t
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { type Controller, createController, done, type Outcome, type Resource, watching } from '../../../kube/mod.ts';
 import { systemClock } from '../../../lib/clock.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
-import { SYSTEM_ACCOUNT } from '../rules/account.ts';
 import { HUB_OBJECT, type HubMember, hubMembers } from '../rules/hub.ts';
 import { TOKENS_CONDITION } from '../rules/hub-objects.ts';
 import { BUS_KEYS, userSecretName, uuidInName } from '../rules/secret.ts';
