@@ -74,7 +74,9 @@ export const VERDICT_REASONS = {
   TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
+  BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
+  BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
@@ -156,6 +158,7 @@ export const STATUS_REASONS = {
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
+  BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
   FilesFailed: 'The machine cannot keep the files of the system.',
@@ -172,6 +175,10 @@ export const STATUS_REASONS = {
   // Registry
   Usable: 'The registry can be used.',
   // BusOperator, BusAccount, BusUser
+  BusHubTaken:
+    'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',
+  BusServersBehind:
+    'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',

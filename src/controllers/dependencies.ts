@@ -6,6 +6,7 @@ import type { StoreLookups } from '../datastore/lookups.ts';
 import type { Stores } from '../datastore/stores.ts';
 import type { EventRecorder, KubeClient, KubeMetrics, KubeObject } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
+import type { HubServersOptions } from '../rules/bus-hub.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
@@ -28,6 +29,8 @@ export interface ControllerDependencies {
   platform: PlatformOptions;
   /** name of the installation, which the operator of the message bus has in its name */
   installation?: string;
+  /** the servers of the hub of the message bus that the controller makes; absent: the hub is elsewhere */
+  hub?: HubServersOptions;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

@@ -5,6 +5,7 @@ import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
 import { busAccountKind } from './bus/kinds/bus-account.ts';
 import { busAccountRuleKind } from './bus/kinds/bus-account-rule.ts';
+import { busHubKind } from './bus/kinds/bus-hub.ts';
 import { busOperatorKind } from './bus/kinds/bus-operator.ts';
 import { busUserKind } from './bus/kinds/bus-user.ts';
 import { busUserRuleKind } from './bus/kinds/bus-user-rule.ts';
@@ -36,6 +37,7 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busHubKind,
   busOperatorKind,
   busAccountKind,
   busUserKind,
@@ -65,7 +67,14 @@ export const REFERENCED_KINDS = ALL.filter((kind: Kind) => kind.lookedUp).map(
 );
 
 /** Kinds that desired states are made from: their stores are sufficient to serve agents. */
-export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as const satisfies readonly KindKey[];
+export const ESSENTIAL_KINDS = [
+  'nodes',
+  'applications',
+  'busHubs',
+  'busAccounts',
+  'busUsers',
+  ...REFERENCED_KINDS,
+] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

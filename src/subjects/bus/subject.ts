@@ -1,28 +1,38 @@
 import type { ControllerDependencies } from '../../controllers/dependencies.ts';
 import { createAccessController } from './reconcile/access.ts';
 import { createAccountController } from './reconcile/account.ts';
+import { createHubDelivery } from './reconcile/delivery.ts';
+import { createHubController } from './reconcile/hub.ts';
 import { createBusNodesController } from './reconcile/nodes.ts';
 import { createOperatorController } from './reconcile/operator.ts';
 import { createBusParts } from './reconcile/parts.ts';
 import { createBusSystemController } from './reconcile/system.ts';
 import { createUserController } from './reconcile/user.ts';
-
 import { busAccountRoutes } from './routes/accounts.ts';
+import { hubRoutes } from './routes/hub.ts';
 import { busOperatorRoutes } from './routes/operator.ts';
 import { busUserRoutes } from './routes/users.ts';
 
-/** The message bus: who may connect to it, and by what rules. */
+/** The message bus: who may connect to it, and by what rules and servers. */
 export const bus = {
   routes: { busOperators: busOperatorRoutes, busAccounts: busAccountRoutes, busUsers: busUserRoutes },
+  furtherRoutes: hubRoutes,
   reconcilers: (deps: ControllerDependencies) => {
     const parts = createBusParts(deps);
+    const { controller: delivery, states } = createHubDelivery(deps, parts);
     return {
       ofKinds: {
+        busHubs: createHubController(deps, parts, states),
         busOperators: createOperatorController(deps, parts),
         busAccounts: createAccountController(deps, parts),
         busUsers: createUserController(deps, parts),
       },
-      further: [createBusSystemController(deps, parts), createAccessController(deps), createBusNodesController(deps)],
+      further: [
+        delivery,
+        createBusSystemController(deps, parts),
+        createAccessController(deps),
+        createBusNodesController(deps),
+      ],
     };
   },
 };

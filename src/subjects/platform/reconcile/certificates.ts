@@ -1,6 +1,6 @@
-import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import { randomBytes } from 'node:crypto';
+import { FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
-import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
@@ -12,12 +12,13 @@ import type { Signer } from '../../../signer/signer.ts';
 import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
+import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
 import { chainOf, type SignerNow, signerOf, type Texts } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
 import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/validity.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
-import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
+import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName, randomKey } from '../rules/secret.ts';
 
 /** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
 const REPORTED_MS = 10 * 60_000;
@@ -37,25 +38,6 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       known.set(name, facts && !('problem' in facts) ? facts : undefined);
     }
     return known.get(name);
-  }
-
-  /** The authorities of the system are made when the first node needs them, so that an installer may bring its own before. */
-  async function makeAuthority(name: string, signal: AbortSignal): Promise<void> {
-    if (stores.certificateAuthorities.get(namespace, name)) return;
-    await createOrUpdate<CertificateAuthority>(
-      client,
-      RESOURCES.certificateAuthorities,
-      { namespace, name },
-      (present) =>
-        present ?? {
-          apiVersion: API_VERSION,
-          kind: RESOURCES.certificateAuthorities.kind,
-          // Without it, nodes could not be reached by what trusts it.
-          metadata: { name, namespace, annotations: { [ANNOTATIONS.protected]: 'true' } },
-          spec: { type: 'self-signed' },
-        },
-      { signal, call: { fieldManager: FIELD_MANAGERS.controller } },
-    );
   }
 
   /** What signs for an authority now; undefined while nothing does. */
@@ -91,12 +73,12 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
   }
 
   /**
-   * Makes the Secret of a node have these certificates alone. Returns when one of them is due next, Unix ms; undefined when that
+   * Makes the Secret of a node have these certificates and random keys alone. Returns when one of them is due next, Unix ms; undefined when that
    * depends on an authority, whose Secret then leads to another run.
    */
   async function keep(
     node: EdgeNode,
-    certificates: readonly NodeCertificate[],
+    { certificates, keys }: { certificates: readonly NodeCertificate[]; keys: readonly string[] },
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const name = platformSecretName(nodeUuid(node));
@@ -105,10 +87,12 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       if (known) await remove(known, signal);
       return undefined;
     }
-    for (const authority of new Set(certificates.map((one) => one.authority))) await makeAuthority(authority, signal);
+    for (const authority of new Set(certificates.map((one) => one.authority)))
+      await makeSystemAuthority(deps, authority, signal);
     const now = material.now(known);
     const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};
+    for (const each of keys.map(randomKey)) texts[each] = stored[each] ?? randomBytes(32).toString('base64');
     const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {
