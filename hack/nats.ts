@@ -1,7 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createAccount, createOperator, createUser, type KeyPair } from 'nkeys.js';
+import { makeNkey, signJwt } from '../src/signer/nkeys.ts';
+import { accountClaims, operatorClaims, userClaims } from '../src/subjects/bus/rules/tokens/claims.ts';
+import { credentials } from '../src/subjects/bus/rules/tokens/credentials.ts';
 import { freePort } from './ports.ts';
 import { startDaemon, stopLeftovers } from './process.ts';
 import type { Log } from './progress.ts';
@@ -23,36 +25,57 @@ export interface NatsOptions {
   log?: Log;
 }
 
-const NO_LIMIT = -1;
-
 /** Starts nats-server, built from its pinned Go module, with credentials as the message bus has them. */
 export async function startNats({ dir, subjects, log }: NatsOptions): Promise<Nats> {
-  const command = await buildTool('nats', 'github.com/nats-io/nats-server/v2', log && { log });
   await stopLeftovers(dir);
-  const port = await freePort();
-  const [operator, account, user] = [createOperator(), createAccount(), createUser()];
-  const limits = { subs: NO_LIMIT, data: NO_LIMIT, payload: NO_LIMIT };
-  const ofAccount = token(operator, account, 'controller', {
-    type: 'account',
-    limits: { ...limits, imports: NO_LIMIT, exports: NO_LIMIT, wildcards: true, conn: NO_LIMIT, leaf: NO_LIMIT },
+  const [operator, account, user] = [await makeNkey('operator'), await makeNkey('account'), await makeNkey('user')];
+  const iat = Math.floor(Date.now() / 1_000);
+  const name = 'controller';
+  const ofOperator = operatorClaims({ key: operator.publicKey, name: 'test', iat });
+  const ofAccount = accountClaims({
+    ...{ operator: operator.publicKey, key: account.publicKey, name, rule: {}, revocations: {}, iat },
   });
-  const allow = { allow: subjects };
-  const ofUser = token(account, user, 'controller', { type: 'user', pub: allow, sub: allow, ...limits });
-  const credentials = join(dir, 'controller.creds');
-  const section = (what: string, text: string) => `-----BEGIN ${what}-----\n${text}\n------END ${what}------\n`;
-  const seed = new TextDecoder().decode(user.getSeed());
-  writeFileSync(credentials, `${section('NATS USER JWT', ofUser)}\n${section('USER NKEY SEED', seed)}`, {
-    mode: 0o600,
+  const rule = { pubAllow: [...subjects], subAllow: [...subjects] };
+  const ofUser = userClaims({ account: account.publicKey, key: user.publicKey, name, rule, iat });
+  const file = join(dir, 'controller.creds');
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(file, credentials(await signJwt(ofUser, account.seed), user.seed), { mode: 0o600 });
+  const preload = `${account.publicKey}: ${await signJwt(ofAccount, operator.seed)}`;
+  const server = await startNatsServer({
+    dir,
+    config: [
+      `operator: ${await signJwt(ofOperator, operator.seed)}`,
+      'resolver: MEMORY',
+      `resolver_preload: { ${preload} }`,
+    ],
+    ...(log && { log }),
   });
-  const config = join(dir, 'server.conf');
-  const lines = [
-    `listen: "127.0.0.1:${port}"`,
-    `operator: ${token(operator, operator, 'test', { type: 'operator' })}`,
-    'resolver: MEMORY',
-    `resolver_preload: { ${account.getPublicKey()}: ${ofAccount} }`,
-  ];
-  writeFileSync(config, `${lines.join('\n')}\n`);
-  const daemon = await startDaemon({ name: `nats-${port}`, dir, command, args: ['-c', config] });
+  return { ...server, credentials: file, [Symbol.asyncDispose]: () => server.stop() };
+}
+
+/** A running nats-server. */
+export interface NatsServer {
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+interface NatsServerOptions {
+  /** Folder of configuration and log. */
+  dir: string;
+  /** Lines of its configuration besides the port of clients. */
+  config: readonly string[];
+  /** of clients; a free one when absent */
+  port?: number;
+  log?: Log;
+}
+
+/** Starts nats-server, built from its pinned Go module, and resolves when it listens. */
+export async function startNatsServer({ dir, config, port: asked, log }: NatsServerOptions): Promise<NatsServer> {
+  const command = await buildTool('nats', 'github.com/nats-io/nats-server/v2', log && { log });
+  const port = asked ?? (await freePort());
+  const file = join(dir, 'server.conf');
+  writeFileSync(file, [`listen: "127.0.0.1:${port}"`, ...config, ''].join('\n'));
+  const daemon = await startDaemon({ name: `nats-${port}`, dir, command, args: ['-c', file] });
   const answers = async () => {
     daemon.assertRunning();
     return new Promise<boolean>((resolve) => {
@@ -69,14 +92,5 @@ export async function startNats({ dir, subjects, log }: NatsOptions): Promise<Na
     await daemon.stop();
     throw error;
   }
-  return { port, credentials, [Symbol.asyncDispose]: () => daemon.stop() };
-}
-
-/** A token of version 2 of the bus, signed by its issuer. */
-function token(issuer: KeyPair, subject: KeyPair, name: string, claims: object): string {
-  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const iat = Math.floor(Date.now() / 1000);
-  const body = { jti: name, iat, iss: issuer.getPublicKey(), sub: subject.getPublicKey(), name };
-  const text = `${encoded({ typ: 'JWT', alg: 'ed25519-nkey' })}.${encoded({ ...body, nats: { ...claims, version: 2 } })}`;
-  return `${text}.${Buffer.from(issuer.sign(Buffer.from(text))).toString('base64url')}`;
+  return { port, stop: () => daemon.stop() };
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { goBuild } from './go.ts';
 import { lock } from './lock.ts';
@@ -33,9 +33,9 @@ export async function buildTool(
 
 /** Where a tool is once it has been built. */
 export function toolPath(name: string, pins = name): string {
-  const hash = createHash('sha256')
-    .update(readFileSync(join(import.meta.dirname, 'tools', pins, 'go.mod')))
-    .digest('hex')
-    .slice(0, 12);
-  return join(cacheFolder(), `${name}-${hash}`, name);
+  const folder = join(import.meta.dirname, 'tools', pins);
+  const sources = readdirSync(folder).filter((file) => file === 'go.mod' || file.endsWith('.go'));
+  const hash = createHash('sha256');
+  for (const file of sources.sort()) hash.update(readFileSync(join(folder, file)));
+  return join(cacheFolder(), `${name}-${hash.digest('hex').slice(0, 12)}`, name);
 }

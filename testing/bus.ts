@@ -132,9 +132,12 @@ export interface TestServer {
 /** The program, built once. */
 export const natsServer = () => buildTool('nats', 'github.com/nats-io/nats-server/v2');
 
+/** What a server trusts. */
+type Trusted = Pick<TestBus, 'operator'> & { system: Pick<TestAccount, 'publicKey' | 'token'> };
+
 /** Starts a real server with the text of the renderer. */
 export async function startBusServer(
-  bus: TestBus,
+  bus: Trusted,
   { preload, isStoreless, domain = 'hub', ...given }: TestConfig = {},
 ): Promise<TestServer> {
   const dir = temporaryFolder();

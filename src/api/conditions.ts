@@ -175,6 +175,10 @@ export const STATUS_REASONS = {
   // Registry
   Usable: 'The registry can be used.',
   // BusOperator, BusAccount, BusUser
+  BusHubTaken:
+    'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',
+  BusServersBehind:
+    'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',

@@ -27,6 +27,7 @@ interface Request {
 
 let count = 0;
 const deps = createMemoryDependencies();
+Object.assign(deps.self, { isBusEnabled: true });
 const admin = (await serveInMemory({ deps })).as('admin');
 await makeReferences(admin);
 
@@ -137,7 +138,21 @@ const microserviceRequests = (isSystem: boolean): Record<string, () => Promise<R
   };
 };
 
+/** A user of the message bus, by the route that creates it. */
+const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
+  const name = `bus-${++count}`;
+  for (const path of ['/application', `/bus/accounts/${name}`, `/bus/accounts/${name}/${route}`]) {
+    const { status, body } = await admin.post(path, {
+      json: path.includes('accounts/') && path.endsWith(name) ? {} : { name },
+    });
+    expect(status, JSON.stringify(body)).toBe(201);
+  }
+  return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
+  deleteBusUser: busUser('users'),
+  deleteBusBearer: busUser('mqtt-bearer'),
   ...Object.assign({}, ...editsOfKinds().map(({ kind }) => requestsOf(kind))),
   ...microserviceRequests(false),
   ...microserviceRequests(true),

@@ -18,9 +18,10 @@ import {
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { toStructural } from '../api/structural.ts';
 import type { Quantity } from '../rules/budget.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../rules/bus-accounts.ts';
 import { EVERY_NAME } from '../rules/system-names.ts';
 import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
-import { leafAccountName, TAKEN_ACCOUNT_NAMES } from '../subjects/bus/rules/account.ts';
+import { leafAccountName } from '../subjects/bus/rules/account.ts';
 import { OPERATOR_OBJECT } from '../subjects/bus/rules/operator.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';

@@ -21,7 +21,7 @@ import { tokensOfRoles } from './_rules.ts';
 import { createBusSecretReader } from './adapters/bus-secrets.ts';
 import { createConfigMaps, createSecrets } from './adapters/core-objects.ts';
 import { untilGone } from './adapters/gone.ts';
-import type { KindsObjects, Objects, RestDependencies } from './contract/dependencies.ts';
+import type { BusSecretReader, KindsObjects, Objects, RestDependencies } from './contract/dependencies.ts';
 import { createWriteBudgets } from './objects/budgets.ts';
 
 const NAMESPACE = 'test';
@@ -72,7 +72,7 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
         return secret && decodeData(secret.data);
       },
     },
-    busSecrets: createBusSecretReader(stores.secrets, NAMESPACE),
+    busSecrets: withoutLeader(createBusSecretReader(stores.secrets, NAMESPACE)),
     provisioningKeys: {
       issue: async (node, { key, expiresAt }) => void keys.push({ uuid: nodeUuid(node), key, expiresAt }),
     },
@@ -96,6 +96,12 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     ...overrides,
   };
 }
+
+/** Nobody signs here. */
+const withoutLeader = (reader: BusSecretReader): BusSecretReader => ({
+  ...reader,
+  whenSigned: async (of, name) => reader.read(of, name),
+});
 
 function memoryReplicas(): Replicas {
   const at = new Date(0).toISOString();

@@ -37,10 +37,10 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busHubKind,
   busOperatorKind,
   busAccountKind,
   busUserKind,
-  busHubKind,
   busAccountRuleKind,
   busUserRuleKind,
 ] as const;

@@ -4,6 +4,9 @@
 package main
 
 import (
+	// Time zones of a machine without zone data.
+	_ "time/tzdata"
+
 	"encoding/json"
 	"fmt"
 	"os"

@@ -1,6 +1,8 @@
 import type { ControllerDependencies } from '../../controllers/dependencies.ts';
 import { createAccessController } from './reconcile/access.ts';
 import { createAccountController } from './reconcile/account.ts';
+import { createHubDelivery } from './reconcile/delivery.ts';
+import { createHubController } from './reconcile/hub.ts';
 import { createBusNodesController } from './reconcile/nodes.ts';
 import { createOperatorController } from './reconcile/operator.ts';
 import { createBusParts } from './reconcile/parts.ts';
@@ -11,19 +13,26 @@ import { hubRoutes } from './routes/hub.ts';
 import { busOperatorRoutes } from './routes/operator.ts';
 import { busUserRoutes } from './routes/users.ts';
 
-/** The message bus: who may connect to it, and by what servers. */
+/** The message bus: who may connect to it, and by what rules and servers. */
 export const bus = {
-  furtherRoutes: hubRoutes,
   routes: { busOperators: busOperatorRoutes, busAccounts: busAccountRoutes, busUsers: busUserRoutes },
+  furtherRoutes: hubRoutes,
   reconcilers: (deps: ControllerDependencies) => {
     const parts = createBusParts(deps);
+    const { controller: delivery, states } = createHubDelivery(deps, parts);
     return {
       ofKinds: {
+        busHubs: createHubController(deps, parts, states),
         busOperators: createOperatorController(deps, parts),
         busAccounts: createAccountController(deps, parts),
         busUsers: createUserController(deps, parts),
       },
-      further: [createBusSystemController(deps, parts), createAccessController(deps), createBusNodesController(deps)],
+      further: [
+        delivery,
+        createBusSystemController(deps, parts),
+        createAccessController(deps),
+        createBusNodesController(deps),
+      ],
     };
   },
 };

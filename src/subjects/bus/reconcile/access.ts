@@ -14,10 +14,11 @@ import {
   parseKey,
   watching,
 } from '../../../kube/mod.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
-import { accountNameOf, TAKEN_ACCOUNT_NAMES } from '../rules/account.ts';
+import { accountNameOf } from '../rules/account.ts';
 import { createBusObjects } from './objects.ts';
 
 /**

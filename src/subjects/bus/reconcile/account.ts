@@ -6,12 +6,13 @@ import { createKindController } from '../../../controllers/kind.ts';
 import { holderIn } from '../../../datastore/holder.ts';
 import type { UserIndex } from '../../../datastore/use.ts';
 import { both, type Controller, keyOf, refOf, watching } from '../../../kube/mod.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
-import { accountNameOf, TAKEN_ACCOUNT_NAMES } from '../rules/account.ts';
+import { accountNameOf } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../rules/secret.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
 import type { BusParts } from './parts.ts';
@@ -81,14 +82,17 @@ export function createAccountController(
       return issuer !== undefined && keys.includes(issuer);
     });
 
-  /** Refuses everybody first: a server that lost the account would keep their connections. */
-  async function release(account: BusAccount, signal: AbortSignal): Promise<void> {
+  /** Refuses everybody first: a server that lost the account would keep their connections. Ends after its users. */
+  async function release(account: BusAccount, signal: AbortSignal): Promise<'later' | undefined> {
     const users = usersOf(account);
     const times = users.map((user) => user.status?.issuedAt ?? 0);
-    await tokens.end(account, Math.max(0, ...times), signal);
+    // Users see to it themselves that their tokens are not later.
+    await tokens.end(account, Math.max(1, ...times), signal);
     for (const user of users)
       if (!user.metadata.deletionTimestamp) await client.delete(RESOURCES.busUsers, refOf(user), { signal });
+    if (usersOf(account).length > 0) return 'later';
     await tokens.bury(account, signal);
+    return undefined;
   }
 
   function obstacle(account: BusAccount): Progress | undefined {
@@ -148,6 +152,14 @@ export function createAccountController(
       watching(
         stores.busAccountRules,
         both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf)),
+      ),
+      watching(stores.busUsers, ({ object, type }) =>
+        type === 'delete'
+          ? stores.busAccounts
+              .byIndex('name', object.spec.account)
+              .filter(({ metadata }) => metadata.deletionTimestamp)
+              .map(keyOf)
+          : [],
       ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial

@@ -14,6 +14,7 @@ import {
   parseKey,
   watching,
 } from '../../../kube/mod.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { busModeOf } from '../../nodes/rules/bus-mode.ts';
@@ -21,7 +22,7 @@ import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { nodeRefsOf } from '../../nodes/rules/placement/node-refs.ts';
 import { nodeVerdict } from '../../nodes/rules/verdict.ts';
 import { accessAskedBy, wantsAccess } from '../rules/access.ts';
-import { accountNameOf, leafAccountName, SYSTEM_ACCOUNT } from '../rules/account.ts';
+import { accountNameOf, leafAccountName } from '../rules/account.ts';
 import { leafAdminName, leafUserName, serverUserName } from '../rules/user.ts';
 import { createBusObjects } from './objects.ts';
 

@@ -10,8 +10,8 @@ import {
   type Watch,
   watching,
 } from '../../../kube/mod.ts';
+import { CONTROLLER_ACCOUNT_OF_BUS, SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { CONTROLLER_ACCOUNT_OF_BUS, SYSTEM_ACCOUNT } from '../rules/account.ts';
 import { BUS_KEYS } from '../rules/secret.ts';
 import { CONTROLLER_USER, HUB_USER } from '../rules/user.ts';
 import { createBusObjects } from './objects.ts';

@@ -140,7 +140,8 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     const texts = await secrets.write(write, (present) => next(user, { keys, object }, present), signal);
     const former = texts ? formerIn(texts) : {};
     if (Object.keys(former).length === 0) return handOver.forget(user);
-    if (!handOver.isDone(user)) return;
+    const issuedAt = decodeToken(texts?.[BUS_KEYS.token] ?? '')?.iat ?? 0;
+    if (!handOver.isDone(user, issuedAt)) return;
     await tokens.revoke(object, revocations(user, object, former), signal);
     await secrets.write(
       write,
@@ -160,12 +161,13 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     return holderIn(kind, stores.busUsers.byIndex('name', name), 'name', name)?.metadata.uid;
   };
 
-  /** Revokes the user before its end. An account that ends, or that does not exist, refuses everybody. */
+  /** Revokes the user before its end; an account that ends refuses everybody. */
   async function release(user: BusUser, signal: AbortSignal): Promise<void> {
     const object = accountOf(user);
     const { texts } = secretOf(user);
     const token = decodeToken(texts[BUS_KEYS.token] ?? '');
-    if (object && token && !isEnding(object))
+    if (object && token && isEnding(object)) await tokens.end(object, token.iat, signal);
+    else if (object && token)
       await tokens.revoke(object, revocations(user, object, { ...formerIn(texts), [token.sub]: token.iat }), signal);
     await secrets.remove('user', userSecretName(uuidOf(user)), signal);
   }

@@ -10,11 +10,12 @@ import { createNamed, isPresent } from '../../../rest/objects/deletion.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
 import { applicationByName, findObject } from '../../../rest/objects/lookup.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { identityLabels } from '../../../rules/identity.ts';
 import { objectName } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
-import { accountNameOf, TAKEN_ACCOUNT_NAMES } from '../rules/account.ts';
+import { accountNameOf } from '../rules/account.ts';
 import { requireRule } from './rule-exists.ts';
 import {
   accountParam,
@@ -27,7 +28,7 @@ import {
   whenSigned,
 } from './shared.ts';
 
-/** The routes of accounts of the message bus (docs/spec/rest-v3.md#message-bus). */
+/** The routes of accounts of the message bus (docs/spec/message-bus.md#accounts-and-users). */
 const kind = KINDS.busAccounts;
 const { plural: resource } = kind.definition;
 const byName = { name: 'appName', objectName };

@@ -5,16 +5,16 @@ import { forbidden, notFound } from '../../../rest/contract/errors.ts';
 import { grouped, type Requester, route } from '../../../rest/contract/route.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { findObject } from '../../../rest/objects/lookup.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { KINDS } from '../../kinds.ts';
-import { SYSTEM_ACCOUNT } from '../rules/account.ts';
 import { OPERATOR_OBJECT } from '../rules/operator.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName } from '../rules/secret.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
 import { HUB_USER } from '../rules/user.ts';
 import { BUS_TAG, findUser, presentAccount, requireBus } from './shared.ts';
 
-/** The routes of the operator of the message bus (docs/spec/rest-v3.md#message-bus). */
+/** The routes of the operator of the message bus (docs/spec/message-bus.md#accounts-and-users). */
 const kind = KINDS.busOperators;
 const { plural: resource } = kind.definition;
 const shape = replyShape({ name: z.string(), publicKey: z.string(), jwt: z.string() }, 'BusOperator');

@@ -90,6 +90,15 @@ describe('accounts', () => {
   });
 });
 
+test('no application is called as an account of the system while the bus is on: 400', async () => {
+  expect(await bus.send('POST', '/application', { name: 'controller' })).toMatchObject({
+    status: 400,
+    body: { code: 'BUS_NAME_TAKEN', message: expect.stringMatching(/^name: "controller"/) },
+  });
+  // An application of that name, created with kubectl, runs and has no access.
+  expect(bus.account('controller')?.spec.system).toBe('controller');
+});
+
 describe('users', () => {
   test('are created with a key of their own, and once: the same name is the same user', async () => {
     await createShop();

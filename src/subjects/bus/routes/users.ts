@@ -38,7 +38,7 @@ import {
   whenSigned,
 } from './shared.ts';
 
-/** The routes of users of the message bus (docs/spec/rest-v3.md#message-bus). */
+/** The routes of users of the message bus (docs/spec/message-bus.md#accounts-and-users). */
 const kind = KINDS.busUsers;
 const { plural: resource } = kind.definition;
 const needs = () => [kind.key, KINDS.busAccounts.key, KINDS.applications.key];

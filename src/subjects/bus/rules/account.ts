@@ -1,12 +1,8 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 
-/** The accounts of the system by what they are for. */
-export const SYSTEM_ACCOUNT = 'SYS';
-export const CONTROLLER_ACCOUNT_OF_BUS = 'controller';
+/** The account of the leaf server of a node. */
 export const leafAccountName = (node: string): string => `${SYSTEM_ACCOUNT}-leaf-${node}`;
-
-/** Names of accounts that no application may have: an application has the account of its name. */
-export const TAKEN_ACCOUNT_NAMES: readonly string[] = [SYSTEM_ACCOUNT, CONTROLLER_ACCOUNT_OF_BUS];
 
 const DEFAULT_RULES = {
   system: 'default-system-account',

@@ -1,6 +1,6 @@
 import type { BusUser } from '../../../api/v3/bus-user.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { v3Name } from '../../../rules/names.ts';
-import { SYSTEM_ACCOUNT } from './account.ts';
 
 /** The users of the system that are no users of the leaf servers of applications. */
 export const HUB_USER = 'admin-hub';

@@ -8,6 +8,7 @@ import { createNamed, deleteObject, isPresent, MACHINES } from '../../../rest/ob
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
 import { accessByKey, applicationByName } from '../../../rest/objects/lookup.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
 import { cut } from '../../../rules/conditions.ts';
 import { conflict, DomainError, invalid } from '../../../rules/errors.ts';
 import { applicationId, identityLabels } from '../../../rules/identity.ts';
@@ -204,6 +205,12 @@ async function create(requester: Requester, { name, spec, rebuild }: Application
     throw invalid(
       `name: "${cut(name, SHOWN_NAME)}" must not begin with "${SYSTEM_APPLICATION_PREFIX}", as names of the system do: choose another name`,
       'name',
+    );
+  if (deps.self.isBusEnabled && TAKEN_ACCOUNT_NAMES.includes(name))
+    throw invalid(
+      `name: "${name}" is the name of an account of the system on the message bus: choose another name`,
+      'name',
+      'BUS_NAME_TAKEN',
     );
   const object = objectName(name);
   const make = async () => {

@@ -130,8 +130,9 @@ function limitsOf(rule: BusAccountRuleSpec): Record<string, unknown> {
     ...(rule.disallowBearer && { disallow_bearer: true }),
     conn: atMost(rule.maxConnections),
     leaf: atMost(rule.maxLeafNodeConnections),
-    ...(hasStore(rule) && storeLimits(rule)),
-    ...(tiers.length > 0 && { tiered_limits: Object.fromEntries(tiers) }),
+    ...(tiers.length > 0
+      ? { tiered_limits: Object.fromEntries(tiers) }
+      : STORE_FIELDS.some((field) => rule[field] !== undefined) && storeLimits(rule)),
   };
 }
 
@@ -158,8 +159,6 @@ export const STORE_FIELDS = [
   'diskMaxStreamBytes',
   'maxBytesRequired',
 ] as const satisfies readonly (keyof Store)[];
-
-const hasStore = (rule: Store) => STORE_FIELDS.some((field) => rule[field] !== undefined);
 
 /** The whole group, once any of it is set. */
 const storeLimits = (store: Store) => ({

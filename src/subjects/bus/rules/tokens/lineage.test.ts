@@ -93,3 +93,44 @@ describe('of two tokens of one account', () => {
     expect(lostRevocations(undefined, claims(1, { UA: 5 }))).toEqual({ UA: 5 });
   });
 });
+
+describe('leaders with wrong clocks', () => {
+  interface World {
+    /** of the account, in the order of signing */
+    tokens: BusClaims[];
+    /** users that were revoked, with the time of their token */
+    revoked: Map<string, number>;
+    /** what the datastore has */
+    stored: BusClaims;
+  }
+  /** Signs as a leader does: with the datastore, and after a restore with what a server has as well. */
+  function sign(world: World, clock: number, change: (before: Record<string, number>) => Record<string, number>): void {
+    const { stored, tokens } = world;
+    const newest = tokens.reduce((a, b) => (merge(token(a), token(b)) === token(a) ? a : b));
+    const revocations = { ...stored.nats.revocations, ...lostRevocations(stored, newest) };
+    world.stored = claims(nextIat(clock, newest), change(revocations));
+    tokens.push(world.stored);
+  }
+
+  test('revoke users for good, whichever tokens servers have and in which order they get them', () => {
+    for (let run = 1; run <= 100; run++) {
+      const random = seeded(run);
+      const clock = () => 1_000_000 + (random() - 0.5) * 1_200;
+      const first = claims(Math.floor(clock()));
+      const world: World = { tokens: [first], revoked: new Map(), stored: first };
+      for (let step = 0; step < 40; step++) {
+        const user = `U${step}`;
+        const issued = Math.floor(clock());
+        if (random() < 0.2) world.stored = world.tokens[Math.floor(random() * world.tokens.length)] as BusClaims;
+        const isRevoked = random() < 0.7;
+        if (isRevoked) world.revoked.set(user, issued);
+        sign(world, clock(), (before) => (isRevoked ? revoke(before, user, issued, clock()) : before));
+      }
+      const shuffled = world.tokens.map((one) => [random(), token(one)] as const).sort(([a], [b]) => a - b);
+      const counts = shuffled.reduce<string | undefined>((kept, [, one]) => merge(kept, one), undefined);
+      expect(counts).toBe(token(world.stored));
+      for (const [user, issued] of world.revoked)
+        expect(world.stored.nats.revocations?.[user], `${user} of run ${run}`).toBeGreaterThanOrEqual(issued);
+    }
+  });
+});
