@@ -252,6 +252,7 @@ export async function createApp(
     ids,
     installation: config.installation.name,
     controlPlane: config.controlPlane,
+    ...(config.hub && { hub: config.hub }),
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,

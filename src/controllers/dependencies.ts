@@ -12,7 +12,7 @@ import type { Renderer } from '../rules/renderer.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
 /** What the configuration says of the servers of the hub in the cluster. */
-interface HubServersOptions {
+export interface HubServersOptions {
   /** the installation, and labels of what the controller makes in the cluster */
   installation: string;
   appLabel: string;
