@@ -4,20 +4,29 @@ import { createAccountController } from './reconcile/account.ts';
 import { createBusNodesController } from './reconcile/nodes.ts';
 import { createOperatorController } from './reconcile/operator.ts';
 import { createBusParts } from './reconcile/parts.ts';
+import { createAccountRuleController, createUserRuleController } from './reconcile/rule-objects.ts';
 import { createBusSystemController } from './reconcile/system.ts';
 import { createUserController } from './reconcile/user.ts';
 
 import { busAccountRoutes } from './routes/accounts.ts';
 import { busOperatorRoutes } from './routes/operator.ts';
+import { busAccountRuleRoutes } from './routes/rules.ts';
 import { busUserRoutes } from './routes/users.ts';
 
 /** The message bus: who may connect to it, and by what rules. */
 export const bus = {
-  routes: { busOperators: busOperatorRoutes, busAccounts: busAccountRoutes, busUsers: busUserRoutes },
+  routes: {
+    busAccountRules: busAccountRuleRoutes,
+    busOperators: busOperatorRoutes,
+    busAccounts: busAccountRoutes,
+    busUsers: busUserRoutes,
+  },
   reconcilers: (deps: ControllerDependencies) => {
     const parts = createBusParts(deps);
     return {
       ofKinds: {
+        busAccountRules: createAccountRuleController(deps),
+        busUserRules: createUserRuleController(deps),
         busOperators: createOperatorController(deps, parts),
         busAccounts: createAccountController(deps, parts),
         busUsers: createUserController(deps, parts),
