@@ -130,7 +130,6 @@ export async function startInMemoryController(
             },
           ],
     );
-    lookedAt = performance.now() + LOOK_MS;
     observe(of, {
       reportedAt: clock(),
       report: {
@@ -159,14 +158,14 @@ export async function startInMemoryController(
       pulledFor: artifactFingerprint(view),
     }));
     time.now += 10_000;
-    lookedAt = performance.now() + LOOK_MS;
     observe(of, { reportedAt: clock(), report: { modelStatus } });
   }
 
   /** The node polls for changes. */
   const poll = (of: EdgeNode) => observe(of, {});
 
-  const observe = (of: EdgeNode, said: Pick<ObservationDelta, 'report' | 'reportedAt'>) =>
+  function observe(of: EdgeNode, said: Pick<ObservationDelta, 'report' | 'reportedAt'>) {
+    if (said.report) lookedAt = performance.now() + LOOK_MS;
     agents.observations.observe({
       uuid: nodeUuid(of),
       contactAt: clock(),
@@ -176,6 +175,7 @@ export async function startInMemoryController(
       boot: 'b',
       ...said,
     });
+  }
 
   /** A report may wait this long for others that follow at once. */
   const LOOK_MS = 300;

@@ -74,6 +74,7 @@ export const VERDICT_REASONS = {
   TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
+  BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
   PortReserved: 'An external port is reserved on every node.',
@@ -172,6 +173,10 @@ export const STATUS_REASONS = {
   // Registry
   Usable: 'The registry can be used.',
   // BusOperator, BusAccount, BusUser
+  BusHubTaken:
+    'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',
+  BusServersBehind:
+    'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',

@@ -201,8 +201,14 @@ export const SYSTEM_APPLICATION_PREFIX = 'system-';
 /** The Certificate that the controller itself serves, where it makes its own, and the authority that signs it at first. */
 export const CONTROLLER_CERTIFICATE = 'skerry-controller';
 export const CONTROLLER_AUTHORITY = 'skerry-controller-ca';
+/** The Certificates of the hub of the message bus: between sites, and for devices. */
+export const BUS_HUB_CERTIFICATES = { site: 'bus-hub-site', mqtt: 'bus-hub-mqtt' } as const;
 /** The certificates of the system, which the controller alone uses: no microservice can mount their Secrets. */
-export const SYSTEM_CERTIFICATES: readonly string[] = [CONTROLLER_CERTIFICATE];
+export const SYSTEM_CERTIFICATES: readonly string[] = [
+  CONTROLLER_CERTIFICATE,
+  BUS_HUB_CERTIFICATES.site,
+  BUS_HUB_CERTIFICATES.mqtt,
+];
 /** The authorities of the system, which sign for the controller alone: its own, between sites, and on one machine. */
 export const SYSTEM_AUTHORITY = {
   controller: CONTROLLER_AUTHORITY,

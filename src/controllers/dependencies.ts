@@ -11,6 +11,18 @@ import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
+/** What the configuration says of the servers of the hub in the cluster. */
+interface HubServersOptions {
+  /** the installation, and labels of what the controller makes in the cluster */
+  installation: string;
+  appLabel: string;
+  componentDomain: string;
+  image: string;
+  replicas: number;
+  serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  storageClass?: string;
+}
+
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
 export interface ControllerDependencies {
   namespace: string;
@@ -28,6 +40,8 @@ export interface ControllerDependencies {
   platform: PlatformOptions;
   /** name of the installation, which the operator of the message bus has in its name */
   installation?: string;
+  /** the servers of the hub of the message bus that the controller makes; absent: the hub is elsewhere */
+  hub?: HubServersOptions;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

@@ -55,6 +55,8 @@ export const CORE_INDEXES = {
     /** names of the nodes whose platform it is for */
     platformOf: ({ metadata: { labels, ownerReferences = [] } }: Secret) =>
       labels?.[LABELS.platform] ? ownerReferences.map(({ name }) => name) : [],
+    /** what a Secret of the message bus is of: `operator`, `account`, `user`, `server` */
+    bus: ({ metadata: { labels } }: Secret) => (labels?.[LABELS.bus] ? [labels[LABELS.bus] as string] : []),
     /** `true`: the last tokens of accounts of the message bus that ended */
     endedBusAccount: ({ metadata: { labels }, data }: Secret) =>
       labels?.[LABELS.bus] === 'account' && data && BUS_KEYS.ended in data ? ['true'] : [],

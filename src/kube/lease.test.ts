@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test, vi } from 'vitest';
+import { ApiError, TransportError } from './api-error.ts';
 import { type Lease, mayTake, startElection } from './lease.ts';
 
 const lease = (holderIdentity: string | undefined, leaseDurationSeconds = 15): Lease => ({
@@ -29,4 +31,95 @@ test.each(Object.entries(cases))('a lease %s', (_name, { lease, elapsedMs, want 
 test('a renew deadline that is not shorter than the lease duration is refused', () => {
   const times = { durationMs: 10_000, renewDeadlineMs: 10_000, retryMs: 1_000 };
   expect(() => startElection({ times } as never)).toThrow(RangeError);
+});
+
+/** A datastore with one lease, whose watches end with `interrupt`, and continue without an event. */
+function createLeases() {
+  let present: Lease | undefined;
+  let version = 0;
+  let observer: { observe(lease: Lease): void } | undefined;
+  let isAway = false;
+  let interrupt: (error: Error) => void = () => {};
+  const next = (lease: Lease): Lease => {
+    version += 1;
+    present = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(version) } };
+    observer?.observe(structuredClone(present));
+    return structuredClone(present);
+  };
+  const client = {
+    observeWrites(_: unknown, store: { observe(lease: Lease): void }) {
+      observer = store;
+      return { [Symbol.dispose]() {} };
+    },
+    find: async () => structuredClone(present),
+    create: async (_: unknown, lease: Lease) => next(lease),
+    async replace(_: unknown, lease: Lease) {
+      if (isAway) throw new TransportError('refused', 'replace');
+      if (!present) throw new ApiError(404, { reason: 'NotFound' }, 'replace');
+      if (lease.metadata.resourceVersion === present.metadata.resourceVersion) return next(lease);
+      throw new ApiError(409, { reason: 'Conflict' }, 'replace');
+    },
+    async *watch(_: unknown, { sendInitialEvents, onOpen, signal }: { sendInitialEvents?: true } & WatchCall) {
+      const ended = new Promise<never>((_, reject) => {
+        interrupt = reject;
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+      onOpen();
+      if (sendInitialEvents) {
+        if (present) yield { type: 'ADDED', object: structuredClone(present) };
+        const annotations = { 'k8s.io/initial-events-end': 'true' };
+        yield { type: 'BOOKMARK', object: { metadata: { annotations, resourceVersion: String(version) } } };
+        isAway = false;
+      }
+      // A watch sends nothing until the versions of the datastore exceed the version from which it watches.
+      for (let sent = version; ; ) {
+        await Promise.race([ended, nextTurn()]);
+        if (present && version > sent) yield { type: 'MODIFIED', object: structuredClone(present) };
+        sent = Math.max(sent, version);
+      }
+    },
+  };
+  return {
+    client: client as never,
+    get version() {
+      return version;
+    },
+    present: () => present,
+    /** The datastore is restored: it has this lease, and the watch ends with `error`. After an error of the server no write arrives before the next list. */
+    restore(lease: Lease | undefined, error: Error) {
+      isAway = error instanceof ApiError;
+      present = lease;
+      version = Number(lease?.metadata.resourceVersion ?? 1);
+      interrupt(error);
+    },
+  };
+}
+interface WatchCall {
+  onOpen(): void;
+  signal: AbortSignal;
+}
+
+const restores: Record<string, { error: Error; keeps: boolean }> = {
+  'while its watch continues': { error: new TransportError('lost', 'the connection broke'), keeps: true },
+  'when it is listed again first': { error: new ApiError(403, {}, 'watch'), keeps: true },
+  'when it is listed again first, and does not exist': { error: new ApiError(403, {}, 'watch'), keeps: false },
+};
+
+test.each(Object.entries(restores))('a leader notices the restore of its lease %s', async (_name, { error, keeps }) => {
+  const leases = createLeases();
+  const wentBack = vi.fn();
+  await using election = startElection({
+    client: leases.client,
+    ...{ namespace: 'test', name: 'leader', identity: 'me', dataAnnotation: 'test.dev/leader' },
+    times: { durationMs: 60_000, renewDeadlineMs: 50_000, retryMs: 5 },
+    onStartedLeading: (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
+    onWentBack: wentBack,
+  });
+  await expect.poll(() => election.isLeading && leases.version > 3).toBe(true);
+  const snapshot = leases.present();
+  const past = leases.version + 3;
+  await expect.poll(() => leases.version > past).toBe(true);
+  expect(wentBack).not.toHaveBeenCalled();
+  leases.restore(keeps ? snapshot : undefined, error);
+  await expect.poll(() => wentBack.mock.calls.length, { timeout: 10_000 }).toBe(1);
 });

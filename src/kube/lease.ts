@@ -118,9 +118,10 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   let deletedUntil = Number.NEGATIVE_INFINITY;
   let leadingUntil = Number.NEGATIVE_INFINITY;
   const listeners = new Set<() => void>();
-  const watching = store.subscribe(({ type, object }) => {
+  const watching = store.subscribe(({ type, object, previous }) => {
     seenAt = clock.now();
     if (type === 'delete') deletedUntil = expiryOf(object, seenAt);
+    if (isOlder(type, object, previous)) announceOlder();
     for (const listener of [...listeners]) listener();
   });
 
@@ -169,9 +170,12 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
 
   /** etcd was restored from a backup: the known lease, own writes included, cannot be compared with the present one. */
   function goBack(fresh: Lease | undefined) {
-    log.warn({}, 'The lease went back to an older state');
     store.distrust();
     store.swap(fresh ? [fresh] : [], fresh?.metadata.resourceVersion ?? '0');
+  }
+
+  function announceOlder() {
+    log.warn({}, 'The lease went back to an older state');
     options.onWentBack?.();
   }
 
@@ -337,6 +341,17 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       return ended;
     },
   };
+}
+
+/**
+ * Whether a change leads to an older state: a list, taken after a refused write or a lost connection, has an older lease or none.
+ * An event of a deletion has a version of its own. A list without the lease may be due to a deletion that no event reported, and
+ * counts as well: the stores are read once more than necessary.
+ */
+function isOlder(type: 'set' | 'delete', object: Lease, previous: Lease | undefined): boolean {
+  if (!previous) return false;
+  const order = compareResourceVersions(object.metadata.resourceVersion, previous.metadata.resourceVersion) ?? 1;
+  return type === 'delete' ? order <= 0 : order < 0;
 }
 
 /** Whether the state that was read after a refused write is older than the one that the write was based on. */

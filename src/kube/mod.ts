@@ -1,4 +1,5 @@
 /** The exports of the controller runtime. It knows Kubernetes, but none of the kinds of this program. */
+export * from './apply.ts';
 export * from './client.ts';
 export * from './compare.ts';
 export * from './controller.ts';

@@ -1,4 +1,5 @@
 import type { Reason } from '../api/conditions.ts';
+import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
 
 /**
@@ -82,3 +83,15 @@ export const platformFacts = (
     return isRemote && hasSystemNode();
   },
 });
+
+/** The nodes on which a part wants a certificate of this authority; none for an authority of users. */
+export const nodesOfAuthority = (
+  authority: string | undefined,
+  nodes: () => readonly EdgeNode[],
+  { parts, facts }: { parts: readonly PlatformPart[]; facts: PlatformFacts },
+): readonly EdgeNode[] =>
+  authority !== undefined && SYSTEM_AUTHORITIES.includes(authority)
+    ? nodes().filter((node) =>
+        parts.some(({ wants }) => wants(node, facts)?.certificates?.some((each) => each.authority === authority)),
+      )
+    : [];

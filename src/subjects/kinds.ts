@@ -5,6 +5,7 @@ import type { ReferencedObjects } from '../rules/inputs.ts';
 import { serviceAccountKind } from './accounts/kinds/service-account.ts';
 import { busAccountKind } from './bus/kinds/bus-account.ts';
 import { busAccountRuleKind } from './bus/kinds/bus-account-rule.ts';
+import { busHubKind } from './bus/kinds/bus-hub.ts';
 import { busOperatorKind } from './bus/kinds/bus-operator.ts';
 import { busUserKind } from './bus/kinds/bus-user.ts';
 import { busUserRuleKind } from './bus/kinds/bus-user-rule.ts';
@@ -36,6 +37,7 @@ const ALL = [
   volumeMountKind,
   certificateAuthorityKind,
   certificateKind,
+  busHubKind,
   busOperatorKind,
   busAccountKind,
   busUserKind,

@@ -18,7 +18,8 @@ const identity = IDENTITIES.uuid;
 const INT32 = 2 ** 31 - 1;
 const port = integer(1, 65535);
 const amount = (max = INT32) => integer(0, max);
-const storeSize = text({
+/** Size of a store of the message bus; a number alone counts GiB. */
+export const storeSizeSchema = text({
   max: 32,
   pattern: '^[0-9]+ *([mM]|[mM][bB]|[gG]|[gG][bB]|[tT]|[tT][bB])?$',
   expects: 'a number with unit m, mb, g, gb, t or tb',
@@ -101,8 +102,8 @@ export const edgeNodeSpecSchema = withRules(
     upstreamBusServers: atomicList(text({ min: 1, max: BOUNDS.anyName }), BOUNDS.upstreams)
       .optional()
       .describe('Bus servers that this one connects to.'),
-    jsStorageSize: storeSize.optional().describe('Size of the persistent store on disk.'),
-    jsMemoryStoreSize: storeSize.optional().describe('Size of the persistent store in memory.'),
+    jsStorageSize: storeSizeSchema.optional().describe('Size of the persistent store on disk.'),
+    jsMemoryStoreSize: storeSizeSchema.optional().describe('Size of the persistent store in memory.'),
   }),
   [
     nameRule,

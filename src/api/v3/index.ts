@@ -3,6 +3,7 @@ export * from './application-template.ts';
 export * from './artifact.ts';
 export * from './bus-account.ts';
 export * from './bus-account-rule.ts';
+export * from './bus-hub.ts';
 export * from './bus-operator.ts';
 export * from './bus-token.ts';
 export * from './bus-user.ts';

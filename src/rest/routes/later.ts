@@ -51,9 +51,6 @@ const TABLE: Readonly<Record<string, string>> = {
     GET    /groups/{name}                          authgroups get
     PATCH  /groups/{name}                          authgroups patch
     DELETE /groups/{name}                          authgroups delete`,
-  'Message bus': `
-    GET    /bus/hub                                             bushubs get
-    PUT    /bus/hub                                             bushubs update`,
 };
 
 function patchable(path: string, resource: string): string {

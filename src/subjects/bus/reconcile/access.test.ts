@@ -250,7 +250,7 @@ describe('another rule', () => {
     expect(tokens()[1]).toEqual(valve);
   });
 
-  test('replaces one that is deleted: the default rule', async () => {
+  test('binds users to the default rule when their rule is deleted', async () => {
     await saveRule('readers', { pubDeny: ['>'] });
     await bus.send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
     await createShop({ busConfig: { busAccess: true, busRule: 'small' } });

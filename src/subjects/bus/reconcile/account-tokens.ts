@@ -38,6 +38,14 @@ interface Waiting {
 /** More revocations than this in one token begin another signing key: servers and machines get the token at each change. */
 const MOST_REVOCATIONS = 512;
 
+/** The claims as if both tokens had been one: the later time, and the later time of each revocation. */
+function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
+  const revocations = { ...claims.nats.revocations };
+  for (const [user, time] of Object.entries(other.nats.revocations ?? {}))
+    revocations[user] = Math.max(revocations[user] ?? 0, time);
+  return { ...claims, iat: Math.max(claims.iat, other.iat), nats: { ...claims.nats, revocations } };
+}
+
 /** Every key of the account, in the map of revocations. */
 const EVERYBODY = '*';
 
@@ -74,7 +82,11 @@ export function createAccountTokens(
     account: BusAccount,
     present: BusTexts,
     { delivered = {}, kept = {} }: RefusedUsers,
-    { isEnd = false, drops = false }: { isEnd?: boolean; drops?: boolean } = {},
+    {
+      isEnd = false,
+      drops = false,
+      adopts = [],
+    }: { isEnd?: boolean; drops?: boolean; adopts?: readonly BusClaims[] } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
     if (!signer) return undefined;
@@ -84,7 +96,8 @@ export function createAccountTokens(
     const key = publicNkey(made[BUS_KEYS.seed] as string);
     const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
     // A token of another key says nothing about this account.
-    const former = decoded?.sub === key ? decoded : undefined;
+    const known = decoded?.sub === key ? decoded : undefined;
+    const former = known && adopts.filter(({ sub }) => sub === key).reduce(withRevocations, known);
     const now = Math.floor(clock() / 1_000);
     let revocations: Record<string, number> = former?.nats.revocations ?? {};
     for (const [user, iat] of Object.entries({ ...delivered, ...kept }))
@@ -118,7 +131,7 @@ export function createAccountTokens(
       iat: nextIat(now, former),
     });
     const claims = rule || !former ? ruled : withGrantOf(former, ruled);
-    if (former && isSameToken(former, claims)) return made;
+    if (former && former === known && isSameToken(former, claims)) return made;
     return { ...made, [BUS_KEYS.token]: await signJwt(claims, signer.seed) };
   }
 
@@ -166,6 +179,17 @@ export function createAccountTokens(
         );
       })();
       return batch.done;
+    },
+    /**
+     * Signs the token of an account anew, later than these and with their revocations: servers have them, and the datastore, which
+     * may have been restored, does not. Tokens of another key say nothing.
+     */
+    async adopt(account: BusAccount, found: readonly BusClaims[], signal: AbortSignal): Promise<void> {
+      await write(
+        account,
+        async (present) => (present[BUS_KEYS.token] ? next(account, present, {}, { adopts: found }) : undefined),
+        signal,
+      );
     },
     /** Has the account refuse everybody: those who have a token of it, by the greatest time in one of them (Unix s). */
     async end(account: BusAccount, latest: number, signal: AbortSignal): Promise<void> {

@@ -95,7 +95,7 @@ test('no application is called as an account of the system while the bus is on: 
     status: 400,
     body: { code: 'BUS_NAME_TAKEN', message: expect.stringMatching(/^name: "controller"/) },
   });
-  // One that kubectl creates runs, and has no access.
+  // An application of that name, created with kubectl, runs and has no access.
   expect(bus.account('controller')?.spec.system).toBe('controller');
 });
 

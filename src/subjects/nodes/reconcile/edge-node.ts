@@ -1,4 +1,4 @@
-import { FINALIZERS, LABELS, SYSTEM_AUTHORITIES } from '../../../api/names.ts';
+import { FINALIZERS, LABELS } from '../../../api/names.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -27,6 +27,7 @@ import { checkNodeDeletion } from '../../../rules/deletion.ts';
 import { identityLabels, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
 import type { Liveness } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { nodesOfAuthority, platformFacts } from '../../../rules/part.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
 import { type SilenceChange, silenceChange } from '../rules/mass-silence.ts';
 import { nodeOf } from '../rules/placement/entries.ts';
@@ -56,6 +57,9 @@ export function createEdgeNodeController(
   const removed = createRemovedEntries((entry) => nodeOf(entry, deps.lookups));
   const reconciledAt = new Map<string, number>();
   const tunnels = new TunnelPorts(deps.lookups.tunnels, stores.nodes);
+  const facts = platformFacts(deps.platform, deps.lookups.hasSystemNode);
+  const usersOf = (authority: string | undefined) =>
+    nodesOfAuthority(authority, () => stores.nodes.list(), { parts: deps.platform.parts, facts }).map(keyOf);
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed, tunnels });
 
   /** Contact alone may end a silence that is stored, or that waits to be stored. */
@@ -86,7 +90,7 @@ export function createEdgeNodeController(
         if (labels[LABELS.nodeKey] || labels[LABELS.platform]) return ownersOf(object);
         if (object.metadata.name === deps.lookups.tunnels?.settings.secretName)
           return stores.nodes.byIndex('tunnel', 'wanted').map(keyOf);
-        return isSystemAuthority(labels[LABELS.authority]) && !initial ? Array.from(stores.nodes.list(), keyOf) : [];
+        return initial ? [] : usersOf(labels[LABELS.authority]);
       }),
     ],
     reconcile(key, { signal }) {
@@ -220,8 +224,6 @@ function changeOf({ status }: EdgeNode, alive: Liveness): SilenceChange | undefi
   if (alive === 'never' || (stored && alive === 'silent')) return undefined;
   return silenceChange(stored, alive === 'silent');
 }
-
-const isSystemAuthority = (name = '') => SYSTEM_AUTHORITIES.includes(name);
 
 const ownersOf = ({ metadata: { namespace, ownerReferences = [] } }: KubeObject) =>
   ownerReferences.filter(({ kind }) => kind === RESOURCES.nodes.kind).map(({ name }) => keyFor(namespace, name));

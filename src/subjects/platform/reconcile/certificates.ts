@@ -1,6 +1,5 @@
-import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import { FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
-import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
@@ -12,6 +11,7 @@ import type { Signer } from '../../../signer/signer.ts';
 import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { createMaterial } from '../../pki/reconcile/material.ts';
+import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
 import { chainOf, type SignerNow, signerOf, type Texts } from '../../pki/rules/authority.ts';
 import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/rules/due.ts';
 import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
@@ -37,25 +37,6 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       known.set(name, facts && !('problem' in facts) ? facts : undefined);
     }
     return known.get(name);
-  }
-
-  /** The authorities of the system are made when the first node needs them, so that an installer may bring its own before. */
-  async function makeAuthority(name: string, signal: AbortSignal): Promise<void> {
-    if (stores.certificateAuthorities.get(namespace, name)) return;
-    await createOrUpdate<CertificateAuthority>(
-      client,
-      RESOURCES.certificateAuthorities,
-      { namespace, name },
-      (present) =>
-        present ?? {
-          apiVersion: API_VERSION,
-          kind: RESOURCES.certificateAuthorities.kind,
-          // Without it, nodes could not be reached by what trusts it.
-          metadata: { name, namespace, annotations: { [ANNOTATIONS.protected]: 'true' } },
-          spec: { type: 'self-signed' },
-        },
-      { signal, call: { fieldManager: FIELD_MANAGERS.controller } },
-    );
   }
 
   /** What signs for an authority now; undefined while nothing does. */
@@ -105,7 +86,8 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
       if (known) await remove(known, signal);
       return undefined;
     }
-    for (const authority of new Set(certificates.map((one) => one.authority))) await makeAuthority(authority, signal);
+    for (const authority of new Set(certificates.map((one) => one.authority)))
+      await makeSystemAuthority(deps, authority, signal);
     const now = material.now(known);
     const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};

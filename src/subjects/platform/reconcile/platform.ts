@@ -17,12 +17,11 @@ import {
 } from '../../../kube/mod.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
-import { platformFacts } from '../../../rules/part.ts';
+import { nodesOfAuthority, platformFacts } from '../../../rules/part.ts';
 import type { Signer } from '../../../signer/signer.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { nodeVerdict } from '../../nodes/rules/verdict.ts';
-import { isSystemAuthority } from '../../pki/rules/authority.ts';
 import { wantsOn } from '../rules/node.ts';
 import { platformSecretName } from '../rules/secret.ts';
 import { createNodeCertificates } from './certificates.ts';
@@ -78,6 +77,8 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
   const concernsAll = ({ type, object, previous }: Change<EdgeNode>) =>
     object.spec.isSystem === true && (type === 'delete' || !previous);
   const allNodes = () => Array.from(stores.nodes.list(), keyOf);
+  const usersOf = (authority: string | undefined) =>
+    nodesOfAuthority(authority, () => stores.nodes.list(), { parts: platform.parts, facts }).map(keyOf);
 
   /** Nodes with the name or the uuid of a deleted node: the oldest of them has it now. */
   const namesakesOf = (node: EdgeNode) => [
@@ -111,12 +112,13 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
         ];
         return [...own, ...others.map(keyOf)];
       }),
-      watching(stores.secrets, ({ object, initial }) =>
-        isOfAuthority(object) && !initial ? allNodes() : nodesOf(object),
-      ),
+      watching(stores.secrets, ({ object, initial }) => [
+        ...nodesOf(object),
+        ...(initial ? [] : usersOf(object.metadata.labels?.[LABELS.authority])),
+      ]),
       // An authority that is deleted by force is made again.
       watching(stores.certificateAuthorities, ({ object, type }) =>
-        type === 'delete' && isSystemAuthority(object.metadata.name) ? allNodes() : [],
+        type === 'delete' ? usersOf(object.metadata.name) : [],
       ),
       watching(stores.applications, ({ object }) => {
         const { name, namespace, ownerReferences = [] } = object.metadata;
@@ -139,5 +141,3 @@ const isReachedElsewhere = ({ object, previous }: Change<EdgeNode>) =>
 
 const isHostKept = ({ object, previous, type }: Change<EdgeNode>) =>
   type !== 'delete' && object.spec.host === previous?.spec.host;
-
-const isOfAuthority = ({ metadata: { labels } }: Secret) => isSystemAuthority(labels?.[LABELS.authority] ?? '');

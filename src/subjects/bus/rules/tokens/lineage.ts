@@ -43,7 +43,7 @@ export function merge(a: string | undefined, b: string | undefined): string | un
   return isFirst ? a : b;
 }
 
-/** Revocations of the other token of an account that the token that counts lacks, or has for an earlier time. */
+/** Revocations of another token of the account that the token that counts lacks, or has for an earlier time. */
 export function lostRevocations(counts: BusClaims | undefined, other: BusClaims | undefined): Record<string, number> {
   const kept = counts?.nats.revocations ?? {};
   const revocations = Object.entries(other?.nats.revocations ?? {});

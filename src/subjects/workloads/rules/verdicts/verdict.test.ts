@@ -507,6 +507,8 @@ describe('verdict', () => {
     tried.add('IdTaken').add('ApplicationNotFound');
     // is a move's: see moves.test.ts
     tried.add('MovingFromNode');
+    // The hub of the message bus: src/subjects/bus/routes/hub.test.ts
+    tried.add('BusHubInvalid');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
     // is no entry's: see catalog-item.test.ts

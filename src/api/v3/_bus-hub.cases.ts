@@ -1,0 +1,33 @@
+import { type AgreementCase, accepts, refuses } from '../_agreement.ts';
+
+export const cases: AgreementCase[] = [
+  accepts('a hub in the cluster', {}),
+  accepts('a hub elsewhere', { host: 'bus.example', isExternal: true }),
+  accepts('an IPv6 address', { host: '2001:db8::5' }),
+  accepts('every field', {
+    uuid: '7f6ad8d0-2f5b-4b6e-9f8a-1c2d3e4f5a79',
+    host: 'bus.example',
+    serverPort: 4222,
+    clusterPort: 6222,
+    leafPort: 7422,
+    mqttPort: 8883,
+    httpPort: 8222,
+    jsStorageSize: '20 GB',
+    jsMemoryStoreSize: '512m',
+    replicas: 3,
+    serviceType: 'LoadBalancer',
+    storageClass: 'fast',
+    isExternal: false,
+  }),
+  refuses('an empty host', { host: '' }),
+  refuses('a host with a scheme', { host: 'nats://bus.example' }),
+  refuses('a host with a space', { host: 'a b' }),
+  refuses('port 0', { serverPort: 0 }),
+  refuses('a port beyond 65535', { leafPort: 65536 }),
+  refuses('a size with another unit', { jsStorageSize: '10k' }),
+  refuses('no member', { replicas: 0 }),
+  refuses('six members', { replicas: 6 }),
+  refuses('a Service of another type', { serviceType: 'ExternalName' }),
+  refuses('a storage class in capital letters', { storageClass: 'Fast' }),
+  refuses('an operator', { operator: 'O' }),
+];

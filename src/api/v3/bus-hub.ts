@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { BOUNDS } from '../bounds.ts';
+import {
+  AGE_COLUMN,
+  BASIC_CONDITIONS,
+  type CustomResource,
+  conditionsSchema,
+  dottedName,
+  IDENTITIES,
+  observedGenerationSchema,
+  READY_COLUMN,
+  type ResourceDefinition,
+} from '../meta.ts';
+import { integer, object, oneOf, text } from '../schema.ts';
+import { storeSizeSchema } from './edge-node.ts';
+
+const identity = IDENTITIES.uuid;
+const portOf = (what: string) => integer(1, 65535).optional().describe(`Port of ${what}.`);
+
+export const busHubSpecSchema = object({
+  ...identity.asked,
+  host: text({
+    min: 1,
+    max: BOUNDS.name,
+    pattern: '^[a-zA-Z0-9:]([a-zA-Z0-9.:-]*[a-zA-Z0-9])?$',
+    expects: 'a host name or an IP address',
+  })
+    .optional()
+    .describe('Address under which nodes and microservices reach the hub; the address of its Service when absent.'),
+  serverPort: portOf('clients; 4222 when absent'),
+  clusterPort: portOf('the other members; 6222 when absent'),
+  leafPort: portOf('bus servers of nodes; 7422 when absent'),
+  mqttPort: portOf('devices that speak MQTT; 8883 when absent'),
+  httpPort: portOf('probes; 8222 when absent'),
+  jsStorageSize: storeSizeSchema.optional().describe('Disk for streams, of each member; 10g when absent.'),
+  jsMemoryStoreSize: storeSizeSchema.optional().describe('Memory for streams, of each member; 1g when absent.'),
+  replicas: integer(1, 5)
+    .optional()
+    .describe('Members in the cluster. Streams of 3 outlive the loss of 1; 1 is for trials.'),
+  serviceType: oneOf('ClusterIP', 'NodePort', 'LoadBalancer')
+    .optional()
+    .describe('Type of the Service by which nodes reach the members in the cluster.'),
+  storageClass: dottedName(BOUNDS.name).optional().describe('Storage class of the members; only new members get it.'),
+  isExternal: z
+    .boolean()
+    .optional()
+    .describe('The hub is a NATS server of yours: the controller makes none, and sends it the tokens of accounts.'),
+});
+
+const busHubStatusSchema = object({
+  observedGeneration: observedGenerationSchema,
+  ...identity.recorded,
+  conditions: conditionsSchema.optional(),
+  host: text({ max: BOUNDS.name }).optional().describe('Address under which nodes and microservices reach it.'),
+  members: integer(0, 5).optional().describe('Servers that it has.'),
+  current: integer(0, 5).optional().describe('Servers that have every token.'),
+});
+
+export const busHubResource = {
+  kind: 'BusHub',
+  plural: 'bushubs',
+  singular: 'bushub',
+  shortNames: ['bhub'],
+  description: 'The hub of the message bus, to which the bus servers of nodes connect: one for each installation.',
+  spec: busHubSpecSchema,
+  status: busHubStatusSchema.default({ observedGeneration: -1 }),
+  identity,
+  hasLabelNames: true,
+  conditions: BASIC_CONDITIONS,
+  selectableFields: [],
+  printerColumns: [
+    { name: 'Host', type: 'string', jsonPath: '.status.host' },
+    { name: 'Members', type: 'integer', jsonPath: '.status.members' },
+    { name: 'Current', type: 'integer', jsonPath: '.status.current', description: 'Servers that have every token.' },
+    READY_COLUMN,
+    AGE_COLUMN,
+    { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
+  ],
+} satisfies ResourceDefinition;
+
+export type BusHub = CustomResource<z.infer<typeof busHubSpecSchema>, z.infer<typeof busHubStatusSchema>>;

@@ -1,0 +1,211 @@
+import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
+
+/** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
+export interface BusConnection {
+  /** the server at the other end; its id is another one after each start */
+  readonly server: { readonly name: string; readonly id: string };
+  /** Resolves when the connection has ended, for whatever reason. */
+  readonly closed: Promise<void>;
+  /**
+   * Makes the server replace the token of an account, and every server of its cluster. Resolves when the server at the other end has
+   * it; rejects with its refusal. The server takes an older token as well: the caller compares.
+   */
+  push(jwt: string, signal: AbortSignal): Promise<void>;
+  /**
+   * The tokens that the servers of the cluster have, by the public key of their account: of these accounts, and of all others that a
+   * server has. One text of each server, in no order; undefined for a server that has no token of the account.
+   */
+  tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, readonly (string | undefined)[]>>;
+  /** Ends the connection; never rejects. */
+  close(): Promise<void>;
+}
+
+export interface BusClientOptions {
+  /** URLs of one server */
+  servers: readonly string[];
+  /** text of the credentials of a user of the system account */
+  creds: string;
+  /** texts; absent: the server has no TLS for clients */
+  tls?: { ca: string; cert?: string; key?: string };
+  /** as which the server knows the connection */
+  name: string;
+  signal: AbortSignal;
+}
+
+const CONNECT_MS = 5_000;
+const REPLY_MS = 5_000;
+/** A server that answers no ping for this long, twice, is disconnected. */
+const PING_MS = 5_000;
+/** Servers of a cluster answer together: after this without a reply, no other one has the request. */
+const QUIET_MS = 250;
+const LOOK_UPS_AT_ONCE = 64;
+/** Of the tokens of all accounts that a server has. */
+const MOST_BYTES = 256 * 2 ** 20;
+const UPDATE = '$SYS.REQ.CLAIMS.UPDATE';
+const LIST = '$SYS.REQ.CLAIMS.LIST';
+
+/**
+ * Connects once, within 5 s, and never by itself again: whoever holds a connection that ended has to compare all tokens anyway.
+ * Rejects with the reason of the refusal, or of the signal.
+ */
+export async function connectBus({ servers, creds, tls, name, signal }: BusClientOptions): Promise<BusConnection> {
+  signal.throwIfAborted();
+  const made = connect({
+    servers: [...servers],
+    name,
+    authenticator: credsAuthenticator(new TextEncoder().encode(creds)),
+    timeout: CONNECT_MS,
+    reconnect: false,
+    ignoreClusterUpdates: true,
+    pingInterval: PING_MS,
+    ...(tls && { tls }),
+  });
+  const connection = await untilAborted(made, signal, () => void made.then((late) => late.close()).catch(() => {}));
+  return new SystemConnection(connection);
+}
+
+interface Waiting {
+  take(reply: Msg): void;
+  fail(error: Error): void;
+}
+
+class SystemConnection implements BusConnection {
+  readonly server: { readonly name: string; readonly id: string };
+  readonly closed: Promise<void>;
+  readonly #connection: NatsConnection;
+  readonly #inbox = createInbox();
+  readonly #waiting = new Map<string, Waiting>();
+  #count = 0;
+
+  constructor(connection: NatsConnection) {
+    this.#connection = connection;
+    const { server_id: id = '', server_name: name = '' } = connection.info ?? {};
+    this.server = { name, id };
+    this.closed = connection.closed().then(() => {
+      for (const { fail } of this.#waiting.values())
+        fail(new Error(`The connection to the bus server "${name}" ended`));
+    });
+    connection.subscribe(`${this.#inbox}.*`, {
+      callback: (error, reply) => void (error ?? this.#waiting.get(reply.subject)?.take(reply)),
+    });
+  }
+
+  push(jwt: string, signal: AbortSignal): Promise<void> {
+    return this.#ask(UPDATE, jwt, signal, (reply, { done }) => {
+      const { server, error } = reply.json<UpdateReply>();
+      // Each server of the cluster answers.
+      if (server?.id !== this.server.id) return;
+      if (error) throw new TokenRefused(`The bus server "${this.server.name}" refuses a token: ${refusalOf(error)}`);
+      done();
+    });
+  }
+
+  async tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, (string | undefined)[]>> {
+    const lists: ListReply[] = [];
+    await this.#gather(LIST, signal, (reply) => {
+      lists.push(reply.json<ListReply>());
+      return false;
+    });
+    const all = [...new Set([...accounts, ...lists.flatMap(({ data }) => data ?? [])])];
+    const tokens = new Map<string, (string | undefined)[]>();
+    let bytes = 0;
+    const lookUp = async (account: string) => {
+      const texts: (string | undefined)[] = [];
+      tokens.set(account, texts);
+      await this.#gather(`$SYS.REQ.ACCOUNT.${account}.CLAIMS.LOOKUP`, signal, ({ data }) => {
+        const text = data.length > 0 ? new TextDecoder().decode(data) : undefined;
+        const known = texts.find((one) => one === text);
+        if (known === undefined) bytes += data.length;
+        if (bytes > MOST_BYTES) throw new Error(`The bus has more than ${MOST_BYTES} bytes of tokens`);
+        texts.push(known ?? text);
+        return texts.length >= lists.length;
+      });
+    };
+    const next = all.values();
+    await Promise.all(
+      Array.from({ length: LOOK_UPS_AT_ONCE }, async () => {
+        for (const account of next) await lookUp(account);
+      }),
+    );
+    return tokens;
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close().catch(() => {});
+  }
+
+  /** Gives `take` the replies of all servers, until it returns true or no further one comes. */
+  #gather(subject: string, signal: AbortSignal, take: (reply: Msg) => boolean): Promise<void> {
+    return this.#ask(subject, '', signal, (reply, { done, doneIfQuiet }) => (take(reply) ? done() : doneIfQuiet()));
+  }
+
+  /** Publishes a request and gives `take` each reply until one of the functions that it gets has ended it. */
+  async #ask(subject: string, body: string, signal: AbortSignal, take: (reply: Msg, end: End) => void): Promise<void> {
+    signal.throwIfAborted();
+    const inbox = `${this.#inbox}.${this.#count++}`;
+    let timer: NodeJS.Timeout | undefined;
+    const replies = new Promise<void>((resolve, reject) => {
+      const late = () => reject(new Error(`The bus server "${this.server.name}" did not answer within ${REPLY_MS} ms`));
+      timer = setTimeout(late, REPLY_MS);
+      const doneIfQuiet = () => {
+        clearTimeout(timer);
+        timer = setTimeout(resolve, QUIET_MS);
+      };
+      const receive = (reply: Msg) => {
+        try {
+          take(reply, { done: resolve, doneIfQuiet });
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#waiting.set(inbox, { take: receive, fail: reject });
+      this.#connection.publish(subject, body, { reply: inbox });
+    });
+    try {
+      await untilAborted(replies, signal);
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(inbox);
+    }
+  }
+}
+
+/** The server does not take this token; others may be fine. */
+export class TokenRefused extends Error {}
+
+/** How a request ends: now, or when no further reply comes for a while. */
+interface End {
+  done(): void;
+  doneIfQuiet(): void;
+}
+
+interface ListReply {
+  /** public keys of accounts */
+  data?: string[];
+}
+
+interface UpdateReply {
+  server?: { id?: string };
+  error?: { code?: number; description?: string };
+}
+
+const MOST_OF_REFUSAL = 256;
+const refusalOf = ({ code, description }: NonNullable<UpdateReply['error']>) =>
+  `${description ?? 'no reason'} (${code ?? 'no code'})`.slice(0, MOST_OF_REFUSAL);
+
+/** Rejects when the signal aborts first; what was waited for then ends by `abandon`. */
+async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal, abandon = () => {}): Promise<T> {
+  let stop = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => {
+      abandon();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', stop);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,166 @@
+import { randomBytes } from 'node:crypto';
+import { API_VERSION, BUS_HUB_CERTIFICATES, FIELD_MANAGERS, LABELS, SYSTEM_AUTHORITY } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import type { Certificate } from '../../../api/v3/certificate.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
+import {
+  applyOwned,
+  createOrUpdate,
+  deleteOwned,
+  equal,
+  type KubeObject,
+  ownerReference,
+  type Resource,
+} from '../../../kube/mod.ts';
+import { withoutSharing } from '../../content/rules/core-objects/form.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
+import { HUB_NAMES } from '../rules/hub.ts';
+import { HUB_KEYS, type HubPlacement, type HubTrust, hubConfig, hubHosts, hubObjects } from '../rules/hub-objects.ts';
+
+const resource = <T extends KubeObject>(group: string, plural: string, kind: string): Resource<T> => ({
+  ...{ group, version: 'v1', plural, kind },
+  namespaced: true,
+});
+
+interface ServiceObject extends KubeObject {
+  status?: { loadBalancer?: { ingress?: readonly { ip?: string; hostname?: string }[] } };
+}
+interface StatefulSetObject extends KubeObject {
+  spec: { volumeClaimTemplates?: unknown };
+}
+
+const CHILDREN = {
+  services: resource<ServiceObject>('', 'services', 'Service'),
+  disruptions: resource('policy', 'poddisruptionbudgets', 'PodDisruptionBudget'),
+  network: resource('networking.k8s.io', 'networkpolicies', 'NetworkPolicy'),
+  members: resource<StatefulSetObject>('apps', 'statefulsets', 'StatefulSet'),
+};
+
+/** What became of the servers of the hub. */
+export type HubServers =
+  /** `address`: of its Service, where the cluster gives it one */
+  | { is: 'made'; address?: string }
+  /** a certificate is being made */
+  | { is: 'waiting' }
+  /** an object of somebody else has the name */
+  | { is: 'taken'; what: string };
+
+const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
+
+/** Makes the servers of the hub in the cluster: each object is a child of the BusHub and ends with it, except for volumes. */
+export function createHubServers(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
+  const { client, namespace, stores } = deps;
+
+  /** Resolves with the text of the certificate; undefined while it is being made. */
+  async function keepCertificate(
+    hub: BusHub,
+    which: keyof typeof BUS_HUB_CERTIFICATES,
+    hosts: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const name = BUS_HUB_CERTIFICATES[which];
+    const authority = which === 'site' ? SYSTEM_AUTHORITY.busSite : SYSTEM_AUTHORITY.busLocal;
+    await makeSystemAuthority(deps, authority, signal);
+    const spec: Certificate['spec'] = {
+      ...{ subject: name, hosts, keyAlgorithm: 'ECDSA' },
+      ca: { type: 'direct', secretName: authority },
+    };
+    await createOrUpdate<Certificate>(
+      client,
+      RESOURCES.certificates,
+      { namespace, name },
+      (present) => {
+        const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
+        const merged = { ...present?.spec, ...spec };
+        if (present && equal(present.spec, merged) && equal(present.metadata, metadata)) return present;
+        return { apiVersion: API_VERSION, kind: RESOURCES.certificates.kind, ...present, metadata, spec: merged };
+      },
+      { known: stores.certificates.get(namespace, name), signal, call: OPTIONS },
+    );
+    return decodeData(stores.secrets.get(namespace, name)?.data)['tls.crt'];
+  }
+
+  /**
+   * Writes the Secret of the configuration. It has no owner: volumes outlive the hub, and nobody reads them without the key in it.
+   * Resolves with that key; undefined when something else has the name.
+   */
+  async function keepConfig(textOf: (storeKey: string) => string, signal: AbortSignal): Promise<string | undefined> {
+    const name = HUB_NAMES.config;
+    let storeKey: string | undefined;
+    await createOrUpdate<Secret>(
+      client,
+      RESOURCES.secrets,
+      { namespace, name },
+      (present) => {
+        storeKey = undefined;
+        if (present && present.metadata.labels?.[LABELS.bus] !== 'server') return undefined;
+        storeKey = decodeData(present?.data)[HUB_KEYS.store] ?? randomBytes(32).toString('base64');
+        const data = encodeData({ [HUB_KEYS.config]: textOf(storeKey), [HUB_KEYS.store]: storeKey });
+        const kept = withoutSharing(present?.metadata ?? { name, namespace });
+        const metadata = { ...kept, labels: { ...kept.labels, [LABELS.bus]: 'server' } };
+        const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+        return isSame ? present : { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', ...present, metadata, data };
+      },
+      { known: stores.secrets.get(namespace, name), signal, call: OPTIONS },
+    );
+    return storeKey;
+  }
+
+  return {
+    /** Makes or changes the servers, which trust what `needs` has. */
+    async keep(
+      hub: BusHub,
+      placement: HubPlacement,
+      needs: Omit<HubTrust, 'storeKey'>,
+      signal: AbortSignal,
+    ): Promise<HubServers> {
+      const apply = <T extends KubeObject>(of: Resource<T>, object: object) =>
+        applyOwned(client, of, hub, object as T, { signal, ...OPTIONS });
+      const hosts = hubHosts(hub, placement).join(',');
+      const site = await keepCertificate(hub, 'site', hosts, signal);
+      const mqtt = await keepCertificate(hub, 'mqtt', hosts, signal);
+      const textOf = (preload: HubTrust['preload']) => (storeKey: string) =>
+        hubConfig(hub, placement, { ...needs, preload, storeKey });
+      const storeKey = await keepConfig(textOf(needs.preload), signal);
+      if (storeKey === undefined) return { is: 'taken', what: `Secret ${HUB_NAMES.config}` };
+      if (!site || !mqtt) return { is: 'waiting' };
+      // Tokens reach running members by themselves.
+      const objects = hubObjects(hub, placement, [textOf({})(storeKey), site, mqtt]);
+      let address: string | undefined;
+      for (const service of objects.services) {
+        const made = await apply(CHILDREN.services, service);
+        if (!made) return { is: 'taken', what: `Service ${service.metadata.name}` };
+        const [ingress] = made.status?.loadBalancer?.ingress ?? [];
+        address ??= ingress?.hostname ?? ingress?.ip;
+      }
+      const { spec, metadata } = objects.members;
+      const present = await client.find(CHILDREN.members, { namespace, name: metadata.name }, { signal });
+      // The claims of a StatefulSet that exists cannot be changed: the owner of a volume enlarges it.
+      const claims = present?.spec.volumeClaimTemplates ?? spec.volumeClaimTemplates;
+      const rest: readonly [Resource, typeof objects.members][] = [
+        [CHILDREN.network, objects.network as typeof objects.members],
+        [CHILDREN.disruptions, objects.disruptions as typeof objects.members],
+        [CHILDREN.members, { ...objects.members, spec: { ...spec, volumeClaimTemplates: claims } }],
+      ];
+      for (const [of, object] of rest)
+        if (!(await apply(of, object))) return { is: 'taken', what: `${object.kind} ${object.metadata.name}` };
+      return { is: 'made', ...(address !== undefined && { address }) };
+    },
+
+    /** Ends the servers of a hub that is elsewhere now. Their volumes and the key of their streams stay. */
+    async remove(hub: BusHub, signal: AbortSignal): Promise<void> {
+      const { members, service, headless } = HUB_NAMES;
+      const children: readonly [Resource, string][] = [
+        [CHILDREN.members, members],
+        [CHILDREN.disruptions, members],
+        [CHILDREN.network, members],
+        [CHILDREN.services, service],
+        [CHILDREN.services, headless],
+      ];
+      for (const [of, name] of children) await deleteOwned(client, of, hub, { namespace, name }, signal);
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { makeBus, natsServer } from '../../../../testing/bus.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { type HubPlacement, hubConfig, hubHosts, hubObjects } from './hub-objects.ts';
+
+const placement: HubPlacement = {
+  namespace: 'skerry',
+  installation: 'plant',
+  appLabel: 'skerry',
+  componentDomain: 'skerry.dev',
+  image: 'nats:2.15',
+  replicas: 3,
+  serviceType: 'ClusterIP',
+};
+const hubOf = (spec: BusHub['spec'] = {}): BusHub => ({
+  apiVersion: 'skerry.dev/v3',
+  kind: 'BusHub',
+  metadata: { name: 'bus-hub', namespace: 'skerry' },
+  spec,
+});
+const bus = makeBus();
+const trust = {
+  operators: [bus.operator],
+  systemAccount: bus.system.publicKey,
+  preload: { [bus.system.publicKey]: bus.system.token() },
+  storeKey: 'k'.repeat(32),
+};
+
+interface Members {
+  replicas: number;
+  template: {
+    metadata: { annotations: Record<string, string> };
+    spec: {
+      readinessGates: unknown;
+      containers: { resources: { limits: { memory: string } }; ports: { name: string; containerPort: number }[] }[];
+    };
+  };
+  volumeClaimTemplates: { spec: { resources: { requests: { storage: string } }; storageClassName?: string } }[];
+}
+const membersOf = (hub: BusHub, more: Partial<HubPlacement> = {}, restart: readonly string[] = []) =>
+  hubObjects(hub, { ...placement, ...more }, restart).members.spec as unknown as Members;
+
+describe('the configuration of the hub', () => {
+  test.each([1, 3])('is accepted by nats-server for %s members, but for the files that a pod has', async (replicas) => {
+    const file = join(temporaryFolder(), 'server.conf');
+    // No folder of a pod is on this machine: without TLS nothing else is left out.
+    const text = hubConfig(hubOf(), { ...placement, replicas }, trust).replace(/^ {2}tls: \{[^}]*\}\n/gm, '');
+    writeFileSync(file, text);
+    const env = { POD_NAME: 'bus-0' };
+    const checked = await promisify(execFile)(await natsServer(), ['-t', '-c', file], { env });
+    expect(checked.stderr).toContain('configuration file');
+    expect(text.includes('nats://bus-2.bus-headless.skerry.svc:6222')).toBe(replicas === 3);
+  });
+});
+
+describe('the objects of the hub', () => {
+  test('let nobody but members and probes reach the ports of the cluster and of monitoring', () => {
+    const { spec } = hubObjects(hubOf(), placement, []).network as unknown as {
+      spec: { ingress: { from?: unknown; ports: { port: string }[] }[] };
+    };
+    const open = spec.ingress.filter(({ from }) => !from).flatMap(({ ports }) => ports.map(({ port }) => port));
+    expect(open).toEqual(['client', 'leaf', 'mqtt']);
+    const members = spec.ingress.filter(({ from }) => from).flatMap(({ ports }) => ports.map(({ port }) => port));
+    expect(members).toEqual(['cluster']);
+  });
+
+  test('lead clients to a member only once it has every token, and the leader before', () => {
+    const [headless, service] = hubObjects(hubOf(), placement, []).services.map(({ spec }) => spec);
+    expect(headless).toMatchObject({ publishNotReadyAddresses: true, clusterIP: 'None' });
+    expect(service).not.toHaveProperty('publishNotReadyAddresses');
+    expect(membersOf(hubOf()).template.spec.readinessGates).toEqual([{ conditionType: 'skerry.dev/bus-tokens' }]);
+  });
+
+  test('have the ports, sizes and class of the hub', () => {
+    const hub = hubOf({ serverPort: 4333, jsStorageSize: '2g', jsMemoryStoreSize: '512m' });
+    const { template, volumeClaimTemplates } = membersOf(hub, { storageClass: 'fast' });
+    const [container] = template.spec.containers;
+    expect(container?.ports).toContainEqual({ name: 'client', containerPort: 4333, protocol: 'TCP' });
+    expect(container?.resources.limits.memory).toBe(String((768 + 512) * 2 ** 20));
+    expect(volumeClaimTemplates[0]?.spec).toMatchObject({
+      storageClassName: 'fast',
+      resources: { requests: { storage: String(3 * 2 ** 30) } },
+    });
+  });
+
+  test('replace members for other texts that they start with, and for nothing else', () => {
+    const hash = (...restart: string[]) => membersOf(hubOf(), {}, restart).template.metadata.annotations;
+    expect(hash('a', 'b')).toEqual(hash('a', 'b'));
+    expect(hash('a', 'b')).not.toEqual(hash('ab'));
+  });
+});
+
+test('the certificates of the hub have the names of its Services, its members, and its host', () => {
+  const hosts = hubHosts(hubOf({ host: 'bus.example' }), { namespace: 'skerry', replicas: 2 });
+  expect(hosts).toEqual([
+    ...['localhost', '127.0.0.1', 'bus', 'bus.skerry', 'bus.skerry.svc', 'bus.skerry.svc.cluster.local'],
+    ...['bus-0.bus-headless.skerry.svc', 'bus-1.bus-headless.skerry.svc', 'bus.example'],
+  ]);
+});

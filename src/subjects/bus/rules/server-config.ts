@@ -1,0 +1,173 @@
+/**
+ * The text of `server.conf`, for every server of the bus: the members of the hub, and the servers of nodes. What a server of a node
+ * may never have is not expressible: it is no member of the hub's cluster, so that the quorum of the hub's streams does not depend
+ * on machines, and monitoring listens where only probes reach it.
+ */
+export interface ServerConfigInput {
+  /** `hub` and `server` take leaf links, `leaf` takes none */
+  mode: 'hub' | 'server' | 'leaf';
+  /** a name that `serverName` made, or the environment variable that has it */
+  name: string | { variable: string };
+  /** where clients connect; the address of all interfaces unless another is named */
+  address?: string;
+  serverPort: number;
+  /** where probes ask; `127.0.0.1` unless the prober is elsewhere */
+  monitor: { address?: string; port: number };
+  /** tokens of operators; while an operator is rotated, servers trust both */
+  operators: readonly string[];
+  /** public key of the system account */
+  systemAccount: string;
+  resolver: {
+    dir: string;
+    /** tokens by the public key of their account, which the server stores at its start unless it has newer ones */
+    preload?: Readonly<Record<string, string>>;
+  };
+  /** streams; absent: the server has none of its own */
+  store?: ServerStore;
+  /** the other members of the hub; absent: the hub has one member */
+  cluster?: { name: string; port: number; routes: readonly string[]; tls: ServerTls };
+  /** where leafs connect; not in mode `leaf` */
+  leafs?: { port: number; advertise?: string; tls: ServerTls };
+  /** links to upstream servers, one for each account and upstream */
+  remotes?: readonly ServerRemote[];
+  /** devices; its TLS asks clients for no certificate */
+  mqtt?: { port: number; tls?: ServerTls };
+  pidFile?: string;
+}
+
+export interface ServerTls {
+  ca: string;
+  cert: string;
+  key: string;
+}
+
+interface ServerStore {
+  dir: string;
+  /** a name that `serverName` made; no other server has it but members of one hub */
+  domain: string;
+  /** bytes */
+  memory: number;
+  file: number;
+  /** what the files are encrypted with */
+  key?: string;
+  /** the key before, until all files are encrypted with the present one */
+  formerKey?: string;
+}
+
+interface ServerRemote {
+  urls: readonly string[];
+  /** public key of the account that is linked */
+  account: string;
+  /** file with the credentials of the leaf user of this account and node */
+  credentials: string;
+  tls?: ServerTls;
+  /** subjects that the link carries in neither direction, since the upstream server sends them already */
+  denyImports?: readonly string[];
+  denyExports?: readonly string[];
+}
+
+type Value = string | number | boolean | Bare | readonly Value[] | { readonly [key: string]: Value | undefined };
+/** A text that is written without quotes, such as a variable. */
+class Bare {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** Seconds that a handshake may take. */
+const TLS_TIMEOUT = 3;
+/** How often servers compare their tokens with others; by v3. */
+const RESOLVER_INTERVAL = '2m';
+const LEAF_RECONNECT = '10s';
+/** Bytes of a line of the protocol: CONNECT has the token of the user, and the largest rule makes one of 180 KiB. */
+const MOST_CONTROL_LINE = 256 * 1024;
+
+/** Throws on a combination that no server of the bus has: it is a bug of the caller. */
+export function serverConfig(input: ServerConfigInput): string {
+  const { mode, name, address = '0.0.0.0', serverPort, monitor, operators, resolver, store, cluster, leafs } = input;
+  const { remotes = [], mqtt, pidFile } = input;
+  if (mode !== 'hub' && cluster) throw new Error('a server of a node is no member of the cluster of the hub');
+  if (mode === 'leaf' && leafs) throw new Error('a leaf of the bus takes no leaf links');
+  if (operators.length === 0) throw new Error('a server of the bus trusts no operator');
+  const listen = (port: number) => `${address}:${port}`;
+  return print({
+    server_name: typeof name === 'string' ? name : new Bare(`$${name.variable}`),
+    listen: listen(serverPort),
+    http: `${monitor.address ?? '127.0.0.1'}:${monitor.port}`,
+    pid_file: pidFile,
+    max_control_line: MOST_CONTROL_LINE,
+    operator: operators,
+    system_account: input.systemAccount,
+    resolver: { type: 'full', dir: resolver.dir, allow_delete: false, interval: RESOLVER_INTERVAL },
+    resolver_preload: resolver.preload,
+    jetstream: store && {
+      store_dir: store.dir,
+      domain: store.domain,
+      max_memory_store: store.memory,
+      max_file_store: store.file,
+      // A key in quotes stays a text, whatever number it looks like.
+      ...(store.key !== undefined && { cipher: 'chachapoly', key: store.key, prev_encryption_key: store.formerKey }),
+    },
+    cluster: cluster && {
+      name: cluster.name,
+      listen: listen(cluster.port),
+      no_advertise: true,
+      routes: cluster.routes,
+      tls: mutual(cluster.tls),
+    },
+    leafnodes:
+      leafs || remotes.length > 0
+        ? {
+            ...(leafs && {
+              listen: listen(leafs.port),
+              advertise: leafs.advertise,
+              tls: { ...mutual(leafs.tls), handshake_first: true },
+            }),
+            ...(remotes.length > 0 && { reconnect: LEAF_RECONNECT, remotes: remotes.map(remoteOf) }),
+          }
+        : undefined,
+    mqtt: mqtt && {
+      listen: listen(mqtt.port),
+      tls: mqtt.tls && { cert_file: mqtt.tls.cert, key_file: mqtt.tls.key, timeout: TLS_TIMEOUT },
+    },
+  });
+}
+
+const mutual = ({ ca, cert, key }: ServerTls) => ({
+  ca_file: ca,
+  cert_file: cert,
+  key_file: key,
+  verify: true,
+  timeout: TLS_TIMEOUT,
+});
+
+const remoteOf = ({ urls, account, credentials, tls, denyImports, denyExports }: ServerRemote) => ({
+  urls,
+  account,
+  credentials,
+  deny_imports: denyImports?.length ? denyImports : undefined,
+  deny_exports: denyExports?.length ? denyExports : undefined,
+  tls: tls && { ...mutual(tls), handshake_first: true },
+});
+
+/** One member a line, which a person can read and compare. */
+function print(members: { readonly [key: string]: Value | undefined }, indent = ''): string {
+  return Object.entries(members)
+    .filter((member): member is [string, Value] => member[1] !== undefined)
+    .map(([key, value]) => `${indent}${key}: ${printed(value, indent)}\n`)
+    .join('');
+}
+
+function printed(value: Value, indent: string): string {
+  if (value instanceof Bare) return value.text;
+  if (typeof value !== 'object') return JSON.stringify(value);
+  const deeper = `${indent}  `;
+  if (isList(value))
+    return value.length === 0
+      ? '[]'
+      : `[\n${value.map((one) => `${deeper}${printed(one, deeper)}\n`).join('')}${indent}]`;
+  return `{\n${print(value, deeper)}${indent}}`;
+}
+
+const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
