@@ -82,6 +82,8 @@ const TLS_TIMEOUT = 3;
 /** How often servers compare their tokens with others; by v3. */
 const RESOLVER_INTERVAL = '2m';
 const LEAF_RECONNECT = '10s';
+/** Bytes of a line of the protocol: CONNECT has the token of the user, and the largest rule makes one of 180 KiB. */
+const MOST_CONTROL_LINE = 256 * 1024;
 
 /** Throws on a combination that no server of the bus has: it is a bug of the caller. */
 export function serverConfig(input: ServerConfigInput): string {
@@ -96,6 +98,7 @@ export function serverConfig(input: ServerConfigInput): string {
     listen: listen(serverPort),
     http: `${monitor.address ?? '127.0.0.1'}:${monitor.port}`,
     pid_file: pidFile,
+    max_control_line: MOST_CONTROL_LINE,
     operator: operators,
     system_account: input.systemAccount,
     resolver: { type: 'full', dir: resolver.dir, allow_delete: false, interval: RESOLVER_INTERVAL },
