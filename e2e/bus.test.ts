@@ -161,7 +161,7 @@ test('a message arrives once', async () => {
   expect(received).toBeGreaterThan(published * 0.5);
 });
 
-test('another rule ends the connection and the former credentials, and the container goes on with its new file', async () => {
+test('another rule ends the connection and the former credentials, and the container runs on with its new file', async () => {
   const former = await credsOf('south');
   const before = await heard('south');
   expect(await isLetIn(1, former)).toBe(true);
