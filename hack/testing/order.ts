@@ -18,6 +18,7 @@ const LONG: readonly string[] = [
   'e2e/certificates.test.ts',
   'e2e/main-job.test.ts',
   'e2e/tunnel.test.ts',
+  'e2e/bus.test.ts',
   'e2e/troubleshooting.test.ts',
   'src/kube/reflector.api.test.ts',
   'src/rest/fuzz.api.test.ts',

@@ -45,7 +45,10 @@ export class BusServer implements Part<'microservices'> {
   #connection: BusConnection | undefined;
   /** the process of the server and the configuration that it has read */
   #loaded = { server: '', config: '' };
-  #problem: string | undefined;
+  /** accounts whose tokens it refuses */
+  #refused = 0;
+  /** why it has not read its present configuration */
+  #unread: string | undefined;
   #reloads = new AbortController();
   #isEnded = false;
 
@@ -54,7 +57,10 @@ export class BusServer implements Part<'microservices'> {
   }
 
   get problems(): string[] {
-    return this.#problem === undefined ? [] : [`the server of the message bus: ${this.#problem}`];
+    const refused = this.#refused > 0 ? [`it refuses the tokens of ${this.#refused} accounts`] : [];
+    return [...refused, ...(this.#unread ? [this.#unread] : [])].map(
+      (text) => `the server of the message bus: ${text}`,
+    );
   }
 
   look({ microservices }: Pick<Sent, 'microservices'>): void {
@@ -109,7 +115,7 @@ export class BusServer implements Part<'microservices'> {
       },
       settle: latestToken,
       report: ({ server, refused }) => {
-        this.#problem = refused > 0 ? `it refuses the tokens of ${refused} accounts` : undefined;
+        this.#refused = refused;
         if (server) this.#reload();
       },
       clock,
@@ -124,7 +130,8 @@ export class BusServer implements Part<'microservices'> {
     void this.#told?.delivery[Symbol.asyncDispose]();
     this.#told = undefined;
     this.#connection = undefined;
-    this.#problem = undefined;
+    this.#refused = 0;
+    this.#unread = undefined;
   }
 
   /** Makes the running server read its configuration, unless this process of it has read the present one. */
@@ -145,10 +152,12 @@ export class BusServer implements Part<'microservices'> {
       try {
         await connection.reload(signal);
         this.#loaded = { server, config };
+        this.#unread = undefined;
         return;
       } catch (error) {
         if (signal.aborted) return;
-        log.warn({ error: errorText(error) }, 'The server of the message bus did not read its configuration');
+        this.#unread = errorText(error);
+        log.warn({ error: this.#unread }, 'The server of the message bus did not read its configuration');
         await sleep(backoffDelay(RELOAD_AGAIN, failures, random), signal, clock);
       }
     }

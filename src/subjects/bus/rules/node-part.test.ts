@@ -212,14 +212,18 @@ describe('the server of a node', () => {
     await expect(busClient(node.url, user)).rejects.toThrow('Authorization');
   });
 
-  test('lets in the users of an account that comes with a reload', async () => {
+  test('lets in the users of its first account, and of further ones, after a reload that ends no connection', async () => {
     const [pumps, fans] = [bus.account('pumps'), bus.account('fans')];
     const leaf = (account: TestAccount) => ({ account, token: account.token(), leafUser: account.user('leaf-gw-1') });
-    const accounts = { pumps: leaf(pumps) };
+    const first = { pumps: leaf(pumps) };
     const hub = { host: '127.0.0.1', serverPort: 1, leafPort: await freePort() };
-    const node = await startNode({ accounts, hub });
+    const node = await startNode({ hub });
+    node.write({ accounts: first, hub });
+    node.reload();
+    const early = pumps.user('a');
+    await expect.poll(() => busClient(node.url, early).catch(() => undefined)).toBeDefined();
     const stays = await busClient(node.url, pumps.user('a'));
-    node.write({ accounts: { ...accounts, fans: leaf(fans) }, hub });
+    node.write({ accounts: { ...first, fans: leaf(fans) }, hub });
     node.reload();
     const user = fans.user('b');
     await expect.poll(() => busClient(node.url, user).catch(() => undefined)).toBeDefined();
