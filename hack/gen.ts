@@ -17,6 +17,7 @@ import { admissionPolicies } from '../src/manifests/policies.ts';
 import {
   controllerRoles,
   crdRoles,
+  hubRoles,
   type Manifest,
   namespaceManifests,
   peopleRoles,
@@ -52,6 +53,7 @@ export function generated(): Map<string, string> {
     ]),
   );
   files.set('charts/skerry/templates/controller-roles.yaml', template(controllerRoles(PLACE)));
+  files.set('charts/skerry/templates/bus-hub-roles.yaml', template(hubRoles(PLACE), 'bus.enabled', 'bus.hub.create'));
   files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE, GROUPS), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));
   files.set('charts/skerry/templates/crds-roles.yaml', template(crdRoles(PLACE), 'crds.upgrade'));
@@ -153,11 +155,14 @@ const documents = (manifests: readonly Manifest[]) => BANNER + manifests.map(yam
 /** kubectl and Helm read YAML 1.1, to which an unquoted `off` is no text. */
 const yaml = (value: unknown) => stringify(value, { version: '1.1', lineWidth: 120, aliasDuplicateObjects: false });
 
-const template = (manifests: readonly Manifest[], condition?: string) => {
+/** A template of the chart; with conditions it is empty unless all of these values are true. */
+const template = (manifests: readonly Manifest[], ...conditions: readonly string[]) => {
   const text = documents(manifests)
     .replaceAll(PLACE, '{{ .Release.Namespace }}')
     .replaceAll(GROUPS, '{{ .Values.roles.groups }}');
-  return condition ? `{{- if .Values.${condition} }}\n${text}{{- end }}\n` : text;
+  const values = conditions.map((condition) => `.Values.${condition}`);
+  if (values.length === 0) return text;
+  return `{{- if ${values.length === 1 ? values[0] : `and ${values.join(' ')}`} }}\n${text}{{- end }}\n`;
 };
 
 function main(check: boolean): number {

@@ -152,6 +152,7 @@ export async function createApp(
   const lookups = createLookups(stores, {
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
+    ...(config.isBusEnabled && { bus: { namespace } }),
   });
   const ids = createIds({
     client,
@@ -251,6 +252,7 @@ export async function createApp(
     ids,
     installation: config.installation.name,
     controlPlane: config.controlPlane,
+    ...(config.hub && { hub: config.hub }),
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,

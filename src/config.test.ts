@@ -192,6 +192,7 @@ describe('every variable of the environment', () => {
   const PEM = String(generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }));
   const TUNNELS = { TUNNEL_HOST: 'bastion.example', TUNNEL_USERNAME: 'tunnel' };
   /** a value that is not the default, and what else the variable needs */
+  const HUB = { BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '1' };
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
     CONTROLLER_NAME: 'plant-3',
@@ -228,8 +229,11 @@ describe('every variable of the environment', () => {
     TUNNEL_PORT_RANGE: ['3000-3004', TUNNELS],
     TUNNEL_LOCAL_PORT: ['8022', TUNNELS],
     SKERRY_TUNNEL_SECRET: ['tunnels', TUNNELS],
-    // Nothing sets up a bus: the configuration has a warning for the log.
     BUS_ENABLED: 'true',
+    BUS_HUB_REPLICAS: ['3', { BUS_ENABLED: 'true' }],
+    BUS_HUB_IMAGE: ['mirror.example/nats:1', HUB],
+    BUS_HUB_SERVICE_TYPE: ['LoadBalancer', HUB],
+    BUS_HUB_STORAGE_CLASS: ['fast', HUB],
     SKERRY_RELAY_ROUTER: 'router',
     SKERRY_RELAY_ROUTER_CERTIFICATES: ['/certs', { SKERRY_RELAY_ROUTER: 'router' }],
     SKERRY_RELAY_BUS: 'nats://bus:4222',
@@ -271,12 +275,11 @@ describe('every variable of the environment', () => {
     expect(membersOf({ ...all, systemImages: {} }).filter((member) => !isRead(member))).toEqual([]);
   });
 
-  it('that asks for the message bus gets a line in the log', () => {
-    expect(readConfig({}).warnings).toEqual([]);
-    expect(readConfig({ BUS_ENABLED: 'true' }).warnings).toEqual([
-      'BUS_ENABLED=true gives nodes without a busMode the certificates of a bus server, and nothing else: this version sets up no message bus',
-    ]);
-  });
+  it.each([
+    [{ BUS_HUB_REPLICAS: '3' }, /BUS_HUB_REPLICAS needs BUS_ENABLED/],
+    [{ ...HUB, CONTROL_PLANE: 'remote' }, /BUS_HUB_REPLICAS needs CONTROL_PLANE=kubernetes/],
+    [{ BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '6' }, /BUS_HUB_REPLICAS/],
+  ])('%j is refused with the name', (env, why) => expect(() => readConfig(env)).toThrow(why));
 });
 
 /** Names of members, at any depth. */

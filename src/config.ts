@@ -18,6 +18,7 @@ import {
 import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
+import type { HubServersOptions } from './rules/bus-hub.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
@@ -248,8 +249,21 @@ const environment = z.object({
     'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
   ),
   BUS_ENABLED: flag.describe(
-    'Gives nodes without a busMode the certificates of a bus server; this version sets up no message bus itself, and a line in the log says so.',
+    'The message bus: accounts and users for applications that ask for it, and a bus server on nodes without a busMode.',
   ),
+  BUS_HUB_REPLICAS: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(5)
+    .default(0)
+    .describe('Servers of the hub of the message bus that the controller makes in this cluster; 0: it is elsewhere.'),
+  BUS_HUB_IMAGE: text('Image of these servers; the image of the catalog item bus, of architecture 1, when unset.'),
+  BUS_HUB_SERVICE_TYPE: z
+    .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
+    .default('ClusterIP')
+    .describe('Type of the Service by which nodes reach these servers.'),
+  BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -307,6 +321,8 @@ export interface Config {
   systemImages: SystemImages;
   /** nodes without a busMode are leaves of the bus */
   isBusEnabled: boolean;
+  /** the servers of the hub of the bus that the controller makes; absent: the hub is elsewhere */
+  hub?: HubServersOptions;
   /** what is between the replicas for sessions; the internal port when neither is configured */
   relay: RelaySettings;
   /** what the environment asks for and this version does not do, for the log */
@@ -365,6 +381,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     systemImages: systemImagesOf(images.data),
     ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
+    ...hubOf(e, systemImagesOf(images.data)),
     relay: relayOf(e),
     warnings: warningsOf(e, hostname()),
   };
@@ -386,16 +403,30 @@ const hostOfUrl = (url: string | undefined): string[] =>
 
 function warningsOf(e: z.infer<typeof environment>, host: string): string[] {
   const warnings: string[] = [];
-  if (e.BUS_ENABLED)
-    warnings.push(
-      'BUS_ENABLED=true gives nodes without a busMode the certificates of a bus server, and nothing else: this version sets up no message bus',
-    );
   // A manifest from before this variable named the installation.
   if (e.CONTROLLER_NAME === host && e.POD_NAME === undefined)
     warnings.push(
       `CONTROLLER_NAME="${host}" is the name of this host or pod, and names the installation: set POD_NAME to it, and CONTROLLER_NAME to one name for all replicas`,
     );
   return warnings;
+}
+
+function hubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Config, 'hub'> {
+  const { BUS_HUB_REPLICAS: replicas, BUS_HUB_STORAGE_CLASS: storageClass } = e;
+  if (replicas === 0) return {};
+  if (!e.BUS_ENABLED) throw new ConfigError('BUS_HUB_REPLICAS needs BUS_ENABLED=true');
+  if (e.CONTROL_PLANE !== 'kubernetes')
+    throw new ConfigError(
+      'BUS_HUB_REPLICAS needs CONTROL_PLANE=kubernetes: a node of the system is the hub of the other one',
+    );
+  return {
+    hub: {
+      ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
+      image: e.BUS_HUB_IMAGE ?? images.bus?.[1] ?? BUILT_IN_CATALOG_ITEMS.bus.image,
+      ...{ replicas, serviceType: e.BUS_HUB_SERVICE_TYPE },
+      ...(storageClass && { storageClass }),
+    },
+  };
 }
 
 /** The bus where there is one, else the router, else what needs no set-up. */

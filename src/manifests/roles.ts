@@ -1,5 +1,6 @@
 import { FIELD_MANAGERS, GROUP } from '../api/names.ts';
 import { roles } from '../rest/access/roles.ts';
+import { HUB_NAMES, MOST_MEMBERS, memberName } from '../subjects/bus/rules/hub.ts';
 import { KINDS } from '../subjects/kinds.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };
@@ -69,6 +70,45 @@ export function controllerRoles(namespace: string): Manifest[] {
         name: `${CONTROLLER_ACCOUNT}-${namespace}`,
       },
       subjects,
+    },
+  ];
+}
+
+/** What the controller may do besides where it makes the servers of the hub of the message bus: these objects alone. */
+export function hubRoles(namespace: string): Manifest[] {
+  const name = `${CONTROLLER_ACCOUNT}-bus-hub`;
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  const groups = [
+    { apiGroups: [''], resources: ['services'] },
+    { apiGroups: ['apps'], resources: ['statefulsets'] },
+    { apiGroups: ['policy'], resources: ['poddisruptionbudgets'] },
+    { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'] },
+  ];
+  const pods = Array.from({ length: MOST_MEMBERS }, (_, i) => memberName(i));
+  return [
+    {
+      ...api,
+      kind: 'Role',
+      metadata: { name, namespace },
+      rules: [
+        // The name of an object that is to be created is not known to the authorizer.
+        ...groups.map((group) => ({ ...group, verbs: ['create'] })),
+        ...groups.map((group) => ({
+          ...group,
+          resourceNames: [HUB_NAMES.members, HUB_NAMES.headless],
+          verbs: ['get', 'patch', 'delete'],
+        })),
+        { apiGroups: [''], resources: ['pods'], resourceNames: pods, verbs: ['get'] },
+        // whether a member has every token, and may take clients
+        { apiGroups: [''], resources: ['pods/status'], resourceNames: pods, verbs: ['patch'] },
+      ],
+    },
+    {
+      ...api,
+      kind: 'RoleBinding',
+      metadata: { name, namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }],
     },
   ];
 }

@@ -1,14 +1,25 @@
-import { FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import { API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import { type BusConnection, connectBus } from '../../../bus-client/connection.ts';
 import { type DeliveryState, TokenDelivery } from '../../../bus-client/delivery.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
-import { type Controller, createController, done, type Outcome, type Resource, watching } from '../../../kube/mod.ts';
+import {
+  type Controller,
+  createController,
+  createOrUpdate,
+  done,
+  type Outcome,
+  type Resource,
+  type Watch,
+  watching,
+} from '../../../kube/mod.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
+import { RESOURCES } from '../../kinds.ts';
 import { HUB_OBJECT, type HubMember, hubMembers } from '../rules/hub.ts';
 import { TOKENS_CONDITION } from '../rules/hub-objects.ts';
 import { BUS_KEYS, userSecretName, uuidInName } from '../rules/secret.ts';
@@ -40,6 +51,7 @@ interface Delivering extends HubMember {
 export function createHubDelivery(
   deps: ControllerDependencies,
   { secrets, tokens }: BusParts,
+  connect: typeof connectBus = connectBus,
 ): { controller: Controller; states: HubStates } {
   const { client, namespace, stores, platform, log, metrics } = deps;
   const objects = createBusObjects(deps);
@@ -84,7 +96,7 @@ export function createHubDelivery(
     const user = objects.userNamed(SYSTEM_ACCOUNT, HUB_USER);
     const creds = user && secrets.read('user', userSecretName(uuidOf(user))).texts[BUS_KEYS.creds];
     if (!creds) throw new Error('the user of the system for the hub has no credentials yet');
-    return connectBus({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
+    return connect({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
   }
 
   /** Signs the token of an account anew, with what later tokens of servers say. */
@@ -126,8 +138,27 @@ export function createHubDelivery(
     for (const listener of listeners) listener();
   }
 
-  async function reconcileHub(): Promise<Outcome> {
-    const hub = stores.busHubs.get(namespace, HUB_OBJECT);
+  /** An installation that makes its hub has one from the start. */
+  async function makeHub(signal: AbortSignal): Promise<BusHub | undefined> {
+    if (!deps.hub || !platform.isBusEnabled) return undefined;
+    const { object } = await createOrUpdate<BusHub>(
+      client,
+      RESOURCES.busHubs,
+      { namespace, name: HUB_OBJECT },
+      (present) =>
+        present ?? {
+          apiVersion: API_VERSION,
+          kind: RESOURCES.busHubs.kind,
+          metadata: { name: HUB_OBJECT, namespace },
+          spec: {},
+        },
+      { signal, call: { fieldManager: FIELD_MANAGERS.controller } },
+    );
+    return object;
+  }
+
+  async function reconcileHub(signal: AbortSignal): Promise<Outcome> {
+    const hub = stores.busHubs.get(namespace, HUB_OBJECT) ?? (await makeHub(signal));
     const members = hub && platform.isBusEnabled ? hubMembers(hub, namespace, deps.hub) : [];
     const isWanted = ({ name, url }: HubMember) => members.some((one) => one.name === name && one.url === url);
     for (const server of [...servers.values()]) if (!isWanted(server)) await end(server.name);
@@ -161,9 +192,17 @@ export function createHubDelivery(
     return done();
   }
 
+  const start: Watch = {
+    whenSynced: async () => {},
+    start(enqueue) {
+      enqueue(HUB_KEY, true);
+      return { [Symbol.dispose]: () => {} };
+    },
+  };
   const inner = createController({
     name: 'bus-delivery',
     watches: [
+      start,
       watching(stores.busHubs, ({ object }) => (object.metadata.name === HUB_OBJECT ? [HUB_KEY] : [])),
       watching(stores.secrets, ({ object, initial, type }) => {
         const found = !initial && type !== 'delete' && isOfAccount(object) ? tokenIn(object) : undefined;
@@ -174,7 +213,7 @@ export function createHubDelivery(
         return [];
       }),
     ],
-    reconcile: (key, { signal }) => (key === HUB_KEY ? reconcileHub() : reconcileMember(key, signal)),
+    reconcile: (key, { signal }) => (key === HUB_KEY ? reconcileHub(signal) : reconcileMember(key, signal)),
     log,
     metrics,
   });

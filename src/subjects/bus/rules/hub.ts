@@ -14,8 +14,11 @@ export const HUB_NAMES = {
   config: 'skerry-bus-hub',
 } as const;
 
+/** Members that a hub can have. */
+export const MOST_MEMBERS = 5;
+
 /** Members of the hub, by number: their pods have stable names. */
-const memberName = (index: number): string => `${HUB_NAMES.members}-${index}`;
+export const memberName = (index: number): string => `${HUB_NAMES.members}-${index}`;
 export const memberHost = (index: number, namespace: string): string =>
   `${memberName(index)}.${HUB_NAMES.headless}.${namespace}.svc`;
 
