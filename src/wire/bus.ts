@@ -34,7 +34,6 @@ export const busServerReportSchema = z.object({
   isCurrent: z.boolean(),
   problem: z.string().max(BOUNDS.message).optional(),
 });
-export type BusServerReport = z.infer<typeof busServerReportSchema>;
 
 const TOKENS = /^tokens-[A-Z2-7]\.conf$/;
 
