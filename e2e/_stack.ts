@@ -260,7 +260,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
   async function provisioningKey(name: string, controller: ControllerProcess): Promise<string> {
     const uuid = await until('the node to have an identity', async () => (await stack.node(name))?.status?.uuid);
     const { status, body } = await stack.rest(controller)('GET', `/node/${uuid}/provisioning-key`);
-    expect(status).toBe(201);
+    expect(status, JSON.stringify(body)).toBe(201);
     return body.key;
   }
 

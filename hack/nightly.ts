@@ -36,6 +36,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
   },
   {
+    name: 'natscli',
+    about: 'tokens of the message bus as `nats auth` reads them',
+    command: tests('unit', 'src/subjects/bus/rules/tokens/natscli.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',

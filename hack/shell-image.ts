@@ -7,13 +7,18 @@ const PROGRAMS = { sh: '/bin/sh', cat: '/bin/cat', stty: '/bin/stty', sleep: '/b
 
 /** An image with the shell of this machine and a few programs, for tests that run commands in containers. It sleeps unless `spec` says more. */
 export function shellImage(spec: Partial<ImageSpec> = {}): Image {
+  const all = [...programFiles(PROGRAMS), { path: '/tmp' }, ...(spec.files ?? [])];
+  return buildIndex([buildImage({ cmd: ['/bin/sleep', '3600'], env: { PATH: '/bin' }, ...spec, files: all })]);
+}
+
+/** The files of programs of this machine, in /bin of an image by these names, with the libraries that they load. */
+export function programFiles(programs: Readonly<Record<string, string>>): ImageFile[] {
   const files = new Map<string, ImageFile>();
-  for (const [name, path] of Object.entries(PROGRAMS)) {
+  for (const [name, path] of Object.entries(programs)) {
     files.set(name, program(`/bin/${name}`, path));
     for (const library of librariesOf(path)) files.set(library, program(library, library));
   }
-  const all = [...files.values(), { path: '/tmp' }, ...(spec.files ?? [])];
-  return buildIndex([buildImage({ cmd: ['/bin/sleep', '3600'], env: { PATH: '/bin' }, ...spec, files: all })]);
+  return [...files.values()];
 }
 
 const program = (path: string, source: string): ImageFile => ({

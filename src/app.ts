@@ -153,6 +153,7 @@ export async function createApp(
   const lookups = createLookups(stores, {
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
+    ...(config.isBusEnabled && { bus: { namespace } }),
   });
   const ids = createIds({
     client,

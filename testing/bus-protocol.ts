@@ -10,7 +10,7 @@ import type { ChainUser } from './bus-chain.ts';
 
 /** What carries the protocol: TCP, or a WebSocket. */
 interface Carrier {
-  write(text: string): void;
+  write(text: string | Uint8Array): void;
   end(): void;
   onText(listener: (text: string) => void): void;
   /** resolves when the server has ended the connection */
@@ -30,6 +30,8 @@ interface Options {
   /** with a signature of the nonce by the key of the user; a bearer token needs none */
   isSigned?: boolean;
   carrier?: 'tcp' | 'ws';
+  /** of a WebSocket */
+  path?: string;
   /** members of CONNECT besides */
   connect?: object;
 }
@@ -40,7 +42,7 @@ export async function speakBus(
   options: Options,
 ): Promise<ProtocolClient & { greeting: readonly string[] }> {
   const { as, isSigned = true, carrier = 'tcp' } = options;
-  const wire = carrier === 'tcp' ? await overTcp(port) : await overWebSocket(port);
+  const wire = carrier === 'tcp' ? await overTcp(port) : await overWebSocket(port, options.path);
   const lines: string[] = [];
   const waiting = new Set<() => void>();
   let rest = '';
@@ -92,9 +94,9 @@ export async function speakBus(
 export const pub = (subject: string, text = '', reply?: string): string =>
   `PUB ${subject} ${reply === undefined ? '' : `${reply} `}${Buffer.byteLength(text)}\r\n${text}`;
 
-async function overTcp(port: number): Promise<Carrier> {
+async function overTcp(port: number, encoding: BufferEncoding = 'utf8'): Promise<Carrier> {
   const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true });
-  socket.setEncoding('utf8');
+  socket.setEncoding(encoding);
   // The server ends a connection that it refuses, and may reset it.
   socket.on('error', () => {});
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
@@ -108,8 +110,37 @@ async function overTcp(port: number): Promise<Carrier> {
   };
 }
 
-async function overWebSocket(port: number): Promise<Carrier> {
-  const socket = new WebSocket(`ws://127.0.0.1:${port}`);
+/**
+ * Connects a device by MQTT 3.1.1 with its token as the password; resolves with the return code of the server, or `END` where it closes
+ * the connection without a word. It has closed the connection then.
+ */
+export async function speakMqtt(port: number, as: ChainUser, carrier: 'tcp' | 'ws' = 'tcp'): Promise<number | 'END'> {
+  const wire = carrier === 'tcp' ? await overTcp(port, 'latin1') : await overWebSocket(port, '/mqtt', ['mqtt']);
+  const text = (value: string) =>
+    Buffer.concat([Buffer.from([value.length >> 8, value.length & 0xff]), Buffer.from(value)]);
+  // Version 4, a clean session, user name and password, 60 s.
+  const body = Buffer.concat([
+    text('MQTT'),
+    Buffer.from([4, 0b1100_0010, 0, 60]),
+    text('device'),
+    text('any'),
+    text(as.token),
+  ]);
+  const length: number[] = [];
+  for (let rest = body.length; rest > 0; rest >>= 7) length.push((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+  const { promise, resolve } = Promise.withResolvers<number | 'END'>();
+  let read = '';
+  wire.onText((more) => {
+    read += more;
+    if (read.length >= 4) resolve(read.charCodeAt(3));
+  });
+  void wire.closed.then(() => resolve('END'));
+  wire.write(Buffer.concat([Buffer.from([0x10, ...length]), body]));
+  return promise.finally(() => wire.end());
+}
+
+async function overWebSocket(port: number, path = '/', protocols: string[] = []): Promise<Carrier> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, protocols);
   socket.binaryType = 'arraybuffer';
   const closed = new Promise<void>((resolve) => socket.addEventListener('close', () => resolve()));
   atEnd(() => socket.close());
@@ -120,9 +151,9 @@ async function overWebSocket(port: number): Promise<Carrier> {
     if (listener) listener(text);
     else early.push(text);
   });
-  await once(socket as unknown as EventTarget & { once: never }, 'open' as never);
+  await new Promise((resolve) => socket.addEventListener('open', resolve));
   return {
-    write: (text) => socket.send(Buffer.from(text)),
+    write: (text) => socket.send(typeof text === 'string' ? text : Buffer.from(text)),
     end: () => socket.close(),
     onText(added) {
       listener = added;

@@ -1,4 +1,5 @@
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
+import type { BusLookups } from '../src/rules/bus-lookups.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
 import type { Find, KeyedText, Linked, Lookups, NodeInputs, ReferencedObjects } from '../src/rules/inputs.ts';
 import { entryUuid, v3Name } from '../src/rules/names.ts';
@@ -16,7 +17,18 @@ interface Things extends Referenced {
   applications?: readonly Application[];
   secrets?: readonly KeyedText[];
   configMaps?: readonly KeyedText[];
+  bus?: BusLookups;
 }
+
+/** A message bus with these members, which has a hub and nothing else. */
+export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups => ({
+  hub: () => ({ host: 'bus.plant.example', serverPort: 4333, leafPort: 7422 }),
+  userOf: () => undefined,
+  usersOfNode: () => [],
+  account: () => undefined,
+  accounts: () => [],
+  ...members,
+});
 
 /** Objects by kind, each list sorted by age. */
 export type Referenced = { [K in keyof ReferencedObjects]?: readonly ReferencedObjects[K][] };
@@ -50,6 +62,7 @@ export function makeLookups({
   applications = [],
   secrets = [],
   configMaps = [],
+  bus,
   ...referenced
 }: Things = {}): Lookups {
   return {
@@ -71,6 +84,7 @@ export function makeLookups({
       ),
     secret: byName(secrets),
     configMap: byName(configMaps),
+    ...(bus && { bus }),
   };
 }
 
@@ -87,6 +101,8 @@ export function makeInputs({ node = makeNode(), ...things }: Things & Partial<No
     configMap: byName(configMaps),
     registryPassword: () => undefined,
     ...('revisionKey' in things && { revisionKey: things.revisionKey }),
+    ...(things.bus && { bus: things.bus }),
+    ...(things.platform && { platform: things.platform }),
     ...(things.registryPassword && { registryPassword: things.registryPassword }),
     ...(things.applicationByName && { applicationByName: things.applicationByName }),
     ...(things.applicationsWithEntry && { applicationsWithEntry: things.applicationsWithEntry }),

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
+import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
 import type { AgentDependencies } from './dependencies.ts';
@@ -17,6 +18,7 @@ import {
   settingsInForce,
   timeZoneInForce,
 } from './domain/settings.ts';
+import { setPath } from './domain/system-files.ts';
 import { latestOf } from './engine-port/container.ts';
 import { Actions } from './link/actions.ts';
 import { Link } from './link/link.ts';
@@ -147,7 +149,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     isAllowed: () => policy.policy.tunnel,
     changed: () => link.changed(),
   });
-  const parts: readonly Part[] = [content, systemFiles, artifacts, ...(updater ? [updater] : []), sessions, tunnel];
+  const busServer = new BusServer({
+    ...{ clock, random, log },
+    read: (set) => deps.mountedFiles.read(setPath(set)),
+    changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
+  });
+  const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer];
+  const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },

@@ -1,6 +1,7 @@
 import { rebuild, start, stop } from './commands/actions.ts';
 import { apply } from './commands/apply.ts';
 import { backup, restore } from './commands/backup.ts';
+import { busCreds } from './commands/bus.ts';
 import { cp } from './commands/cp.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
@@ -25,6 +26,7 @@ export const COMMANDS: readonly Command[] = [
   exec,
   logs,
   cp,
+  busCreds,
   nodes,
   upgradeAgent,
   backup,

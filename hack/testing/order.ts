@@ -18,6 +18,7 @@ const LONG: readonly string[] = [
   'e2e/certificates.test.ts',
   'e2e/main-job.test.ts',
   'e2e/tunnel.test.ts',
+  'e2e/bus.test.ts',
   'e2e/troubleshooting.test.ts',
   'src/kube/reflector.api.test.ts',
   'src/rest/fuzz.api.test.ts',
@@ -25,6 +26,7 @@ const LONG: readonly string[] = [
   'src/kube/restart.api.test.ts',
   'src/kube/memory.api.test.ts',
   'cli/src/sessions.api.test.ts',
+  'src/subjects/bus/reconcile/killed.test.ts',
 ];
 
 /** The order of the test files: the long ones, then as vitest orders them (by their last duration, else by size). */

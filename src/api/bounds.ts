@@ -67,9 +67,9 @@ export const BOUNDS = {
   /** base64 of the volume mounts of one node, characters: half of what an agent reads */
   volumeMountBytes: 16 * 1024 * 1024,
   /** sets of files that the system has on one node; files of one set; base64 of all of them, characters */
-  systemFileSets: 64,
-  systemFilesOfSet: 64,
-  systemFileBytes: 2 * 1024 * 1024,
+  systemFileSets: 600,
+  systemFilesOfSet: 600,
+  systemFileBytes: 4 * 1024 * 1024,
   /** volume mounts of a node whose status records that it was sent them: those beyond count as new */
   sentVolumeMounts: 512,
   /** bytes of their values, as the API server has it */

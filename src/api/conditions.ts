@@ -76,6 +76,7 @@ export const VERDICT_REASONS = {
   ApplicationNotFound: 'The application that a service account names does not exist.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
+  BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
   PortReserved: 'An external port is reserved on every node.',
   PortTaken: 'An external port is held by another microservice on the node.',
@@ -157,6 +158,7 @@ export const STATUS_REASONS = {
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
+  BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
   FilesFailed: 'The machine cannot keep the files of the system.',

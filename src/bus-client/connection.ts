@@ -16,6 +16,8 @@ export interface BusConnection {
    * server has. One text of each server, in no order; undefined for a server that has no token of the account.
    */
   tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, readonly (string | undefined)[]>>;
+  /** Makes the server at the other end read its configuration again; rejects with its refusal, after which it works on as before. */
+  reload(signal: AbortSignal): Promise<void>;
   /** Ends the connection; never rejects. */
   close(): Promise<void>;
 }
@@ -96,6 +98,14 @@ class SystemConnection implements BusConnection {
       // Each server of the cluster answers.
       if (server?.id !== this.server.id) return;
       if (error) throw new TokenRefused(`The bus server "${this.server.name}" refuses a token: ${refusalOf(error)}`);
+      done();
+    });
+  }
+
+  reload(signal: AbortSignal): Promise<void> {
+    return this.#ask(`$SYS.REQ.SERVER.${this.server.id}.RELOAD`, '', signal, (reply, { done }) => {
+      const { error } = reply.json<UpdateReply>();
+      if (error) throw new Error(`The bus server "${this.server.name}" does not reload: ${refusalOf(error)}`);
       done();
     });
   }

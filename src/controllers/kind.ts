@@ -42,8 +42,8 @@ export interface KindExtension<T extends KindObject> {
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Runs once the object has its identity. */
   prepare?(object: T, signal: AbortSignal): Promise<void>;
-  /** Runs before a deleted object ends: removes what must not outlive it. */
-  release?(object: T, signal: AbortSignal): Promise<void>;
+  /** Runs before a deleted object ends: removes what must not outlive it. `later`: another run, which a change leads to, ends it. */
+  release?(object: T, signal: AbortSignal): Promise<void> | Promise<'later' | undefined>;
   /** its users, where they are not those that name it */
   use?: UserIndex<T>;
   /** why the object cannot be used */
@@ -78,7 +78,7 @@ export function createKindController<T extends KindObject>(
     const deleting = stored.metadata.deletionTimestamp !== undefined;
     const used = kind.inUse !== undefined && use.isUsed(stored);
     if (deleting && !used) {
-      await extension.release?.(stored, signal);
+      if ((await extension.release?.(stored, signal)) === 'later') return done();
       if (kind.inUse) await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
       return done();
     }

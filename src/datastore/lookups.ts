@@ -5,10 +5,11 @@ import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { Base64ByKey, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { holder } from '../rules/precedence.ts';
+import type { Base64ByKey } from '../rules/system-files.ts';
 import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
 import {
@@ -19,6 +20,7 @@ import {
 } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
+import { createBusLookups } from './bus-lookups.ts';
 import { holderIn, isCalled } from './holder.ts';
 import { isPasswordOf } from './keyed-text.ts';
 import type { ReadStores } from './stores.ts';
@@ -39,6 +41,8 @@ export interface LookupsOptions {
   revisionKey?: string;
   /** the ssh server of tunnels, whose Secret is in this namespace */
   tunnel?: { settings: TunnelSettings; namespace: string };
+  /** the message bus, whose hub is in this namespace; absent: it is off */
+  bus?: { namespace: string };
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
@@ -46,7 +50,7 @@ const PROCESS_KEY = randomBytes(32).toString('base64');
 
 export function createLookups(
   stores: ReadStores,
-  { revisionKey = PROCESS_KEY, tunnel }: LookupsOptions = {},
+  { revisionKey = PROCESS_KEY, tunnel, bus }: LookupsOptions = {},
 ): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
@@ -82,6 +86,7 @@ export function createLookups(
         },
       },
     }),
+    ...(bus && { bus: createBusLookups(stores, bus.namespace) }),
     // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
       const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;

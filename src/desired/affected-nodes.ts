@@ -10,6 +10,7 @@ import type { Change, KubeObject, Store } from '../kube/mod.ts';
 import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
+import { accountNameOf } from '../subjects/bus/rules/account.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
@@ -105,6 +106,7 @@ export function subscribeAffectedNodes(
       }
       onAffected(nodes, true);
     }),
+    ...busSubscriptions(stores, dependents, onAffected),
     stores.configMaps.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;
       const nodes = new Set<string>();
@@ -119,6 +121,38 @@ export function subscribeAffectedNodes(
       for (const subscription of subscriptions) subscription[Symbol.dispose]();
     },
   };
+}
+
+/** What of the bus the desired states of nodes are made from; tokens and credentials are in Secrets. */
+function busSubscriptions(
+  stores: ReadStores,
+  dependents: (dependency: string) => Iterable<string> | undefined,
+  onAffected: OnAffected,
+): Disposable[] {
+  const affect = (dependencies: readonly string[]) => {
+    const nodes = new Set<string>();
+    for (const one of dependencies) add(nodes, dependents(one));
+    onAffected(nodes, true);
+  };
+  return [
+    stores.busHubs.subscribe((change) => {
+      if (!change.initial) affect([dependency.busHub]);
+    }),
+    stores.busUsers.subscribe((change) => {
+      if (change.initial || !matters(change, sameSpec)) return;
+      affect(
+        bothOf(change).flatMap(({ spec: { microserviceUuid, node } }) => [
+          ...(microserviceUuid === undefined ? [] : [dependency.busUser(microserviceUuid)]),
+          ...(node === undefined ? [] : [dependency.busUsersOf(node)]),
+        ]),
+      );
+    }),
+    stores.busAccounts.subscribe((change) => {
+      if (change.initial || !matters(change, sameSpec)) return;
+      const names = bothOf(change).map((account) => dependency.busAccount(accountNameOf(account)));
+      affect([...names, ...(change.type === 'delete' || !change.previous ? [dependency.busAccounts] : [])]);
+    }),
+  ];
 }
 
 function add(to: Set<string>, from: Iterable<string> | undefined) {

@@ -2,6 +2,7 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import { referenceKey } from '../kinds/definition.ts';
+import type { BusLookups } from '../rules/bus-lookups.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
@@ -23,6 +24,14 @@ export const dependency = {
   /** by object name */
   password: (name: string) => `password:${name}`,
   configMap: (name: string) => `config-map:${name}`,
+  busHub: 'bus-hub',
+  /** by the uuid of its microservice */
+  busUser: (microservice: string) => `bus-user:${microservice}`,
+  /** by the v3 name of their node */
+  busUsersOf: (node: string) => `bus-users-of:${node}`,
+  busAccount: (name: string) => `bus-account:${name}`,
+  /** whether there is another account */
+  busAccounts: 'bus-accounts',
   /** by kind, and id or v3 name */
   object: (to: string, ref: number | string) => referenceKey({ to, ref }),
 } as const;
@@ -61,6 +70,7 @@ export function createNodeInputs(
       return lookups.registryPassword(registry);
     },
     ...(lookups.tunnels && { tunnels: tracked(lookups.tunnels, track) }),
+    ...(lookups.bus && { bus: trackedBus(lookups.bus, track) }),
     ...(options.platform && {
       platform: {
         parts: options.platform.parts,
@@ -90,6 +100,23 @@ const tracked = ({ settings, server }: Tunnels, track: (dependency: string) => v
     return server();
   },
 });
+
+/** A change of a Secret of the bus reaches nodes by the Secret itself. */
+const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLookups => {
+  function read<A extends string[], T>(look: (...args: A) => T, of: (...args: A) => string): (...args: A) => T {
+    return (...args) => {
+      track(of(...args));
+      return look(...args);
+    };
+  }
+  return {
+    hub: read(bus.hub, () => dependency.busHub),
+    userOf: read(bus.userOf, dependency.busUser),
+    usersOfNode: read(bus.usersOfNode, dependency.busUsersOf),
+    account: read(bus.account, dependency.busAccount),
+    accounts: read(bus.accounts, () => dependency.busAccounts),
+  };
+};
 
 /** The nodes of an application: those that its entries name, and those that still report it. */
 export function nodesOf(stores: Pick<ReadStores, 'nodes'>, application: Application): Set<string> {

@@ -75,6 +75,8 @@ for (const namespace of NAMESPACES) {
   const inUse = { labels: { [LABELS.inUse]: 'true' } };
   await create('registries', object('Registry', 'remote', { url: 'registry.hub.example', id: 1 }, inUse));
   await create('catalogitems', object('CatalogItem', 'router', { id: 1, images: IMAGES, registryId: 1 }, inUse));
+  await create('busaccountrules', object('BusAccountRule', 'default-account'));
+  await create('bususerrules', object('BusUserRule', 'default-user'));
   await create('applications', object('Application', 'used', {}, inUse));
   await create('applications', object('Application', 'of-the-system', { isSystem: true }));
   await create('applications', object('Application', 'free'));
@@ -177,8 +179,19 @@ test.each([
     undefined,
     /the built-in catalogitems cannot be changed or deleted/,
   ],
+  ...(['busaccountrules/default-account', 'bususerrules/default-user'] as const).flatMap(
+    (rule): [string, string, string, object | undefined, RegExp][] => {
+      const [plural = '', name = ''] = rule.split('/');
+      const at = `${path(plural, 'skerry')}/${name}`;
+      const refusal = new RegExp(`the built-in ${plural} cannot be changed or deleted`);
+      return [
+        [`a reserved rule cannot be deleted: ${rule}`, 'DELETE', at, undefined, refusal],
+        [`a reserved rule cannot be changed: ${rule}`, 'PATCH', at, { spec: { pubAllow: ['>'] } }, refusal],
+      ];
+    },
+  ),
 ])('%s', async (_, method, at, body, expected) => {
-  expect(await verdict(admin, method, at, body)).toMatch(expected);
+  expect(await verdict(admin, method, at, body, method === 'PATCH' ? MERGE : undefined)).toMatch(expected);
 });
 
 test.each([

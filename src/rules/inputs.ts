@@ -23,7 +23,9 @@ import type { ArtifactView } from '../wire/artifacts.ts';
 import type { Digests } from '../wire/sections.ts';
 import type { TunnelView } from '../wire/tunnel.ts';
 import type { VolumeMountView } from '../wire/volume-mounts.ts';
+import type { BusLookups } from './bus-lookups.ts';
 import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
+import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 import type { Tunnels } from './tunnel.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
@@ -82,6 +84,8 @@ export interface NodeInputs {
   registryPassword: (registry: Registry) => string | undefined;
   /** the ssh server of tunnels; absent: the installation has none */
   tunnels?: Tunnels;
+  /** absent: the bus is off */
+  bus?: BusLookups;
   /**
    * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
    * the name of an application on other nodes counts as free.
@@ -123,6 +127,8 @@ export interface Lookups {
   configMap: (name: string) => KeyedText | undefined;
   /** the ssh server of tunnels; absent: the installation has none */
   tunnels?: Tunnels;
+  /** absent: the bus is off */
+  bus?: BusLookups;
 }
 
 /** What the desired state of a node needs of the platform. */
@@ -133,16 +139,6 @@ export interface PlatformInputs {
   secret: (name: string) => Base64ByKey | undefined;
   /** The Application with this name of the object. */
   applicationNamed: (name: string) => Application | undefined;
-}
-
-/** What a Secret has, as the API server sends it: desired states share these texts with the stores. */
-export type Base64ByKey = Readonly<Record<string, string>>;
-
-/** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
-export interface SystemFileSet {
-  name: string;
-  /** base64 by path */
-  files: Readonly<Record<string, string>>;
 }
 
 /** The desired state of a node, with one digest per section. */

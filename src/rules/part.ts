@@ -1,6 +1,8 @@
 import type { Reason } from '../api/conditions.ts';
 import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import type { BusLookups } from './bus-lookups.ts';
+import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 
 /**
  * A part of the platform of a node: it says what a machine needs besides the containers of users, as a pure function. The platform
@@ -32,6 +34,28 @@ export interface PartWants {
   entry?: MicroserviceEntry;
   /** what the container of the entry binds of the system's files */
   binds?: readonly SystemBind[];
+  /** Names of random keys of 32 bytes that are made once for the node and kept with its certificates. */
+  keys?: readonly string[];
+  /** further files of the machine, from what others keep in Secrets of the system */
+  files?(inputs: PartInputs): PartFiles;
+}
+
+/** What files of parts are made from. */
+export interface PartInputs {
+  /** a random key of the node, in base64; undefined until it is made */
+  key(name: string): string | undefined;
+  /** Content of a Secret of the system, by the name of the object: base64 by key. */
+  secret(name: string): Base64ByKey | undefined;
+  nodeByName(name: string): EdgeNode | undefined;
+  /** absent: the bus is off */
+  bus?: BusLookups;
+}
+
+/** Files of a part. */
+export interface PartFiles {
+  sets: readonly SystemFileSet[];
+  /** an object that does not exist yet, in words of the fix; the sets are all that can be made without it */
+  lacks?: PartState['lacks'];
 }
 
 /** A key of a node with its certificate. The machine has both, with what to trust, as the files of the set `name`. */

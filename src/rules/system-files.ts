@@ -1,7 +1,16 @@
 import { hash } from 'node:crypto';
 import type { SystemFileContent, SystemFileSetView } from '../wire/system-files.ts';
-import type { SystemFileSet } from './inputs.ts';
 import { onceEach } from './once-each.ts';
+
+/** What a Secret has, as the API server sends it: desired states share these texts with the stores. */
+export type Base64ByKey = Readonly<Record<string, string>>;
+
+/** Files that the system needs on a node, in one directory; computed, so that no user can name them. */
+export interface SystemFileSet {
+  name: string;
+  /** base64 by path */
+  files: Readonly<Record<string, string>>;
+}
 
 /** Content of the files with these digests, base64 by digest; a digest that no file of the sets has is left out. */
 export function systemFileContents(

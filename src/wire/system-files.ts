@@ -42,5 +42,8 @@ export const systemFilesReportSchema = z.object({
   problem: z.string().max(BOUNDS.message).optional(),
 });
 
+/** How the set with the credentials of a microservice for the message bus is named; only its own container binds it. */
+export const busCredsSet = (microserviceUuid: string): string => `bus-${microserviceUuid}`;
+
 /** How `hostDestination` of a mapping of type volumeMount names a set: no VolumeMount can have such a name. */
 export const SYSTEM_FILES_PREFIX = 'system:';

@@ -3,16 +3,19 @@ import type { FrameSocketRequest } from '../../../src/session-client/socket.ts';
 import { line } from '../../../src/terminal/safe.ts';
 import type { Command, CommandContext } from './command.ts';
 import { controllerUrl, isReadable } from './controller-address.ts';
+import { readJson, tokenRefusal } from './controller-read.ts';
 import { UsageError } from './errors.ts';
 import { tokenSource } from './token.ts';
 
 /**
- * The way of a session to the controller, which the API server cannot be: its proxy passes no credentials on. The address and the
+ * The way of sessions and reads to the controller, which the API server cannot be: its proxy passes no credentials on. The address and the
  * token are the user's to give; without an address, a port of a replica is forwarded.
  */
 export interface ControllerAccess {
   /** `path`: below /api/v3 */
   socket(path: string, query?: URLSearchParams): Promise<FrameSocketRequest>;
+  /** The JSON of a GET. Rejects with a CommandError when the controller refuses. */
+  read(path: string, signal: AbortSignal): Promise<unknown>;
 }
 
 /** Flags of the commands that need a session. */
@@ -47,14 +50,13 @@ export async function controllerOf(context: CommandContext): Promise<ControllerA
   const ca = caFile === undefined ? undefined : readFileSync(caFile, 'utf8');
   const way = address === undefined ? await forwarded(context, ca) : addressed(context, address, ca);
   const token = tokenSource(context);
-  return {
-    async socket(path, query) {
-      const text = query?.toString();
-      const headers = { authorization: `Bearer ${await token()}` };
-      const { base, ...connection } = await way();
-      return { url: `${base}/api/v3${path}${text ? `?${text}` : ''}`, headers, ...connection };
-    },
-  };
+  async function socket(path: string, query?: URLSearchParams): Promise<FrameSocketRequest> {
+    const text = query?.toString();
+    const headers = { authorization: `Bearer ${await token()}` };
+    const { base, ...connection } = await way();
+    return { url: `${base}/api/v3${path}${text ? `?${text}` : ''}`, headers, ...connection };
+  }
+  return { socket, read: async (path, signal) => readJson(await socket(path), signal) };
 }
 
 /** How one session reaches the controller: `base` is what its URL begins with. */
@@ -88,7 +90,7 @@ export function sessionRefusal(end: { status?: number; reason: string; code: num
   const reason = line(end.reason);
   switch (status) {
     case 401:
-      return `the controller does not accept the token (${reason}); "kubectl create token NAME --audience skerry" makes one for $SKERRY_TOKEN or the file of $SKERRY_TOKEN_FILE, --service-account NAME does so by itself`;
+      return tokenRefusal(reason);
     case 403:
       return `not permitted: ${reason}; the roles skerry-developer and skerry-sre permit sessions`;
     case 404:

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { changed, storedNode } from '../../../testing/stored.ts';
 import { BOUNDS } from '../../api/bounds.ts';
 import { desiredState } from '../../desired/rules/desired.ts';
-import type { SystemFileSet } from '../../rules/inputs.ts';
+import type { SystemFileSet } from '../../rules/system-files.ts';
 import { digestOf } from '../../wire/digest.ts';
 import { SYSTEM_FILES_ASKED } from '../../wire/system-files.ts';
 import { fill, keyOf, makeKey, type ReplicaOptions, startReplica, startWithNode } from '../_util.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeInputs, NOW } from '../../../testing/inputs.ts';
+import { makeBusLookups, makeInputs, NOW } from '../../../testing/inputs.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { MicroserviceEntry } from '../../api/v3/index.ts';
 import { entryUuid } from '../../rules/names.ts';
@@ -566,5 +566,83 @@ describe('golden', () => {
     const text = `${JSON.stringify({ ...sent, held: [...held.keys()], entries: Object.fromEntries(known) }, null, 2)}\n`;
     if (process.env.UPDATE_GOLDEN) writeFileSync(path, text);
     expect(text).toBe(readFileSync(path, 'utf8'));
+  });
+});
+
+describe('a microservice with access to the message bus', () => {
+  const UUID = '99999999-9999-4999-8999-999999999999';
+  const access = { busConfig: { busAccess: true } };
+  const creds = (text: string) => ({
+    parts: [],
+    facts: { hasDefaultRouter: false, isBusEnabled: true },
+    secret: (name: string) => (name === 'skerry-bus-user-1' ? { creds: btoa(text) } : undefined),
+    applicationNamed: () => undefined,
+  });
+  const bus = makeBusLookups({
+    userOf: (uuid) => (uuid === UUID ? { name: 'line-1', account: 'plant-a', secret: 'skerry-bus-user-1' } : undefined),
+  });
+  const application = (spec: object = access, entry: Partial<MicroserviceEntry> = access) =>
+    makeApplication({
+      spec,
+      entries: [makeEntry({ name: 'line-1', uuid: UUID, ...entry })],
+    });
+  const stateOf = (given: Parameters<typeof makeInputs>[0] = {}) =>
+    desiredState(makeInputs({ applications: [application()], bus, platform: creds('A'), ...given }));
+  const onlyView = (given?: Parameters<typeof makeInputs>[0]) => stateOf(given).microservices[0] as MicroserviceView;
+
+  it('has its credentials as a file of the system, and two variables that name file and server', () => {
+    expect(stateOf().systemFiles).toEqual([{ name: `bus-${UUID}`, files: { 'plant-a/line-1.creds': btoa('A') } }]);
+    expect(onlyView()).toMatchObject({
+      env: [
+        { key: 'BUS_CREDS_PATH', value: '/etc/bus/creds/plant-a/line-1.creds' },
+        { key: 'BUS_SERVER_URL', value: 'nats://bus.default.svc.bridge.local:4222' },
+      ],
+      volumeMappings: [
+        {
+          type: 'volumeMount',
+          hostDestination: `system:bus-${UUID}`,
+          containerDestination: '/etc/bus/creds',
+          accessMode: 'ro',
+        },
+      ],
+    });
+  });
+
+  it.each([
+    ['the network of the machine', {}, { hostNetworkMode: true }, 'localhost:4222'],
+    ['another port of the server', { busServerPort: 4999 }, {}, 'bus.default.svc.bridge.local:4999'],
+    ['no server on the node', { busMode: 'none' }, {}, 'bus.plant.example:4333'],
+  ] as const)('reaches its server with %s', (_, spec, container, server) => {
+    const applications = [application(access, { ...access, container })];
+    const { env } = onlyView({ node: makeNode({ spec }), applications });
+    expect(env[1]?.value).toBe(`nats://${server}`);
+  });
+
+  it('keeps its container when its credentials change, and gets another one for another server', () => {
+    const before = onlyView();
+    const renewed = stateOf({ platform: creds('B') });
+    expect(renewed.microservices[0]).toEqual(before);
+    expect(renewed.digests.systemFiles).not.toBe(stateOf().digests.systemFiles);
+    expect(onlyView({ node: makeNode({ spec: { busServerPort: 4999 } }) }).revision).not.toBe(before.revision);
+  });
+
+  it.each([
+    ['while the bus is off', { bus: undefined }],
+    ['without the access of its application', { applications: [application({})] }],
+    ['without asking for it', { applications: [application(access, {})] }],
+  ] as [string, Parameters<typeof makeInputs>[0]][])('has nothing of it %s', (_, given) => {
+    const plain = stateOf({ applications: [application({}, {})], bus: undefined as never });
+    const found = stateOf(given);
+    expect(found.systemFiles).toEqual([]);
+    expect(found.microservices).toEqual(plain.microservices);
+    expect(found.digests).toEqual(plain.digests);
+  });
+
+  it('keeps its credentials while a verdict keeps its container as it is, and has none once it is stopped', () => {
+    const env = [{ key: 'BUS_SERVER_URL', value: 'mine' }];
+    const held = stateOf({ applications: [application(access, { ...access, container: { env } })] });
+    expect(held.microservices).toMatchObject([{ hold: true, reason: 'ReservedEnv' }]);
+    expect(held.systemFiles).toHaveLength(1);
+    expect(stateOf({ applications: [application(access, { ...access, isActivated: false })] }).systemFiles).toEqual([]);
   });
 });

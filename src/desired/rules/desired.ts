@@ -5,10 +5,13 @@ import type { DesiredEntry, DesiredState, NodeInputs } from '../../rules/inputs.
 import { entryUuid, v3Name } from '../../rules/names.ts';
 import { normalEntry } from '../../rules/normal-entry.ts';
 import { compareTexts } from '../../rules/precedence.ts';
+import { digestUnlessEmpty } from '../../rules/section-digest.ts';
+import { type SystemFileSet, systemFilesView } from '../../rules/system-files.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';
 import { catalogSections } from '../../subjects/catalog/rules/node.ts';
 import { normalType, resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
 import { contentSections } from '../../subjects/content/rules/node.ts';
+import { busCredsOf } from '../../subjects/nodes/rules/bus-mode.ts';
 import { nodeSections } from '../../subjects/nodes/rules/node.ts';
 import { isSame, keptOn, placedOn, shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
 import { digestWithMoves, wasOn } from '../../subjects/nodes/rules/placement/moves.ts';
@@ -37,7 +40,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
-  const platform = platformSections(node, inputs.platform);
+  const platform = platformSections(node, inputs);
+  const credentials: SystemFileSet[] = [];
 
   const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {
     const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
@@ -65,6 +69,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       if (!runs || deleting || negative?.reason === 'NodeFull') continue;
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
       const binds = platform.bindsOf(application, entry);
+      credentials.push(...(busCredsOf({ application, entry, uuid, node }, inputs) ?? []));
       const view = entryView({ application, entry, uuid, node, lookups, binds, key: inputs.revisionKey });
       const registry = resolveRegistry(inputs.find, imageSourceOf(entry, inputs.find).registry);
       if (registry && normalType(registry.spec.type) === 'oci') registries.add(registry);
@@ -80,6 +85,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const content = contentSections(node, lookups, deleting);
   const catalog = catalogSections({ registries: [...registries, ...content.registries], runtimes }, inputs);
   const self = nodeSections(inputs, deleteNode);
+  const systemFiles = [...platform.systemFiles, ...credentials].sort((a, b) => compareTexts(a.name, b.name));
   const microservices = unique([...views, ...holds]).sort((a, b) => compareTexts(a.uuid, b.uuid));
   const ofMicroservices = microserviceDigests(microservices);
   return {
@@ -89,7 +95,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
     models: content.models,
     knowledge: content.knowledge,
     volumeMounts: content.volumeMounts,
-    systemFiles: platform.systemFiles,
+    systemFiles,
     parts: platform.parts,
     leftOut: content.leftOut,
     config: self.config,
@@ -103,7 +109,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       microserviceList: digestWithMoves(ofMicroservices.microserviceList ?? '', applications, node),
       ...catalog.digests,
       ...content.digests,
-      ...platform.digests,
+      ...digestUnlessEmpty('systemFiles', systemFiles.map(systemFilesView)),
       ...self.actions,
     },
   };

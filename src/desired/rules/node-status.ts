@@ -95,7 +95,7 @@ export function nodeStatus(inputs: NodeStatusInputs): EdgeNodeStatus {
       ActionIgnored: actionIgnored(node),
       TunnelFailed: tunnelFailed(node, status, inputs.tunnel),
       SettingsRefused: settingsRefused(inputs, report, status),
-      NotSupportedYet: notSupportedYet(node),
+      NotSupportedYet: notSupportedYet(inputs),
       ContentLeftOut: contentLeftOut(inputs),
       ...parts,
     },
@@ -279,7 +279,7 @@ function datastoreRestored({ node, observation, desired }: NodeStatusInputs): Fi
 }
 
 function settingsRefused(
-  { node, upstreams = [], controlPlane }: NodeStatusInputs,
+  { node, desired, upstreams = [], controlPlane }: NodeStatusInputs,
   report: StatusReport,
   status: EdgeNodeStatus,
 ): Finding | undefined {
@@ -298,7 +298,7 @@ function settingsRefused(
   const isMisplaced = node.spec.isSystem === true && controlPlane !== 'remote';
   if (isMisplaced) owned.push({ field: 'isSystem', reason: 'nodes of the system exist on control plane remote alone' });
   // A field without effect has a condition of its own.
-  const elsewhere: readonly string[] = settingsNotActing(node.spec);
+  const elsewhere: readonly string[] = settingsNotActing(node.spec, hasBus(desired));
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
     ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
@@ -343,10 +343,14 @@ function contentLeftOut({ desired }: NodeStatusInputs): Finding | undefined {
   return first && { status: 'True', reason: first.reason, message: joined(left.map(({ text }) => text)) };
 }
 
-function notSupportedYet({ spec }: EdgeNode): Finding | undefined {
-  const message = storedWithoutEffect(settingsNotActing(spec));
+function notSupportedYet({ node: { spec }, desired }: NodeStatusInputs): Finding | undefined {
+  const message = storedWithoutEffect(settingsNotActing(spec, hasBus(desired)));
   return message === undefined ? undefined : { status: 'True', reason: 'Fields', message };
 }
+
+/** Whether the node has a server of the message bus. */
+const hasBus = (desired: NodeStatusInputs['desired']): boolean =>
+  desired?.parts?.some(({ condition }) => condition === 'BusReady') ?? false;
 
 /** The files of the system on the machine. An agent that had the identity before has its files on another machine. */
 function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles'> {

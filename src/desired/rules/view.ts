@@ -7,6 +7,7 @@ import {
 } from '../../api/container/index.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
+import { BUS_CREDS_MOUNT, BUS_ENV, type BusAccess } from '../../rules/bus-access.ts';
 import { registryId } from '../../rules/identity.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { v3Name } from '../../rules/names.ts';
@@ -18,6 +19,7 @@ import { resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
 import { runtimeOn } from '../../subjects/catalog/rules/runtime-class.ts';
 import { mappedContent } from '../../subjects/content/rules/volume-mount/mapping.ts';
 import { rebuildCountOf } from '../../subjects/nodes/rules/actions.ts';
+import { busAccessOn } from '../../subjects/nodes/rules/bus-mode.ts';
 import { archOf } from '../../subjects/nodes/rules/settings.ts';
 import { resolveHost } from '../../subjects/workloads/rules/application/extra-hosts.ts';
 import { CONTROLLER_ENTRY } from '../../subjects/workloads/rules/controller-entry.ts';
@@ -25,7 +27,7 @@ import { resolveEnv } from '../../subjects/workloads/rules/entry/env.ts';
 import { configText } from '../../subjects/workloads/rules/entry/flat.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
 import { canonicalJson } from '../../wire/digest.ts';
-import { SYSTEM_FILES_PREFIX } from '../../wire/system-files.ts';
+import { busCredsSet, SYSTEM_FILES_PREFIX } from '../../wire/system-files.ts';
 import { revisionOf } from './revision.ts';
 
 interface ViewInputs {
@@ -70,9 +72,18 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
     isBus: isSystem && entry.name === 'bus',
     isController: isSystem && entry.name === CONTROLLER_ENTRY,
   };
+  const access = busAccessOn({ application, entry, node }, lookups.bus);
+  if (access && access !== 'no server') addBusAccess(view, access);
   if (inputs.binds) view.volumeMappings = [...view.volumeMappings, ...inputs.binds.map(mappingOf)];
   view.revision = revisionOf(view, key);
   return view;
+}
+
+/** A changed file of credentials changes in place; another server is another variable, and so another container. */
+function addBusAccess(view: MicroserviceView, { path, serverUrl }: BusAccess): void {
+  view.env = [...view.env, { key: BUS_ENV.path, value: path }, { key: BUS_ENV.url, value: serverUrl }];
+  const bind = { set: busCredsSet(view.uuid), containerDestination: BUS_CREDS_MOUNT };
+  view.volumeMappings = [...view.volumeMappings, mappingOf(bind)];
 }
 
 /** A mapping that only the controller makes: no VolumeMount has such a name. */

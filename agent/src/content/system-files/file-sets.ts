@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
-import type { SystemFileContent, SystemFileSetView } from '../../../../src/wire/system-files.ts';
+import { busCredsSet, type SystemFileContent, type SystemFileSetView } from '../../../../src/wire/system-files.ts';
 import {
   base64Length,
   type SentFileSet,
@@ -152,7 +152,7 @@ export class FileSets {
       const named = systemFilesOf(mapping);
       if (!named) return undefined;
       // The controller lets no other microservice name them; a mistake there is not to show a key.
-      if (!view.isSystem)
+      if (!view.isSystem && named.set !== busCredsSet(view.uuid))
         return { message: `${waitsFor(named.set)}, which microservices of the system alone may mount` };
       return this.#find(named);
     });

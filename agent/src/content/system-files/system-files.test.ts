@@ -396,6 +396,17 @@ describe('a mapping', () => {
     expect(resolved(file(''))).toBe(path);
   });
 
+  test('is refused for credentials of the message bus in a container of another microservice', async () => {
+    begin();
+    const own = makeView({ volumeMappings: [mounted('system:bus-own', '/etc/bus/creds')], uuid: 'own' });
+    list({ name: 'bus-own', files: { 'a/b.creds': 'token' } });
+    await settle();
+    expect(part.resolve(own)).toMatchObject({ view: { volumeMappings: [{ path: 'system/bus-own' }] } });
+    expect(part.resolve({ ...own, uuid: 'other' })).toMatchObject({
+      message: "waits for the system's files bus-own, which microservices of the system alone may mount",
+    });
+  });
+
   test('waits with the name of a file that the set does not have', async () => {
     begin();
     list(certificates(1));
@@ -498,16 +509,16 @@ describe('a list that no controller of ours sends', () => {
     ],
     'with a size that is none': [[{ name: 'a', files: [{ ...ok, size: -1 }] }], /a: .*cannot be read: files\.0\.size/],
     'with more files than a set may have': [
-      [{ name: 'a', files: Array.from({ length: 65 }, (_, n) => ({ ...ok, path: `f${n}` })) }],
+      [{ name: 'a', files: Array.from({ length: 601 }, (_, n) => ({ ...ok, path: `f${n}` })) }],
       /a: .*cannot be read: files/,
     ],
     'with more bytes than a node may have': [
-      ['a', 'b'].map((name) => ({ name, files: [{ ...ok, size: 1_000_000 }] })),
-      /b: the files of the system on a node may have 2097152 characters of base64/,
+      ['a', 'b'].map((name) => ({ name, files: [{ ...ok, size: 2_000_000 }] })),
+      /b: the files of the system on a node may have 4194304 characters of base64/,
     ],
     'with more sets than a node may have': [
-      Array.from({ length: 65 }, (_, n) => ({ name: `s${n}`, files: [] })),
-      /the controller lists 65 sets, and a node may have 64/,
+      Array.from({ length: 601 }, (_, n) => ({ name: `s${n}`, files: [] })),
+      /the controller lists 601 sets, and a node may have 600/,
     ],
     'with something else': [[null], /cannot be read/],
   };

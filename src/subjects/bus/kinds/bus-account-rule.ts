@@ -10,6 +10,16 @@ import { accountRuleBody } from '../rules/rule-aliases.ts';
 import { accountRuleVerdict } from '../rules/rule-verdict.ts';
 import { ruleCrud } from './rule.ts';
 
+export const busAccountRuleCrud = ruleCrud<BusAccountRule>({
+  path: '/bus/account-rules',
+  part: 'busAccountRule',
+  resource: busAccountRuleResource,
+  schema: busAccountRuleSpecSchema,
+  translation: plainTranslation<BusAccountRule>(busAccountRuleSpecSchema, { closed: true }),
+  reserved: RESERVED_ACCOUNT_RULES,
+  spelled: accountRuleBody,
+});
+
 export const busAccountRuleKind = defineKind<BusAccountRule>()({
   key: 'busAccountRules',
   definition: busAccountRuleResource,
@@ -21,15 +31,10 @@ export const busAccountRuleKind = defineKind<BusAccountRule>()({
     tag: 'Message bus',
     key: 'name',
     notFound: 'BUS_ACCOUNT_RULE_NOT_FOUND',
-    crud: ruleCrud<BusAccountRule>({
-      path: '/bus/account-rules',
-      part: 'busAccountRule',
-      resource: busAccountRuleResource,
-      schema: busAccountRuleSpecSchema,
-      translation: plainTranslation<BusAccountRule>(busAccountRuleSpecSchema, { closed: true }),
-      reserved: RESERVED_ACCOUNT_RULES,
-      spelled: accountRuleBody,
-    }),
+    crud: busAccountRuleCrud,
   },
-  indexes: {},
+  indexes: {
+    /** public keys of the accounts that it imports from */
+    exporter: ({ spec: { imports = [] } }) => imports.map(({ account }) => account),
+  },
 });

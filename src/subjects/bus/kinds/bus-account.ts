@@ -14,6 +14,7 @@ export const busAccountKind = defineKind<BusAccount>()({
   indexes: {
     /** name of its BusAccountRule */
     rule: (account) => [accountRuleOf(account)],
+    publicKey: ({ status }) => (status?.publicKey === undefined ? [] : [status.publicKey]),
     /** node whose leaf server it is for */
     node: ({ spec: { node } }) => (node === undefined ? [] : [node]),
   },

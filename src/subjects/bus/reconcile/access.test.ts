@@ -340,15 +340,15 @@ describe('on the bus', () => {
     expect(Object.keys(revoked('shop'))).toEqual([former]);
   });
 
-  test('a node that becomes a server has a user of the account of all servers, and none of applications', async () => {
+  test('a node that becomes a server has a user of the account of all servers, and a user of each account', async () => {
     await createShop();
     fleet.cluster.edit(fleet.node(0), ({ spec }) => {
       spec.busMode = 'server';
     });
     await fleet.settle();
     expect(user('SYS', 'admin-server-gateway-0')).toBeDefined();
-    expect(bus.users('shop')).toEqual(['pump', 'valve']);
-    expect(bus.users('SYS-leaf-gateway-0')).toEqual([]);
+    expect(bus.users('shop')).toEqual(['leaf-gateway-0', 'pump', 'valve']);
+    expect(bus.account('SYS-leaf-gateway-0')).toBeUndefined();
     fleet.cluster.edit(fleet.node(0), ({ spec }) => {
       delete spec.busMode;
     });

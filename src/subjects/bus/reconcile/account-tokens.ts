@@ -89,7 +89,7 @@ export function createAccountTokens(
     }: { isEnd?: boolean; drops?: boolean; adopts?: readonly BusClaims[] } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
-    if (!signer) return undefined;
+    if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
     const made: Record<string, string> = { ...present };
     made[BUS_KEYS.seed] ??= (await makeNkey('account')).seed;
     made[BUS_KEYS.signing] ??= (await makeNkey('account')).seed;
@@ -106,6 +106,18 @@ export function createAccountTokens(
     const allKept = [...new Set([...ofOthers, ...Object.keys(kept)])].sort();
     if (allKept.length > 0) made[BUS_KEYS.kept] = JSON.stringify(allKept);
     let retiring = retiringIn(present);
+    if (
+      adopts.some(
+        (token) =>
+          token.sub === key &&
+          token.iat > (known?.iat ?? 0) &&
+          !isSignedBy(token, publicNkey(made[BUS_KEYS.signing] as string)),
+      )
+    ) {
+      // Servers know of another signing key: with the key of the datastore, users would come back that the list no longer names.
+      retiring = [];
+      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
+    }
     if (drops && retiring.length > 0) {
       // No token counts any more that these keys signed: what they signed needs no revocation.
       retiring = [];
@@ -224,3 +236,7 @@ function withGrantOf(former: BusClaims, claims: BusClaims): BusClaims {
     nats: { ...granted, ...(revocations && { revocations }), ...(signing_keys !== undefined && { signing_keys }) },
   };
 }
+
+/** Whether the account trusts a signing key by this token. */
+const isSignedBy = ({ nats: { signing_keys } }: BusClaims, key: string) =>
+  Array.isArray(signing_keys) && signing_keys.includes(key);

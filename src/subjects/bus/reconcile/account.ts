@@ -25,7 +25,7 @@ const RETIRING_MS = 2_000;
 /** BusAccount: its key, and its token, which says what the account may do and which users it refuses. */
 export function createAccountController(
   deps: ControllerDependencies,
-  { secrets, tokens, rules, operator }: BusParts,
+  { secrets, tokens, rules, operator, handOver }: BusParts,
 ): Controller {
   const { stores, client, clock } = deps;
 
@@ -74,22 +74,26 @@ export function createAccountController(
     else await tokens.keep(account, signal);
   }
 
-  /** Whether users have tokens that one of these keys signed. */
+  /** Whether users have tokens that one of these keys signed, or their machines may. */
   const isAwaited = (account: BusAccount, keys: readonly string[]) =>
     usersOf(account).some((user) => {
       const { texts } = secrets.read('user', userSecretName(uuidOf(user)));
-      const issuer = decodeToken(texts[BUS_KEYS.token] ?? '')?.iss;
-      return issuer !== undefined && keys.includes(issuer);
+      const token = decodeToken(texts[BUS_KEYS.token] ?? '');
+      if (!token || token.iss === tokens.keysOf(account)?.key) return false;
+      return keys.includes(token.iss) || !handOver.isDone(user, token.iat);
     });
 
-  /** Refuses everybody first: a server that lost the account would keep their connections. */
-  async function release(account: BusAccount, signal: AbortSignal): Promise<void> {
+  /** Refuses everybody first: a server that lost the account would keep their connections. Ends after its users. */
+  async function release(account: BusAccount, signal: AbortSignal): Promise<'later' | undefined> {
     const users = usersOf(account);
     const times = users.map((user) => user.status?.issuedAt ?? 0);
-    await tokens.end(account, Math.max(0, ...times), signal);
+    // Users see to it themselves that their tokens are not later.
+    await tokens.end(account, Math.max(1, ...times), signal);
     for (const user of users)
       if (!user.metadata.deletionTimestamp) await client.delete(RESOURCES.busUsers, refOf(user), { signal });
+    if (usersOf(account).length > 0) return 'later';
     await tokens.bury(account, signal);
+    return undefined;
   }
 
   function obstacle(account: BusAccount): Progress | undefined {
@@ -149,6 +153,14 @@ export function createAccountController(
       watching(
         stores.busAccountRules,
         both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf)),
+      ),
+      watching(stores.busUsers, ({ object, type }) =>
+        type === 'delete'
+          ? stores.busAccounts
+              .byIndex('name', object.spec.account)
+              .filter(({ metadata }) => metadata.deletionTimestamp)
+              .map(keyOf)
+          : [],
       ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial

@@ -40,9 +40,10 @@ export function createHandOver({
   }
 
   return {
-    /** Whether the former key of a user may end now. */
-    isDone(user: BusUser): boolean {
-      const began = since.get(keyOf(user)) ?? clock();
+    /** Whether the former key of a user may end now; `issuedAt` is the time in the token of the present one, Unix s. */
+    isDone(user: BusUser, issuedAt: number): boolean {
+      // A token may be of a clock that was ahead.
+      const began = since.get(keyOf(user)) ?? Math.min(clock(), issuedAt * 1_000);
       since.set(keyOf(user), began);
       return clock() - began >= LONGEST_MS || isOnMachine(user);
     },

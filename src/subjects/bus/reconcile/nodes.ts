@@ -1,3 +1,4 @@
+import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
@@ -21,13 +22,13 @@ import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { nodeRefsOf } from '../../nodes/rules/placement/node-refs.ts';
 import { nodeVerdict } from '../../nodes/rules/verdict.ts';
 import { accessAskedBy, wantsAccess } from '../rules/access.ts';
-import { leafAccountName } from '../rules/account.ts';
+import { accountNameOf, leafAccountName } from '../rules/account.ts';
 import { leafAdminName, leafUserName, serverUserName } from '../rules/user.ts';
 import { createBusObjects } from './objects.ts';
 
 /**
  * What the bus server of a node needs: an account of the system of its own and its user (a leaf) or a user of the account of all
- * servers, and on a leaf a user of each application with a microservice there, with which it connects to the hub.
+ * servers. With a user of each account it links to the hub: a leaf of each application with a microservice there, a server of all.
  */
 export function createBusNodesController(deps: ControllerDependencies): Controller {
   const { stores, lookups, platform, log, metrics } = deps;
@@ -39,12 +40,7 @@ export function createBusNodesController(deps: ControllerDependencies): Controll
     if (!node || !platform.isBusEnabled || nodeVerdict(node, lookups)) return done();
     const of = v3Name(node);
     const mode = node.metadata.deletionTimestamp ? 'none' : busModeOf(node, platform.isBusEnabled);
-    const wanted =
-      mode === 'none'
-        ? []
-        : mode === 'leaf'
-          ? leafUsers(node)
-          : [{ account: SYSTEM_ACCOUNT, name: serverUserName(of) }];
+    const wanted = mode === 'none' ? [] : mode === 'leaf' ? leafUsers(node) : serverUsers(of);
     if (mode === 'leaf')
       await objects.keepAccount({ name: leafAccountName(of), system: 'leaf', node: of }, { owner: node, signal });
     for (const user of wanted) {
@@ -58,6 +54,12 @@ export function createBusNodesController(deps: ControllerDependencies): Controll
     if (mode !== 'leaf')
       for (const account of stores.busAccounts.byIndex('node', of)) await objects.remove(account, signal);
     return done();
+  }
+
+  function serverUsers(of: string): { account: string; name: string }[] {
+    const linked = Array.from(stores.busAccounts.list()).filter(({ spec }) => spec.system === undefined);
+    const users = linked.map((account) => ({ account: accountNameOf(account), name: leafUserName(of) }));
+    return [{ account: SYSTEM_ACCOUNT, name: serverUserName(of) }, ...users];
   }
 
   function leafUsers(node: EdgeNode): { account: string; name: string }[] {
@@ -98,7 +100,10 @@ export function createBusNodesController(deps: ControllerDependencies): Controll
         if (change.initial || !changesMoreThanStatus(change)) return [];
         const { application, node } = change.object.spec;
         if (node !== undefined) return named(node);
-        return application === undefined ? [] : stores.applications.byIndex('name', application).flatMap(nodesOf);
+        const servers = isOfList(change) ? stores.nodes.byIndex('busServer', 'true').map(keyOf) : [];
+        const leafs =
+          application === undefined ? [] : stores.applications.byIndex('name', application).flatMap(nodesOf);
+        return [...servers, ...leafs];
       }),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
@@ -106,6 +111,9 @@ export function createBusNodesController(deps: ControllerDependencies): Controll
     metrics,
   });
 }
+
+/** Whether there is another account, or one less. */
+const isOfList = ({ type, previous }: Change<BusAccount>) => type === 'delete' || !previous;
 
 /** Where the microservices of an application are, as its status has it: a move is recorded there. */
 const placesOf = ({ status }: Application) => (status?.microservices ?? []).map(({ nodeUuid: uuid }) => uuid).join();

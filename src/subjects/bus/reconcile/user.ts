@@ -21,7 +21,6 @@ import { decodeToken } from '../rules/tokens/decode.ts';
 import { isSameToken, nextIat } from '../rules/tokens/lineage.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
-import { createHandOver } from './hand-over.ts';
 import type { BusParts } from './parts.ts';
 import { stalled } from './parts.ts';
 
@@ -35,9 +34,11 @@ const isFormer = (value: unknown) =>
  * BusUser: its key, its token and its credentials. Another rule gives it another key, and its account refuses the former one once
  * the machine has the new credentials.
  */
-export function createUserController(deps: ControllerDependencies, { secrets, tokens, rules }: BusParts): Controller {
+export function createUserController(
+  deps: ControllerDependencies,
+  { secrets, tokens, rules, handOver }: BusParts,
+): Controller {
   const { stores, clock } = deps;
-  const handOver = createHandOver(deps);
   const secretOf = (user: BusUser) => secrets.read('user', userSecretName(uuidOf(user)));
 
   const accountOf = ({ spec: { account } }: BusUser): BusAccount | undefined =>
@@ -140,7 +141,8 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     const texts = await secrets.write(write, (present) => next(user, { keys, object }, present), signal);
     const former = texts ? formerIn(texts) : {};
     if (Object.keys(former).length === 0) return handOver.forget(user);
-    if (!handOver.isDone(user)) return;
+    const issuedAt = decodeToken(texts?.[BUS_KEYS.token] ?? '')?.iat ?? 0;
+    if (!handOver.isDone(user, issuedAt)) return;
     await tokens.revoke(object, revocations(user, object, former), signal);
     await secrets.write(
       write,
@@ -160,12 +162,13 @@ export function createUserController(deps: ControllerDependencies, { secrets, to
     return holderIn(kind, stores.busUsers.byIndex('name', name), 'name', name)?.metadata.uid;
   };
 
-  /** Revokes the user before its end. An account that ends, or that does not exist, refuses everybody. */
+  /** Revokes the user before its end; an account that ends refuses everybody. */
   async function release(user: BusUser, signal: AbortSignal): Promise<void> {
     const object = accountOf(user);
     const { texts } = secretOf(user);
     const token = decodeToken(texts[BUS_KEYS.token] ?? '');
-    if (object && token && !isEnding(object))
+    if (object && token && isEnding(object)) await tokens.end(object, token.iat, signal);
+    else if (object && token)
       await tokens.revoke(object, revocations(user, object, { ...formerIn(texts), [token.sub]: token.iat }), signal);
     await secrets.remove('user', userSecretName(uuidOf(user)), signal);
   }

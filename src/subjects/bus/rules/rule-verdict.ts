@@ -64,6 +64,17 @@ function* storeProblems(spec: BusAccountRuleSpec): Iterable<Problem> {
     yield ['tieredLimits', `${quoted(tier)} is no tier; tiers are named R1 to R5, by the replicas of a stream`];
 }
 
+/** Why a rule cannot import what it says: the exporting account does not exist. */
+export function unknownExporter(
+  { imports = [] }: BusAccountRuleSpec,
+  isKnown: (publicKey: string) => boolean,
+): Verdict | undefined {
+  const index = imports.findIndex(({ account }) => !isKnown(account));
+  return index < 0
+    ? undefined
+    : wrong(`imports[${index}].account`, `${quoted(imports[index]?.account)}; no account has this public key`);
+}
+
 type Export = NonNullable<BusAccountRuleSpec['exports']>[number];
 type Import = NonNullable<BusAccountRuleSpec['imports']>[number];
 

@@ -21,6 +21,8 @@ export interface ServerConfigInput {
     dir: string;
     /** tokens by the public key of their account, which the server stores at its start unless it has newer ones */
     preload?: Readonly<Record<string, string>>;
+    /** files beside the configuration with further such tokens, a line each: `<public key>: "<token>"` */
+    includes?: readonly string[];
   };
   /** streams; absent: the server has none of its own */
   store?: ServerStore;
@@ -80,11 +82,13 @@ const TLS_TIMEOUT = 3;
 /** How often servers compare their tokens with others; by v3. */
 const RESOLVER_INTERVAL = '2m';
 const LEAF_RECONNECT = '10s';
+/** Bytes of a line of the protocol: CONNECT has the token of the user, and the largest rule makes one of 180 KiB. */
+const MOST_CONTROL_LINE = 256 * 1024;
 
 /** Throws on a combination that no server of the bus has: it is a bug of the caller. */
 export function serverConfig(input: ServerConfigInput): string {
   const { mode, name, address = '0.0.0.0', serverPort, monitor, operators, resolver, store, cluster, leafs } = input;
-  const { remotes = [], mqtt, pidFile } = input;
+  const { mqtt, pidFile } = input;
   if (mode !== 'hub' && cluster) throw new Error('a server of a node is no member of the cluster of the hub');
   if (mode === 'leaf' && leafs) throw new Error('a leaf of the bus takes no leaf links');
   if (operators.length === 0) throw new Error('a server of the bus trusts no operator');
@@ -94,10 +98,11 @@ export function serverConfig(input: ServerConfigInput): string {
     listen: listen(serverPort),
     http: `${monitor.address ?? '127.0.0.1'}:${monitor.port}`,
     pid_file: pidFile,
+    max_control_line: MOST_CONTROL_LINE,
     operator: operators,
     system_account: input.systemAccount,
     resolver: { type: 'full', dir: resolver.dir, allow_delete: false, interval: RESOLVER_INTERVAL },
-    resolver_preload: resolver.preload,
+    resolver_preload: preloaded(resolver),
     jetstream: store && {
       store_dir: store.dir,
       domain: store.domain,
@@ -113,22 +118,32 @@ export function serverConfig(input: ServerConfigInput): string {
       routes: cluster.routes,
       tls: mutual(cluster.tls),
     },
-    leafnodes:
-      leafs || remotes.length > 0
-        ? {
-            ...(leafs && {
-              listen: listen(leafs.port),
-              advertise: leafs.advertise,
-              tls: { ...mutual(leafs.tls), handshake_first: true },
-            }),
-            ...(remotes.length > 0 && { reconnect: LEAF_RECONNECT, remotes: remotes.map(remoteOf) }),
-          }
-        : undefined,
+    leafnodes: leafnodesOf(input),
     mqtt: mqtt && {
       listen: listen(mqtt.port),
       tls: mqtt.tls && { cert_file: mqtt.tls.cert, key_file: mqtt.tls.key, timeout: TLS_TIMEOUT },
     },
   });
+}
+
+function leafnodesOf({ mode, address = '0.0.0.0', leafs, remotes = [] }: ServerConfigInput): Value | undefined {
+  if (mode === 'hub' && !leafs && remotes.length === 0) return undefined;
+  return {
+    ...(leafs && {
+      listen: `${address}:${leafs.port}`,
+      advertise: leafs.advertise,
+      tls: { ...mutual(leafs.tls), handshake_first: true },
+    }),
+    // A server of a node has it from its start: no reload changes it, and the first link comes by a reload.
+    ...((mode !== 'hub' || remotes.length > 0) && { reconnect: LEAF_RECONNECT }),
+    ...(remotes.length > 0 && { remotes: remotes.map(remoteOf) }),
+  };
+}
+
+function preloaded({ preload = {}, includes = [] }: ServerConfigInput['resolver']): Value | undefined {
+  if (includes.length === 0) return Object.keys(preload).length > 0 ? preload : undefined;
+  const files = includes.map((file) => `  include ${JSON.stringify(file)}\n`).join('');
+  return new Bare(`{\n${print(preload, '  ')}${files}}`);
 }
 
 const mutual = ({ ca, cert, key }: ServerTls) => ({

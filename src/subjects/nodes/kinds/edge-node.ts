@@ -1,5 +1,6 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
+import { busModeOf } from '../rules/bus-mode.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';
 import { tunnelPortOf, wantsTunnel } from '../rules/tunnel.ts';
@@ -22,6 +23,8 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     tunnelPort: (node) => [tunnelPortOf(node) ?? []].flat().map(String),
     /** `true`: the nodes of the system */
     system: ({ spec }) => (spec.isSystem ? ['true'] : []),
+    /** `true`: the nodes whose bus server has all accounts */
+    busServer: (node) => (busModeOf(node, true) === 'server' ? ['true'] : []),
     /** the addresses under which others are to reach them */
     host: ({ spec }) => (spec.host ? [spec.host] : []),
     /** the addresses under which others reach them, by their host or by what their machine reports */

@@ -38,7 +38,8 @@ const versionBody = z.object({
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
-const withoutEffect = (after: Node, before?: Node) => [storedWithoutEffect(newlyNotActing(after, before)) ?? []].flat();
+const withoutEffect = ({ lookups }: Pick<RestDependencies, 'lookups'>, after: Node, before?: Node) =>
+  [storedWithoutEffect(newlyNotActing(after, lookups.bus !== undefined, before)) ?? []].flat();
 
 /**
  * Refuses routers and bus servers that a node newly names and cannot connect to. The store may lack a node that another replica
@@ -133,7 +134,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
           return node;
         };
         await createNamed(deps.nodes, { kind: 'node', name, waitsFor: MACHINES }, make, signal);
-        warnings.push(...withoutEffect(node));
+        warnings.push(...withoutEffect(deps, node));
         return { id: uuid, uuid };
       },
     }),
@@ -166,7 +167,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
           const patched = withChanges(node, { spec: patchNode(node, body) });
           requireNoDownstream(deps, patched, node);
           await requireUpstreams(deps, patched, node, signal);
-          ignored = withoutEffect(patched, node);
+          ignored = withoutEffect(deps, patched, node);
           return patched;
         });
         warnings.push(...ignored);

@@ -1,4 +1,11 @@
-import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import { BUS_SERVER_PORT, type BusAccess, busAccessOf, hasBusAccess } from '../../../rules/bus-access.ts';
+import type { BusLookups } from '../../../rules/bus-lookups.ts';
+import type { NodeInputs } from '../../../rules/inputs.ts';
+import { v3Name } from '../../../rules/names.ts';
+import type { NormalEntry } from '../../../rules/normal-entry.ts';
+import type { SystemFileSet } from '../../../rules/system-files.ts';
+import { busCredsSet } from '../../../wire/system-files.ts';
 import { SYSTEM_MODES } from './settings.ts';
 
 export type BusMode = NonNullable<EdgeNode['spec']['busMode']>;
@@ -6,3 +13,45 @@ export type BusMode = NonNullable<EdgeNode['spec']['busMode']>;
 /** The mode in which a node is part of the bus: without the setting it is a leaf, where the bus is on. */
 export const busModeOf = ({ spec }: EdgeNode, isBusEnabled: boolean): BusMode =>
   spec.isSystem ? SYSTEM_MODES.busMode : (spec.busMode ?? (isBusEnabled ? 'leaf' : 'none'));
+
+/** The server of the bus on a node, while the bus is on. */
+const localBusOf = (node: EdgeNode): { serverPort: number } | undefined =>
+  busModeOf(node, true) === 'none' ? undefined : { serverPort: node.spec.busServerPort ?? BUS_SERVER_PORT };
+
+interface EntryOnNode {
+  application: Application;
+  entry: NormalEntry;
+  node: EdgeNode;
+}
+
+/**
+ * What the container of an entry gets of the bus on a node: `no server` where it has access and reaches none; undefined without
+ * access.
+ */
+export function busAccessOn(
+  { application, entry, node }: EntryOnNode,
+  bus: BusLookups | undefined,
+): BusAccess | 'no server' | undefined {
+  if (!bus || !hasBusAccess(application, entry)) return undefined;
+  const access = busAccessOf({
+    application: v3Name(application),
+    microservice: entry.name,
+    hostNetwork: entry.container.hostNetworkMode === true,
+    localBus: localBusOf(node),
+    hub: bus.hub(),
+  });
+  return access ?? 'no server';
+}
+
+/** The credentials of an entry as files of the system on its node; undefined until they are made, and without access. */
+export function busCredsOf(
+  { uuid, ...on }: EntryOnNode & { uuid: string },
+  { bus, platform }: Pick<NodeInputs, 'bus' | 'platform'>,
+): [SystemFileSet] | undefined {
+  const access = busAccessOn(on, bus);
+  const user = access && access !== 'no server' ? bus?.userOf(uuid) : undefined;
+  const creds = user && platform?.secret(user.secret)?.creds;
+  return access && access !== 'no server' && creds !== undefined
+    ? [{ name: busCredsSet(uuid), files: { [access.file]: creds } }]
+    : undefined;
+}

@@ -33,9 +33,21 @@ const NOT_ACTING: readonly { field: Setting; is: (spec: EdgeNode['spec']) => boo
   { field: 'upstreamRouters', is: ({ upstreamRouters }) => (upstreamRouters ?? []).length > 0 },
 ];
 
-/** The settings of a spec that nothing acts on; one that is at the value of its absence is not named. */
-export const settingsNotActing = (spec: EdgeNode['spec']) =>
-  NOT_ACTING.filter(({ is }) => is(spec)).map(({ field }) => field);
+/** The settings of a spec that nothing acts on; a setting at the value of its absence is not named. */
+export const settingsNotActing = (spec: EdgeNode['spec'], isBusOn: boolean) =>
+  NOT_ACTING.filter(({ field, is }) => is(spec) && !(isBusOn && OF_BUS.has(field))).map(({ field }) => field);
+
+/** Settings that act while the bus is on: servers of nodes are members of no cluster. */
+const OF_BUS: ReadonlySet<Setting> = new Set<Setting>([
+  'busMode',
+  'busServerPort',
+  'busLeafPort',
+  'busMqttPort',
+  'busHttpPort',
+  'jsMemoryStoreSize',
+  'jsStorageSize',
+  'upstreamBusServers',
+]);
 
 /** What a condition and a warning say of settings that nothing acts on; undefined without one. */
 export const storedWithoutEffect = (fields: readonly string[]): string | undefined =>
@@ -45,7 +57,11 @@ export const storedWithoutEffect = (fields: readonly string[]): string | undefin
  * The settings that nothing acts on and that a write asks for. What a read of the node showed before, the defaults of v3
  * included, is not asked for by who sends it back.
  */
-export const newlyNotActing = (after: EdgeNode, before: EdgeNode = { ...after, spec: {} }): string[] =>
-  settingsNotActing(after.spec).filter((field) => textShown(after, field) !== textShown(before, field));
+export const newlyNotActing = (
+  after: EdgeNode,
+  isBusOn: boolean,
+  before: EdgeNode = { ...after, spec: {} },
+): string[] =>
+  settingsNotActing(after.spec, isBusOn).filter((field) => textShown(after, field) !== textShown(before, field));
 
 const textShown = (node: EdgeNode, field: Setting) => canonicalJson(settingShown(node, field) ?? null);

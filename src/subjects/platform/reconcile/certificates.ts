@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
@@ -17,7 +18,7 @@ import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/
 import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/validity.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
-import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName } from '../rules/secret.ts';
+import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName, randomKey } from '../rules/secret.ts';
 
 /** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
 const REPORTED_MS = 10 * 60_000;
@@ -72,12 +73,12 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
   }
 
   /**
-   * Makes the Secret of a node have these certificates alone. Returns when one of them is due next, Unix ms; undefined when that
+   * Makes the Secret of a node have these certificates and random keys alone. Returns when one of them is due next, Unix ms; undefined when that
    * depends on an authority, whose Secret then leads to another run.
    */
   async function keep(
     node: EdgeNode,
-    certificates: readonly NodeCertificate[],
+    { certificates, keys }: { certificates: readonly NodeCertificate[]; keys: readonly string[] },
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const name = platformSecretName(nodeUuid(node));
@@ -91,6 +92,7 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
     const now = material.now(known);
     const stored: Texts = decodeData(known?.data);
     const texts: Record<string, string> = {};
+    for (const each of keys.map(randomKey)) texts[each] = stored[each] ?? randomBytes(32).toString('base64');
     const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {

@@ -62,7 +62,10 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     const wanted = wantsOn(node, { parts: platform.parts, facts });
     const dueAt = await certificates.keep(
       node,
-      wanted.flatMap((each) => each.certificates ?? []),
+      {
+        certificates: wanted.flatMap((each) => each.certificates ?? []),
+        keys: wanted.flatMap((each) => each.keys ?? []),
+      },
       signal,
     );
     await entries.keep(

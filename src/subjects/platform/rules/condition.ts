@@ -65,6 +65,7 @@ export function partFinding(facts: PartFacts): Finding {
 /** Reasons that pass by themselves: the platform is being set up, or waits for the machine. */
 const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   'AuthorityNotReady',
+  'BusNotSetUp',
   'FilesPending',
   'NodeUnreachable',
   'NotProvisioned',

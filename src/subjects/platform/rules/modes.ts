@@ -1,10 +1,11 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { PlatformFacts } from '../../../rules/part.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
 import { SYSTEM_MODES } from '../../nodes/rules/settings.ts';
 
 export interface NodeModes {
   router: NonNullable<EdgeNode['spec']['routerMode']>;
-  bus: NonNullable<EdgeNode['spec']['busMode']>;
+  bus: BusMode;
 }
 
 /**
@@ -12,10 +13,11 @@ export interface NodeModes {
  * exists that it can connect to, and a leaf of the bus only where the bus is on. Nodes of the system are the hub of both, whatever
  * their spec says.
  */
-export function modesOf({ spec }: EdgeNode, facts: PlatformFacts): NodeModes {
-  if (spec.isSystem) return { router: SYSTEM_MODES.routerMode, bus: SYSTEM_MODES.busMode };
+export function modesOf(node: EdgeNode, facts: PlatformFacts): NodeModes {
+  const { isSystem, routerMode } = node.spec;
+  const unset = () => (facts.hasDefaultRouter ? 'edge' : 'none');
   return {
-    router: spec.routerMode ?? (facts.hasDefaultRouter ? 'edge' : 'none'),
-    bus: spec.busMode ?? (facts.isBusEnabled ? 'leaf' : 'none'),
+    router: isSystem ? SYSTEM_MODES.routerMode : (routerMode ?? unset()),
+    bus: busModeOf(node, facts.isBusEnabled),
   };
 }

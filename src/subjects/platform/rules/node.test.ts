@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { storedNode } from '../../../../testing/stored.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import type { Base64ByKey } from '../../../rules/inputs.ts';
+import type { Base64ByKey } from '../../../rules/system-files.ts';
 import { platformSections } from './node.ts';
 import { PARTS } from './parts.ts';
 import { platformSecretName } from './secret.ts';
@@ -19,10 +19,13 @@ test('a node gets the values of its Secret and of its authorities as they are st
     'skerry-ca-default-router-local-ca': { 'ca.crt': bytes(3) },
   };
   const { systemFiles, parts } = platformSections(node, {
-    parts: PARTS,
-    facts: { hasDefaultRouter: false, isBusEnabled: false },
-    secret: (name) => secrets[name],
-    applicationNamed: () => undefined,
+    platform: {
+      parts: PARTS,
+      facts: { hasDefaultRouter: false, isBusEnabled: false },
+      secret: (name) => secrets[name],
+      applicationNamed: () => undefined,
+    },
+    nodeByName: () => undefined,
   });
   expect(systemFiles).toEqual([
     { name: 'router-local-agent', files: { 'ca.crt': bytes(3), 'tls.crt': bytes(1), 'tls.key': bytes(2) } },

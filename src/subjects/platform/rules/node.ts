@@ -1,14 +1,12 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import type { Base64ByKey, PlatformInputs, SystemFileSet } from '../../../rules/inputs.ts';
-import type { NodeCertificate, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
-import { digestUnlessEmpty } from '../../../rules/section-digest.ts';
-import { systemFilesView } from '../../../rules/system-files.ts';
-import type { Digests } from '../../../wire/sections.ts';
+import type { NodeInputs, PlatformInputs } from '../../../rules/inputs.ts';
+import type { NodeCertificate, PartFiles, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
+import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/validity.ts';
-import { EXPIRES, HOST, pairIn, platformSecretName } from './secret.ts';
+import { EXPIRES, HOST, pairIn, platformSecretName, randomKey } from './secret.ts';
 
 /** What a node gets of its platform. */
 export interface PlatformSections {
@@ -16,10 +14,9 @@ export interface PlatformSections {
   systemFiles: readonly SystemFileSet[];
   /** what the container of a microservice binds of the system's files; none for microservices of users */
   bindsOf(application: Application, entry: Pick<MicroserviceEntry, 'name'>): readonly SystemBind[];
-  digests: Digests;
 }
 
-const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [], digests: {} };
+const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [] };
 
 /** What all parts want on a node, each with its condition. */
 export const wantsOn = (node: EdgeNode, { parts, facts }: Pick<PlatformInputs, 'parts' | 'facts'>) =>
@@ -33,35 +30,47 @@ const isSystemApplicationOf = (node: EdgeNode, { metadata, spec }: Application):
   spec.isSystem === true && metadata.name === systemApplicationName(node);
 
 /** What a node gets of its platform, until its agent gives up its identity. */
-export function platformSections(node: EdgeNode, inputs: PlatformInputs | undefined): PlatformSections {
+export function platformSections(
+  node: EdgeNode,
+  { platform: inputs, nodeByName, bus }: Pick<NodeInputs, 'platform' | 'nodeByName' | 'bus'>,
+): PlatformSections {
   const wanted = inputs ? wantsOn(node, inputs) : [];
   if (!inputs || wanted.length === 0) return NOTHING;
   const own = inputs.secret(platformSecretName(nodeUuid(node)));
   const certificates = wanted.flatMap((each) => each.certificates ?? []);
+  const key = (name: string) => own?.[randomKey(name)];
+  const further = wanted.map(({ files }) => files?.({ key, secret: inputs.secret, nodeByName, ...(bus && { bus }) }));
   const sets = new Map(
-    certificates.flatMap((certificate) => setOf(certificate, own, inputs) ?? []).map((set) => [set.name, set]),
+    [
+      ...certificates.flatMap((certificate) => setOf(certificate, own, inputs) ?? []),
+      ...further.flatMap((files) => files?.sets ?? []),
+    ].map((set) => [set.name, set]),
   );
   const systemFiles = [...sets.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const binds = new Map(wanted.flatMap(({ entry, binds: some = [] }) => (entry ? [[entry.name, some]] : [])));
   return {
-    parts: wanted.map((each) => stateOf(each, node, own, { ...inputs, sets })),
+    parts: wanted.map((each, i) => stateOf(each, node, { ...inputs, own, sets, files: further[i] })),
     systemFiles,
     bindsOf: (application, { name }) => (isSystemApplicationOf(node, application) && binds.get(name)) || [],
-    digests: digestUnlessEmpty('systemFiles', systemFiles.map(systemFilesView)),
   };
 }
 
 function stateOf(
   { condition, certificates = [], entry }: PartWants & Pick<PartState, 'condition'>,
   node: EdgeNode,
-  own: Base64ByKey | undefined,
-  inputs: PlatformInputs & { sets: ReadonlyMap<string, SystemFileSet> },
+  inputs: PlatformInputs & {
+    own: Base64ByKey | undefined;
+    sets: ReadonlyMap<string, SystemFileSet>;
+    files: PartFiles | undefined;
+  },
 ): PartState {
-  const lacks = lacksCertificate(certificates, inputs.sets) ?? (entry && lacksApplication(node, inputs));
+  const { own, files } = inputs;
+  const lacks =
+    lacksCertificate(certificates, inputs.sets) ?? files?.lacks ?? (entry && lacksApplication(node, inputs));
   const expiresAt = certificates.length > 0 ? timeOf(own && textAt(own, EXPIRES)) : undefined;
   return {
     condition,
-    hasFiles: certificates.length > 0,
+    hasFiles: certificates.length > 0 || files !== undefined,
     isOutdated: certificates.length > 0 && own !== undefined && !isOfHost(node, own),
     ...(lacks && { lacks }),
     ...(expiresAt !== undefined && { expiresAt }),

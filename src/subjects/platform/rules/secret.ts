@@ -12,6 +12,9 @@ export const MOST_BYTES = 12 * 1024;
 /** Keys of the Secret for one certificate. */
 export const certificateKeys = (name: string) => ({ certificate: `${name}.crt`, key: `${name}.key` });
 
+/** Key of the Secret for one random key of the node. */
+export const randomKey = (name: string): string => `${name}.random`;
+
 /** Key of the Secret with the first end of its certificates, RFC 3339: whoever reads the Secret need not read certificates. */
 export const EXPIRES = 'expires';
 

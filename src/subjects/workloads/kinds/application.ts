@@ -25,6 +25,8 @@ export const applicationKind = defineKind<Application>()({
         return NAMED_WITH_UUID.has(to) ? `${called} (${entryUuid(application, entry)})` : called;
       }),
   indexes: {
+    /** `true`: it has access to the message bus */
+    bus: ({ spec }) => (spec.busConfig?.busAccess ? ['true'] : []),
     /** names of the nodes with which it ends */
     endsWithNode: ({ metadata: { ownerReferences = [] }, spec }) =>
       spec.isSystem ? ownerReferences.map(({ name }) => name) : [],

@@ -123,6 +123,8 @@ export function createApplicationController(
       ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
+      // Who has no server on the node reaches the hub, where there is one.
+      watching(stores.busHubs, ({ initial }) => (initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf))),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,
@@ -180,6 +182,7 @@ function createReconcile(
       verdicts: new Map(failures),
       nodes,
       leftEarly: earlyMoves.of(key),
+      isBusOn: lookups.bus !== undefined,
       now: new Date(clock()).toISOString(),
     };
     // Whether an entry waits for its former node depends on what this status says of that node.

@@ -58,7 +58,8 @@ export async function checkEntries(
   if (ofPlatform) throw ofPlatform;
   const taken = before ? undefined : applicationVerdict(after, lookupsWith(deps.lookups, after));
   if (taken) throw verdictError(taken);
-  warnings?.push(...busOfApplication(after, before));
+  const isBusOn = deps.lookups.bus !== undefined;
+  if (!isBusOn) warnings?.push(...busOfApplication(after, before));
   const old = new Map(before?.spec.microservices?.map((entry) => [entry.name, entry]));
   const changed = (after.spec.microservices ?? []).filter((entry) => isToCheck(entry, old.get(entry.name)));
   if (changed.length === 0) return;
@@ -69,7 +70,8 @@ export async function checkEntries(
     const lookups = lookupsWith(await presentLookups(deps, after, changed, signal), after);
     const negative = firstNegative(after, changed, lookups);
     if (!negative) {
-      warnings?.push(...changed.flatMap(oddVariables), ...changed.flatMap((entry) => busWithoutEffect(after, entry)));
+      const withoutEffect = changed.flatMap((entry) => busWithoutEffect(after, entry, isBusOn));
+      warnings?.push(...changed.flatMap(oddVariables), ...withoutEffect);
       return;
     }
     const { entry, verdict } = negative;
@@ -81,15 +83,15 @@ export async function checkEntries(
   }
 }
 
-/** The warning for access to the message bus that a write asks for, for the application. */
+/** The warning for access to the message bus that a write asks for, for the application, while the bus is off. */
 export const busOfApplication = ({ spec: { busConfig } }: Application, before: Application | undefined): string[] =>
   asksForBus(busConfig) && canonicalJson(busConfig) !== canonicalJson(before?.spec.busConfig ?? null)
     ? ['stored, but without effect yet: busConfig']
     : [];
 
 /** Warnings for access to the message bus, which is stored and which nothing gives; a read shows it as it was sent. */
-const busWithoutEffect = (application: Application, entry: MicroserviceEntry) =>
-  busNotActing(application, entry).map(
+const busWithoutEffect = (application: Application, entry: MicroserviceEntry, isBusOn: boolean) =>
+  busNotActing(application, entry, isBusOn).map(
     (field) => `microservice ${entry.name}: stored, but without effect yet: ${field}`,
   );
 

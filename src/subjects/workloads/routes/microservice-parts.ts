@@ -7,7 +7,8 @@ import { presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { volumeMappingId } from '../../../rules/names.ts';
 import { normalItem } from '../../../rules/normal-entry.ts';
-import { volumeReads } from '../rules/application/microservice-read.ts';
+import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
+import { accessRead, volumeReads } from '../rules/application/microservice-read.ts';
 import { configFromBody, configText, patchEntry, portFromFlat, volumeFromFlat } from '../rules/entry/flat.ts';
 import { editEntry, findEntry, systemConfig, VARIANTS } from './entries.ts';
 
@@ -211,8 +212,16 @@ export const microservicePartRoutes = grouped('Microservice parts', [
     params: shapes.uuidParam,
     reply: { status: 200, schema: z.object({ volumeMappings: z.array(z.looseObject({ id: z.number().int() })) }) },
     async handler({ deps, params, signal }) {
-      const { entry } = await findEntry(deps, USER, params.uuid, signal);
-      return { volumeMappings: volumeReads(entry) as { id: number }[] };
+      const { application, entry } = await findEntry(deps, USER, params.uuid, signal);
+      const { lookups } = deps;
+      const node = currentNodeOf(application, entry, lookups);
+      const access = accessRead({
+        application,
+        entry,
+        ...(node && { node }),
+        ...(lookups.bus && { bus: lookups.bus }),
+      });
+      return { volumeMappings: volumeReads(entry, access) as { id: number }[] };
     },
   }),
 ]);

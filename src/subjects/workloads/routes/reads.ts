@@ -90,6 +90,7 @@ export async function readContext(
     live: (node, uuid) => statuses(node).get(uuid),
     now: deps.clock(),
     ...(caller && { referredValue: await referredValues(deps, caller) }),
+    ...(deps.lookups.bus && { bus: deps.lookups.bus }),
     applicationsOn: deps.lookups.applicationsOn,
     catalogItem: memoised(catalogItemOf(deps)),
     registryId: memoised((ref: number | string) => {

@@ -4,6 +4,10 @@ import { accountClaims, operatorClaims, userClaims } from './claims.ts';
 import { credentials } from './credentials.ts';
 import { decodeToken } from './decode.ts';
 
+/** `max_control_line` of our servers, and `max_payload` of nats-server by default. */
+const MOST_CONTROL_LINE = 256 * 1_024;
+const MOST_PAYLOAD = 1_024 * 1_024;
+
 const ACCOUNT = { operator: 'O', key: 'A', name: 'plant', revocations: {}, iat: 1_000 };
 const USER = { account: 'A', key: 'U', name: 'reader', iat: 1_000 };
 const account = (rule: Parameters<typeof accountClaims>[0]['rule']) => accountClaims({ ...ACCOUNT, rule }).nats;
@@ -183,6 +187,39 @@ test('a credentials file has the token and the seed as clients find them', () =>
     '-----BEGIN NATS USER JWT-----\nTOKEN\n------END NATS USER JWT------',
     '-----BEGIN USER NKEY SEED-----\nSEED\n------END USER NKEY SEED------',
   ]);
+});
+
+test('the tokens of the largest rules fit into a line and a message of the bus', async () => {
+  const texts = (count: number, length: number) =>
+    Array.from({ length: count }, (_, index) => `${index}.`.padEnd(length, 'é'));
+  const subjects = () => texts(64, 255);
+  const largest = { pubAllow: subjects(), pubDeny: subjects(), subAllow: subjects(), subDeny: subjects() };
+  const user = {
+    ...largest,
+    tags: subjects(),
+    src: texts(64, 43),
+    times: Array.from({ length: 32 }, () => ({ start: '00:00:00', end: '00:00:00' })),
+  };
+  const key = await makeNkey('account');
+  const [of, issuer] = [{ key: key.publicKey, name: 'n'.repeat(255), iat: 1 }, key.publicKey];
+  const ofUser = await signJwt(userClaims({ ...of, account: issuer, rule: user }), key.seed);
+  expect(ofUser.length).toBeLessThan(MOST_CONTROL_LINE - 1_024);
+  const share = { type: 'service' as const, name: 'é'.repeat(255), subject: 'é'.repeat(255) };
+  const account = {
+    ...largest,
+    ...{ description: 'é'.repeat(1_024), infoUrl: 'h'.repeat(2_048) },
+    imports: Array.from({ length: 64 }, () => ({ ...share, account: 'A'.repeat(56), local_subject: 'é'.repeat(255) })),
+    exports: Array.from({ length: 64 }, () => ({
+      ...share,
+      description: 'é'.repeat(255),
+      info_url: 'h'.repeat(2_048),
+    })),
+  };
+  const revocations = Object.fromEntries(
+    Array.from({ length: 1_024 }, (_, index) => [`${index}`.padEnd(56, 'U'), 2 ** 31]),
+  );
+  const ofAccount = await signJwt(accountClaims({ ...of, operator: issuer, rule: account, revocations }), key.seed);
+  expect(ofAccount.length).toBeLessThan(MOST_PAYLOAD);
 });
 
 test('an import stays out of the token of its own account, and of an account that its activation is not for', () => {

@@ -5,10 +5,11 @@ import { startNatsServer } from '../../../../../hack/nats.ts';
 import { freePort } from '../../../../../hack/ports.ts';
 import { atEnd } from '../../../../../testing/at-end.ts';
 import { type ChainAccount, makeChain, nowSeconds } from '../../../../../testing/bus-chain.ts';
-import { pub, speakBus } from '../../../../../testing/bus-protocol.ts';
+import { pub, speakBus, speakMqtt } from '../../../../../testing/bus-protocol.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { BusAccountRuleSpec, BusUserRuleSpec } from '../../../../api/v3/index.ts';
 import { makeNkey, signJwt } from '../../../../signer/nkeys.ts';
+import { hasStore } from '../store.ts';
 
 /** Each field of a rule acts at a real nats-server: one client is admitted, one is stopped. */
 
@@ -20,7 +21,7 @@ const system = await chain.account('SYS');
 const keep = async (account: ChainAccount, token: string) =>
   writeFileSync(join(tokens, `${account.publicKey}.jwt`), token);
 await keep(system, await system.token());
-const [web, leaf, monitor] = [await freePort(), await freePort(), await freePort()];
+const [web, leaf, monitor, mqtt] = [await freePort(), await freePort(), await freePort(), await freePort()];
 const server = await startNatsServer({
   dir,
   config: [
@@ -31,6 +32,7 @@ const server = await startNatsServer({
     `jetstream: { store_dir: "${join(dir, 'store')}", max_mem: 64MB, max_file: 64MB }`,
     `websocket: { listen: "127.0.0.1:${web}", no_tls: true }`,
     `leafnodes: { listen: "127.0.0.1:${leaf}" }`,
+    `mqtt: { listen: "127.0.0.1:${mqtt}" }`,
     `http: "127.0.0.1:${monitor}"`,
     'max_control_line: 256KB',
   ],
@@ -146,22 +148,61 @@ describe('a client is admitted or refused by', () => {
 });
 
 /** What a leaf server says first; the answer of the server. */
-async function leafGreeting(of: ChainAccount, rule: BusUserRuleSpec) {
+async function leafGreeting(of: ChainAccount, rule: BusUserRuleSpec, isWeb = false) {
   const peer = await makeNkey('user');
   const connect = { name: 'edge', server_id: peer.publicKey, version: '2.15.2', headers: true };
-  const { greeting } = await speakBus(leaf, { as: await of.user(rule), connect });
+  const way = isWeb ? ({ carrier: 'ws', path: '/leafnode' } as const) : {};
+  const { greeting } = await speakBus(isWeb ? web : leaf, { as: await of.user(rule), connect, ...way });
   return greeting.filter((line) => line.startsWith('-ERR') || line === 'END');
 }
 
 describe('a leaf server is admitted or refused by', () => {
-  test('allowedConnectionTypes', async () => {
+  test.each(['LEAFNODE', 'LEAFNODE_WS'] as const)('allowedConnectionTypes %s', async (type) => {
     const of = await account();
-    expect(await leafGreeting(of, { allowedConnectionTypes: ['LEAFNODE'] })).toEqual([]);
-    expect(await leafGreeting(of, { allowedConnectionTypes: ['STANDARD'] })).toContain('END');
+    const isWeb = type === 'LEAFNODE_WS';
+    expect(await leafGreeting(of, { allowedConnectionTypes: [type] }, isWeb)).toEqual([]);
+    expect(await leafGreeting(of, { allowedConnectionTypes: ['STANDARD', 'WEBSOCKET'] }, isWeb)).toContain('END');
   });
   test('maxLeafNodeConnections of its account', async () => {
     expect(await leafGreeting(await account({ maxLeafNodeConnections: 1 }), {})).toEqual([]);
     expect(await leafGreeting(await account({ maxLeafNodeConnections: 0 }), {})).toContain('END');
+  });
+});
+
+describe('a device is admitted or refused by', () => {
+  const STORE = { memStorage: -1, diskStorage: -1 };
+  const ADMITTED = 0;
+  const NOT_AUTHORIZED = 5;
+  const bearer = { bearerToken: true };
+
+  test.each([
+    ['MQTT', 'tcp'],
+    ['MQTT_WS', 'ws'],
+  ] as const)('allowedConnectionTypes %s', async (type, carrier) => {
+    const of = await account(STORE);
+    const port = carrier === 'ws' ? web : mqtt;
+    expect(await speakMqtt(port, await of.user({ ...bearer, allowedConnectionTypes: [type] }), carrier)).toBe(ADMITTED);
+    const others = ['STANDARD', 'WEBSOCKET', carrier === 'ws' ? 'MQTT' : 'MQTT_WS'] as const;
+    expect(await speakMqtt(port, await of.user({ ...bearer, allowedConnectionTypes: [...others] }), carrier)).toBe(
+      NOT_AUTHORIZED,
+    );
+  });
+
+  test('bearerToken', async () => {
+    const of = await account(STORE);
+    expect(await speakMqtt(mqtt, await of.user({}, { isBearer: true }))).toBe(ADMITTED);
+    expect(await speakMqtt(mqtt, await of.user({}))).toBe(NOT_AUTHORIZED);
+  });
+
+  test.each<[string, BusAccountRuleSpec, number | 'END']>([
+    ['a store', { diskStorage: '1m' }, ADMITTED],
+    ['a store in one tier', { tieredLimits: { R1: { memStorage: 0 } } }, ADMITTED],
+    ['no store', {}, 'END'],
+    ['a store of nothing', { memStorage: 0, diskStorage: '0k' }, 'END'],
+    ['a tier of nothing', { tieredLimits: { R1: { memStorage: 0, diskStorage: 0 } } }, 'END'],
+  ])('its account, which has %s', async (_, rule, answer) => {
+    expect(await speakMqtt(mqtt, await (await account(rule)).user(bearer))).toBe(answer);
+    expect(hasStore(rule)).toBe(answer === ADMITTED);
   });
 });
 

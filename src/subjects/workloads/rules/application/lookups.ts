@@ -7,7 +7,7 @@ import { entriesOn, isSame } from '../../../nodes/rules/placement/entries.ts';
 
 /** Lookups for the entries of one node. */
 export function lookupsOf(inputs: NodeInputs): Lookups {
-  const { node, applications, find, linked, nodeByName, secret, configMap } = inputs;
+  const { node, applications, find, linked, nodeByName, secret, configMap, bus } = inputs;
   const uuid = nodeUuid(node);
   return {
     find,
@@ -27,6 +27,7 @@ export function lookupsOf(inputs: NodeInputs): Lookups {
       inputs.applicationsWithEntry ?? ((wanted) => applications.filter((app) => hasEntry(app, wanted))),
     secret,
     configMap,
+    ...(bus && { bus }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { makeLookups, NOW } from '../../../../../testing/inputs.ts';
+import { makeBusLookups, makeLookups, NOW } from '../../../../../testing/inputs.ts';
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
 import { ANNOTATIONS } from '../../../../api/names.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
@@ -251,5 +251,39 @@ describe('removedRead', () => {
   it('the read of a removed microservice has the ports that it still uses', () => {
     const ports = [{ internal: 1, external: 2, protocol: 'tcp' as const }];
     expect(read({ ports })).toMatchObject({ ports });
+  });
+});
+
+describe('the read of a microservice with access to the message bus', () => {
+  const access = { busConfig: { busAccess: true } };
+  const entry = { ...access, container: { env: [{ key: 'MODE', value: 'fast' }] } };
+  const facts = { ...factsOf({ entry, application: { spec: access } }), bus: makeBusLookups() };
+  const read = microserviceRead(facts);
+
+  it('shows what its container has of the bus beside what the entry has', () => {
+    expect(read.env).toEqual([
+      { key: 'MODE', value: 'fast' },
+      { key: 'BUS_CREDS_PATH', value: '/etc/bus/creds/plant-a/reader.creds' },
+      { key: 'BUS_SERVER_URL', value: 'nats://bus.default.svc.bridge.local:4222' },
+    ]);
+    expect(read.volumeMappings).toMatchObject([
+      {
+        id: volumeMappingId('/etc/bus/creds'),
+        type: 'volumeMount',
+        hostDestination: 'bus-creds-plant-a-reader',
+        containerDestination: '/etc/bus/creds',
+        accessMode: 'ro',
+      },
+    ]);
+  });
+
+  it('is accepted as a body, and stores nothing of it', () => {
+    const { env, volumes } = patchEntry(facts.entry, read).entry.container ?? {};
+    expect({ env, volumes }).toEqual({ env: entry.container.env, volumes: undefined });
+  });
+
+  it('shows nothing of it while the bus is off', () => {
+    const { env, volumeMappings } = microserviceRead(factsOf({ entry, application: { spec: access } }));
+    expect({ env, volumeMappings }).toEqual({ env: entry.container.env, volumeMappings: [] });
   });
 });

@@ -1,12 +1,15 @@
 import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
 import { printable } from '../../../../api/printable.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
+import { busReads } from '../../../../rules/bus-access.ts';
+import type { BusLookups } from '../../../../rules/bus-lookups.ts';
 import { applicationId, nodeUuid } from '../../../../rules/identity.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
-import { normalItem } from '../../../../rules/normal-entry.ts';
+import { normalEntry, normalItem } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../../../wire/agent.ts';
 import { rebuildCountOf } from '../../../nodes/rules/actions.ts';
+import { busAccessOn } from '../../../nodes/rules/bus-mode.ts';
 import { removedState, stateOf } from '../../../nodes/rules/microservice-state.ts';
 import { shouldRun } from '../../../nodes/rules/placement/entries.ts';
 import { formerNodesOf, formerNodeText } from '../../../nodes/rules/placement/moves.ts';
@@ -32,6 +35,8 @@ export interface MicroserviceFacts {
   /** the inputs for the addresses of extra hosts */
   hosts?: Parameters<typeof resolveHost>[2];
   referredValue?: ReferredValue;
+  /** absent: the bus is off */
+  bus?: BusLookups;
   /** Unix ms */
   now?: number;
 }
@@ -82,6 +87,7 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
   const staying =
     node && movesTo ? `stays on the node "${v3Name(node)}" until the node that it names has taken it` : '';
   const named = movesTo === 'missing' ? undefined : (movesTo ?? node);
+  const access = accessRead(facts);
   return {
     ...DEFAULTS,
     ...(!isCatalog && entry.images?.registry === undefined && { registryId: 1 }),
@@ -91,9 +97,9 @@ export function microserviceRead(facts: MicroserviceFacts): Record<string, unkno
     ...identity(application),
     // A read has one of the two, so that it is accepted as a body.
     ...(named ? { nodeUuid: nodeUuid(named) } : namedUuid ? { nodeUuid: namedUuid } : agentName ? { agentName } : {}),
-    ...envReads(facts),
+    ...envReads(facts, access?.env),
     extraHosts: hostReads(facts),
-    volumeMappings: volumeReads(entry),
+    volumeMappings: volumeReads(entry, access),
     busConfig: busRead(flat.busConfig as BusConfig | undefined),
     busAccess: (flat.busConfig as BusConfig | undefined)?.busAccess ?? false,
     rebuild: isRebuildDue(facts),
@@ -131,15 +137,30 @@ export function removedRead({ application, node, liveness, observed, live }: Rem
 }
 
 /** Variables that refer to a Secret or ConfigMap have its value as well, where the reader may see it. */
-function envReads({ entry, referredValue }: MicroserviceFacts): { env?: Record<string, unknown>[] } {
+function envReads(
+  { entry, referredValue = () => undefined }: MicroserviceFacts,
+  computed: readonly Record<string, unknown>[] = [],
+): { env?: Record<string, unknown>[] } {
   const env = entry.container?.env;
-  if (!env || !referredValue) return {};
-  return {
-    env: env.map((item) => {
-      const value = referredValue(item);
-      return value === undefined ? item : { ...item, value };
-    }),
-  };
+  if (!env && computed.length === 0) return {};
+  const own = (env ?? []).map((item) => {
+    const value = referredValue(item);
+    return value === undefined ? item : { ...item, value };
+  });
+  return { env: [...own, ...computed] };
+}
+
+/** What the container has of the message bus, on the node that has the entry. */
+export function accessRead({
+  application,
+  entry,
+  node,
+  bus,
+}: Pick<MicroserviceFacts, 'application' | 'entry' | 'node' | 'bus'>) {
+  if (!node || !bus) return undefined;
+  const normal = normalEntry(entry);
+  const access = busAccessOn({ application, entry: normal, node }, bus);
+  return access && access !== 'no server' ? busReads(application, normal, access) : undefined;
 }
 
 /** Extra hosts with the present address of each; empty when it has none. */
@@ -151,8 +172,11 @@ function hostReads({ entry, node, hosts }: MicroserviceFacts): Record<string, un
 }
 
 /** The volume mappings of an entry with their ids. */
-export function volumeReads(entry: MicroserviceEntry): Record<string, unknown>[] {
-  return (entry.container?.volumes ?? []).map((volume) => ({
+export function volumeReads(
+  entry: MicroserviceEntry,
+  access?: ReturnType<typeof accessRead>,
+): Record<string, unknown>[] {
+  return [...(entry.container?.volumes ?? []), ...(access ? [access.mapping] : [])].map((volume) => ({
     id: volumeMappingId(volume.containerDestination),
     ...normalItem('volumes', volume),
   }));

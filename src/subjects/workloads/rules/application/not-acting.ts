@@ -10,18 +10,23 @@ export const busAccessMissing = (
   busConfig?.busAccess && !spec.busConfig?.busAccess ? 'needs busConfig.busAccess of the application' : undefined;
 
 /** Fields of an entry that are stored and have no effect on the container yet. */
-export function fieldsNotActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+export function fieldsNotActing(
+  application: Application,
+  entry: MicroserviceEntry,
+  isBusOn = false,
+): readonly string[] {
   return [
-    ...busNotActing(application, entry),
+    ...busNotActing(application, entry, isBusOn),
     ...(findExpression(entry) ? ['template expressions, whose text is taken as it stands'] : []),
   ];
 }
 
 /** The access to the message bus that an entry asks for and does not get. */
-export function busNotActing(application: Application, entry: MicroserviceEntry): readonly string[] {
+export function busNotActing(application: Application, entry: MicroserviceEntry, isBusOn = false): readonly string[] {
   const { busConfig } = normalEntry(entry);
   const missing = busAccessMissing(application, { busConfig });
-  return asksForBus(busConfig) ? [missing ? `busConfig (${missing})` : 'busConfig'] : [];
+  if (!asksForBus(busConfig) || (isBusOn && missing === undefined)) return [];
+  return [missing ? `busConfig (${missing})` : 'busConfig'];
 }
 
 /** Whether a bus configuration, of an application or of an entry, asks for anything. */

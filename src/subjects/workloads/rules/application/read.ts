@@ -5,6 +5,7 @@ import type {
   EdgeNode,
   MicroserviceEntry,
 } from '../../../../api/v3/index.ts';
+import type { BusLookups } from '../../../../rules/bus-lookups.ts';
 import { hasContainer } from '../../../../rules/deletion.ts';
 import { requireUnchanged } from '../../../../rules/document.ts';
 import { applicationId, applicationUuid } from '../../../../rules/identity.ts';
@@ -29,6 +30,8 @@ export interface ReadContext {
   catalogItem: (ref: number | string) => CatalogItem | undefined;
   applicationsOn: (node: EdgeNode) => readonly Application[];
   referredValue?: ReferredValue;
+  /** absent: the bus is off */
+  bus?: BusLookups;
   /** Unix ms, from which running times are computed */
   now?: number;
 }
@@ -85,6 +88,7 @@ function entryRead(application: Application, entry: MicroserviceEntry, context: 
     catalogItem: context.catalogItem,
     hosts: context,
     ...(context.referredValue && { referredValue: context.referredValue }),
+    ...(context.bus && { bus: context.bus }),
     ...(node && {
       node,
       ...(node !== named && { movesTo: named ?? 'missing' }),

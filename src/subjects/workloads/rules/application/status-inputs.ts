@@ -16,6 +16,8 @@ export interface ApplicationStatusInputs {
   nodes: readonly NodeFacts[];
   /** nodes that an entry left before its first line was written, by its uuid */
   leftEarly?: PlacementInputs['leftEarly'];
+  /** whether the installation has a message bus */
+  isBusOn?: boolean;
   /** RFC 3339 */
   now: string;
 }

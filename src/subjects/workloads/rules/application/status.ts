@@ -254,20 +254,20 @@ const ELSEWHERE: readonly { state: FormerNode['state']; reason: Finding['reason'
 
 /** Fields that are stored and have no effect, in the controller or on the node. */
 function notSupportedYet(inputs: ApplicationStatusInputs, lines: readonly StatusLine[]): Finding | undefined {
-  const { application } = inputs;
+  const { application, isBusOn = false } = inputs;
   const { busConfig, microservices = [] } = application.spec;
   const items = new Map(lines.map(({ uuid, item }) => [uuid, item]));
   const texts = microservices.flatMap((entry) => {
     const notHonoured = items.get(entryUuid(application, entry))?.notHonoured ?? [];
     const status = currentNodeAmong(entry, inputs)?.node.status;
     const fields = [
-      ...fieldsNotActing(application, entry),
+      ...fieldsNotActing(application, entry, isBusOn),
       ...notHonoured.map(({ field, reason }) => `${field} (${reason})`),
       ...(status ? unreadFields(status, entry) : []),
     ];
     return fields.length > 0 ? [`${entry.name}: ${[...new Set(fields)].sort().join(', ')}`] : [];
   });
-  if (asksForBus(busConfig)) texts.push('busConfig');
+  if (asksForBus(busConfig) && !isBusOn) texts.push('busConfig');
   if (texts.length === 0) return undefined;
   return { status: 'True', reason: 'Fields', message: `stored, but without effect: ${joined(texts)}` };
 }

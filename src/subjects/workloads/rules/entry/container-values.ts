@@ -1,5 +1,6 @@
 import type { ContainerField, EntryContainer } from '../../../../api/container/index.ts';
 import { type Fields, fieldsOf, isEmpty, jsonOf, listOf, withoutEmpty } from '../../../../rules/body-values.ts';
+import { isBusMapping, withoutBusVariables } from '../../../../rules/bus-access.ts';
 import { isObject } from '../../../../rules/document.ts';
 import { invalid } from '../../../../rules/errors.ts';
 
@@ -38,14 +39,18 @@ function items(value: unknown, field: string): Fields[] {
   return listOf(value, field).map((item, index) => withoutEmpty(fieldsOf(item, `${field}[${index}]`)));
 }
 
-/** User interfaces send every member: empty text is a value unless the item has a reference. */
+/**
+ * User interfaces send every member: empty text is a value unless the item has a reference. What reads show of the message bus is
+ * left out: it is computed.
+ */
 function environment(value: unknown, field: string): Fields[] {
-  return listOf(value, field).map((item, index) => {
+  const variables = listOf(value, field).map((item, index) => {
     const { value: literal, ...rest } = fieldsOf(item, `${field}[${index}]`);
     const variable = withoutEmpty(rest);
     if (literal === undefined || literal === null || (literal === '' && isReference(variable))) return variable;
     return { ...variable, value: asText(literal) };
   });
+  return withoutBusVariables(variables);
 }
 
 const isReference = (variable: Fields) => !isEmpty(variable.valueFromSecret) || !isEmpty(variable.valueFromConfigMap);
@@ -58,10 +63,10 @@ export function withoutReferredValues(env: unknown): unknown {
 
 const VOLUME_SCOPES = ['private', 'shared'];
 
-/** The controller alone injects the binding of a service account. Only volumes have a scope, in any letter case. */
+/** The controller alone makes the bindings of a service account and of the message bus. Only volumes have a scope, in any letter case. */
 function volumes(value: unknown, field: string): Fields[] {
   return items(value, field).flatMap((volume, index) => {
-    if (volume.type === 'serviceAccount') return [];
+    if (volume.type === 'serviceAccount' || isBusMapping(volume)) return [];
     if (volume.type !== 'volume') return [{ ...volume, scope: 'private' }];
     const { scope = 'private' } = volume;
     const lower = String(scope).toLowerCase();

@@ -203,7 +203,10 @@ export function portFromFlat(body: unknown): Port {
 export function volumeFromFlat(body: unknown): Volume {
   const [volume] = readContainerValue('volumes', [fieldsOf(body)], 'volumeMapping') as Fields[];
   if (!volume)
-    throw invalid('type: serviceAccount mappings are made by the controller; use bind, volume or volumeMount', 'type');
+    throw invalid(
+      'type: the controller makes the mappings of service accounts and of the message bus; use bind, volume or volumeMount',
+      'type',
+    );
   return normalItem('volumes', validateSpec(volumeSchema, volume, { tolerant: true }));
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
+import { makeBusLookups, makeInputs, makeLookups } from '../../../../../testing/inputs.ts';
 import { VERDICT_REASONS, type VerdictReason } from '../../../../api/conditions.ts';
 import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
 import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
@@ -51,6 +51,13 @@ function judge({ entry, stored, application, lookups, others = [], writing }: Gi
 function mapped(hostDestination: string): Partial<MicroserviceEntry> {
   return volume({ type: 'volumeMount', hostDestination });
 }
+function onBus(entry: Partial<MicroserviceEntry>, lookups: Given['lookups'] = { bus: makeBusLookups() }): Given {
+  return {
+    entry: { ...entry, busConfig: { busAccess: true } },
+    application: { spec: { busConfig: { busAccess: true } } },
+    lookups,
+  };
+}
 function mountedSecret(data: Record<string, string>) {
   return { volumeMounts: [makeVolumeMount('m', { secretName: 'db' })], secrets: [{ name: 'db', data }] };
 }
@@ -73,6 +80,20 @@ const REFUSED: Record<string, [Given, [VerdictReason, Verdict['status'], string,
       'BUS_ACCESS_NOT_GRANTED',
       /busConfig\.busAccess needs busConfig\.busAccess of the application/,
     ],
+  ],
+  'a variable of the message bus beside the access': [
+    onBus({ container: { env: [{ key: 'BUS_SERVER_URL', value: 'x' }] } }),
+    ['ReservedEnv', 400, 'RESERVED_ENV', /"BUS_SERVER_URL" is refused: .*turn busConfig\.busAccess off/],
+  ],
+  'a mapping to the credentials of the message bus': [
+    onBus({
+      container: { volumes: [{ hostDestination: '/a', containerDestination: '/etc/bus/creds/', accessMode: 'ro' }] },
+    }),
+    ['VolumeInvalid', 400, 'INVALID_VOLUME_MAPPING', /"\/etc\/bus\/creds\/" is refused/],
+  ],
+  'bus access where there is neither a server on the node nor a hub': [
+    onBus({}, { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBusLookups({ hub: () => undefined }) }),
+    ['BusNotReachable', 400, 'BUS_NOT_REACHABLE', /set busMode of the node to leaf or server, or configure the hub/],
   ],
   'the uuid of an older microservice': [
     { entry: { uuid: UUID }, others: [other({}, { entries: [makeEntry({ name: 'writer', uuid: UUID })] })] },
@@ -406,6 +427,22 @@ function host(address: string): Partial<MicroserviceEntry> {
 }
 
 const ADMITTED: Record<string, Given> = {
+  'bus access on a node whose bus is none, where there is a hub': onBus(
+    {},
+    { nodes: [makeNode({ spec: { busMode: 'none' } })], bus: makeBusLookups() },
+  ),
+  'bus access while there is no hub, on a node with a server': onBus(
+    {},
+    { bus: makeBusLookups({ hub: () => undefined }) },
+  ),
+  'variables of the message bus and no server of it while the bus is off': onBus(
+    { container: { env: [{ key: 'BUS_SERVER_URL', value: 'x' }] } },
+    {},
+  ),
+  'variables of the message bus without access': {
+    entry: { container: { env: [{ key: 'BUS_SERVER_URL', value: 'nats://own:4222' }] } },
+    lookups: { bus: makeBusLookups() },
+  },
   'the minimal entry': {},
   'a node by uuid': { entry: { agent: { uuid: makeNode().metadata.uid } } },
   'images of unknown architecture while the node is not known': {
@@ -560,6 +597,8 @@ describe('verdict', () => {
         "runtimeIsAvailable",
         "roleIsFound",
         "busAccessIsGranted",
+        "busPlacesAreFree",
+        "busIsReachable",
         "portsAreAllowed",
         "envResolves",
         "volumeMountsResolve",

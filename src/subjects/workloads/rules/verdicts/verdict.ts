@@ -23,7 +23,14 @@ import { catalogItemIsFound, imageIsGiven, registryIsUsable } from './image.ts';
 import { mountsAreApart } from './mounts.ts';
 import { formerNodesHaveStopped, isToMove, nodeHasRoom, nodeIsFound, nodeIsSet, nodeStays } from './node.ts';
 import { portsAreAllowed, portsAreFree } from './ports.ts';
-import { busAccessIsGranted, envResolves, extraHostsResolve, roleIsFound } from './references.ts';
+import {
+  busAccessIsGranted,
+  busIsReachable,
+  busPlacesAreFree,
+  envResolves,
+  extraHostsResolve,
+  roleIsFound,
+} from './references.ts';
 import type { VerdictInput, VerdictRule } from './rule.ts';
 import { runtimeClassIsFound, runtimeIsAvailable } from './runtime.ts';
 import { volumeMountsResolve } from './volume-mounts.ts';
@@ -54,6 +61,8 @@ export const VERDICT_RULES: readonly VerdictRule[] = [
   runtimeIsAvailable,
   roleIsFound,
   busAccessIsGranted,
+  busPlacesAreFree,
+  busIsReachable,
   portsAreAllowed,
   envResolves,
   volumeMountsResolve,

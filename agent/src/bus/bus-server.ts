@@ -1,0 +1,175 @@
+import { type BusClientOptions, type BusConnection, connectBus } from '../../../src/bus-client/connection.ts';
+import { TokenDelivery } from '../../../src/bus-client/delivery.ts';
+import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
+import type { Log } from '../../../src/lib/log.ts';
+import { BUS_SETS } from '../../../src/wire/bus.ts';
+import type { Sent } from '../domain/desired.ts';
+import type { Random } from '../domain/jitter.ts';
+import type { Part } from '../domain/part.ts';
+import type { Tree } from '../machine/atomic-directory.ts';
+import { errorText } from '../machine/log.ts';
+import { type BusFiles, busPortOf, issuedAt, readBusFiles } from './bus-files.ts';
+
+export interface BusServerDependencies {
+  clock: Clock;
+  random: Random;
+  log: Log;
+  /** content of a set of the system's files on this machine */
+  read(set: string): Tree | undefined;
+  /** when the content of a set changed last, Unix ms */
+  changedAt(set: string): number | undefined;
+  /** connects to a server; absent: as all clients of the bus do */
+  dial?(options: BusClientOptions): Promise<BusConnection>;
+}
+
+const RELOAD_AGAIN: Backoff = { baseMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 };
+
+/** A server as this agent tells it. */
+interface Told {
+  port: number;
+  creds: string;
+  delivery: TokenDelivery;
+}
+
+/**
+ * Tells the server of the message bus on this machine what has changed in its files: it is sent each token, and reads the rest when
+ * the agent asks it to. A token counts once the running server has it: the server reads its files at the start alone.
+ */
+export class BusServer implements Part<'microservices'> {
+  readonly #deps: BusServerDependencies;
+  #files: BusFiles | undefined;
+  /** the state of the disk that `#files` was read from */
+  #readFrom = '';
+  #told: Told | undefined;
+  #connection: BusConnection | undefined;
+  /** the process of the server and the configuration that it has read */
+  #loaded = { server: '', config: '' };
+  /** accounts whose tokens it refuses */
+  #refused = 0;
+  /** why it has not read its present configuration */
+  #unread: string | undefined;
+  #reloads = new AbortController();
+  #isEnded = false;
+
+  constructor(deps: BusServerDependencies) {
+    this.#deps = deps;
+  }
+
+  get problems(): string[] {
+    const refused = this.#refused > 0 ? [`it refuses the tokens of ${this.#refused} accounts`] : [];
+    return [...refused, ...(this.#unread ? [this.#unread] : [])].map(
+      (text) => `the server of the message bus: ${text}`,
+    );
+  }
+
+  look({ microservices }: Pick<Sent, 'microservices'>): void {
+    if (this.#isEnded) return;
+    const port = busPortOf(microservices?.views.values() ?? []);
+    const before = this.#files;
+    if (port !== undefined) this.#read();
+    const files = port === undefined ? undefined : this.#files;
+    if (port === undefined || !files) this.#forget();
+    else if (this.#told?.port !== port || this.#told.creds !== files.creds) this.#tell(port, files);
+    else this.#announce(this.#told.delivery, files, before);
+  }
+
+  #announce(delivery: TokenDelivery, files: BusFiles, before: BusFiles | undefined): void {
+    for (const account of new Set([...files.tokens.keys(), ...(before?.tokens.keys() ?? [])]))
+      if (files.tokens.get(account) !== before?.tokens.get(account)) delivery.changed(account);
+    if (files.config !== before?.config) this.#reload();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    if (!signal.aborted)
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    this.#isEnded = true;
+    const { delivery } = this.#told ?? {};
+    this.#forget();
+    await delivery?.[Symbol.asyncDispose]();
+  }
+
+  #read(): void {
+    const { read, changedAt } = this.#deps;
+    const state = Object.values(BUS_SETS)
+      .map((set) => changedAt(set))
+      .join();
+    if (state === this.#readFrom && this.#files) return;
+    this.#files = readBusFiles(read);
+    this.#readFrom = state;
+  }
+
+  #tell(port: number, { creds }: BusFiles): void {
+    const { clock, random, log, dial = connectBus } = this.#deps;
+    this.#forget();
+    const servers = [`nats://127.0.0.1:${port}`];
+    const delivery = new TokenDelivery({
+      dial: async (signal) => {
+        const connection = await dial({ servers, creds, name: 'skerry-agent', signal });
+        this.#connection = connection;
+        return connection;
+      },
+      wanted: {
+        accounts: () => this.#files?.tokens.keys() ?? [],
+        token: (account) => this.#files?.tokens.get(account),
+      },
+      settle: latestToken,
+      report: ({ server, refused }) => {
+        this.#refused = refused;
+        if (server) this.#reload();
+      },
+      clock,
+      random,
+      log,
+    });
+    this.#told = { port, creds, delivery };
+  }
+
+  #forget(): void {
+    this.#reloads.abort();
+    void this.#told?.delivery[Symbol.asyncDispose]();
+    this.#told = undefined;
+    this.#connection = undefined;
+    this.#refused = 0;
+    this.#unread = undefined;
+  }
+
+  /** Makes the running server read its configuration, unless this process of it has read the present one. */
+  #reload(): void {
+    this.#reloads.abort();
+    this.#reloads = new AbortController();
+    void this.#reloadUntil(this.#reloads.signal);
+  }
+
+  async #reloadUntil(signal: AbortSignal): Promise<void> {
+    const { clock, random, log } = this.#deps;
+    for (let failures = 1; !signal.aborted; failures++) {
+      const [connection, config] = [this.#connection, this.#files?.config];
+      // The next connection leads here again.
+      if (!connection || config === undefined) return;
+      const { id: server } = connection.server;
+      if (this.#loaded.server === server && this.#loaded.config === config) return;
+      try {
+        await connection.reload(signal);
+        this.#loaded = { server, config };
+        this.#unread = undefined;
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#unread = errorText(error);
+        log.warn({ error: this.#unread }, 'The server of the message bus did not read its configuration');
+        await sleep(backoffDelay(RELOAD_AGAIN, failures, random), signal, clock);
+      }
+    }
+  }
+}
+
+/** The token that counts: of the files, unless the server has one that was signed later. */
+function latestToken(wanted: string | undefined, found: readonly string[]): { token: string | undefined } {
+  const best = [wanted, ...found].reduce(
+    (latest, one) =>
+      one !== undefined && (latest === undefined || (issuedAt(one) ?? 0) > (issuedAt(latest) ?? 0)) ? one : latest,
+    undefined,
+  );
+  return { token: best };
+}

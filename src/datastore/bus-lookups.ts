@@ -1,0 +1,46 @@
+import type { BusAccount } from '../api/v3/bus-account.ts';
+import type { BusUser } from '../api/v3/bus-user.ts';
+import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups.ts';
+import { uuidOf } from '../rules/identity.ts';
+import { accountNameOf } from '../subjects/bus/rules/account.ts';
+import { HUB_OBJECT, hubSettings } from '../subjects/bus/rules/hub.ts';
+import { accountSecretName, userSecretName } from '../subjects/bus/rules/secret.ts';
+import type { ReadStores } from './stores.ts';
+
+/** What rules read of the message bus, from the stores. */
+export function createBusLookups(
+  stores: Pick<ReadStores, 'busHubs' | 'busAccounts' | 'busUsers'>,
+  namespace: string,
+): BusLookups {
+  const account = (name: string) => stores.busAccounts.byIndex('name', name)[0];
+  const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
+    name: user.spec.name ?? metadata.name,
+    account: user.spec.account,
+    secret: userSecretName(uuidOf({ metadata, ...user })),
+    isOfSystem: account(user.spec.account)?.spec.system !== undefined,
+  });
+  return {
+    hub() {
+      const hub = stores.busHubs.get(namespace, HUB_OBJECT);
+      const { host, serverPort, leafPort } = hub ? hubSettings(hub) : {};
+      return host !== undefined && serverPort !== undefined && leafPort !== undefined
+        ? { host, serverPort, leafPort }
+        : undefined;
+    },
+    userOf: (microserviceUuid) => stores.busUsers.byIndex('microservice', microserviceUuid).map(userRef)[0],
+    usersOfNode: (node) => stores.busUsers.byIndex('node', node).map(userRef),
+    account(name) {
+      const found = account(name);
+      return found && accountRef(found);
+    },
+    accounts: () => Array.from(stores.busAccounts.list()).filter(isOfServers).map(accountRef),
+  };
+}
+
+/** Whether all servers but leafs have an account: the system account of one leaf is that leaf's alone. */
+const isOfServers = ({ spec }: BusAccount) => spec.system !== 'leaf';
+
+const accountRef = (account: BusAccount): BusAccountRef => ({
+  name: accountNameOf(account),
+  secret: accountSecretName(uuidOf(account)),
+});

@@ -1,0 +1,30 @@
+/** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
+export interface BusLookups {
+  /** the hub, once it has an address */
+  hub: () => { host: string; serverPort: number; leafPort: number } | undefined;
+  /** the user of a microservice, by the uuid of the microservice */
+  userOf: (microserviceUuid: string) => BusUserRef | undefined;
+  /** the users that the server of a node has, by the v3 name of the node */
+  usersOfNode: (node: string) => readonly BusUserRef[];
+  /** an account by its name */
+  account: (name: string) => BusAccountRef | undefined;
+  /** all accounts that servers of the bus know */
+  accounts: () => readonly BusAccountRef[];
+}
+
+/** A user of the bus. */
+export interface BusUserRef {
+  name: string;
+  account: string;
+  /** the account is a system account: the user tells a server */
+  isOfSystem?: boolean;
+  /** of the Secret with its credentials, under the key `creds` */
+  secret: string;
+}
+
+/** An account of the bus. */
+export interface BusAccountRef {
+  name: string;
+  /** of the Secret with its token, under the key `token` */
+  secret: string;
+}
