@@ -234,6 +234,27 @@ describe('the chart renders', () => {
     await expect(env('--set', 'systemImages.bus.sparc=x')).rejects.toThrow(/sparc/);
   });
 
+  test('the servers of the hub of the message bus, with the rights for them, when the values switch the bus on', async () => {
+    const all = async (...args: string[]) => {
+      const objects = await render(...args);
+      const env = JSON.stringify(objects.filter(({ kind }) => kind === 'Deployment')).match(
+        /"BUS_[A-Z_]+","value":"[^"]*"/g,
+      );
+      const roles = objects
+        .filter(({ metadata: { name } }) => name === 'skerry-controller-bus-hub')
+        .map(({ kind }) => kind);
+      return { env: env ?? [], roles };
+    };
+    expect(await all()).toEqual({ env: [], roles: [] });
+    const enabled = '"BUS_ENABLED","value":"true"';
+    expect(await all('--set', 'bus.enabled=true,bus.hub.serviceType=LoadBalancer')).toEqual({
+      env: [enabled, '"BUS_HUB_REPLICAS","value":"3"', '"BUS_HUB_SERVICE_TYPE","value":"LoadBalancer"'],
+      roles: ['Role', 'RoleBinding'],
+    });
+    expect(await all('--set', 'bus.enabled=true,bus.hub.create=false')).toEqual({ env: [enabled], roles: [] });
+    await expect(all('--set', 'bus.hub.replicas=9')).rejects.toThrow(/replicas/);
+  });
+
   test('what is between replicas when the values name a router or the bus, and when it is required', async () => {
     const env = async (...args: string[]) =>
       JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));

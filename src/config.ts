@@ -17,8 +17,8 @@ import {
 } from './api/names.ts';
 import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
-import type { HubServersOptions } from './controllers/dependencies.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
+import type { HubServersOptions } from './rules/bus-hub.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
@@ -263,7 +263,7 @@ const environment = z.object({
     .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
     .default('ClusterIP')
     .describe('Type of the Service by which nodes reach these servers.'),
-  BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; that of the cluster when unset.'),
+  BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),

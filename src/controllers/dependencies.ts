@@ -6,22 +6,11 @@ import type { StoreLookups } from '../datastore/lookups.ts';
 import type { Stores } from '../datastore/stores.ts';
 import type { EventRecorder, KubeClient, KubeMetrics, KubeObject } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
+import type { HubServersOptions } from '../rules/bus-hub.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
 import type { Kinds } from '../subjects/kinds.ts';
-
-/** What the configuration says of the servers of the hub in the cluster. */
-export interface HubServersOptions {
-  /** the installation, and labels of what the controller makes in the cluster */
-  installation: string;
-  appLabel: string;
-  componentDomain: string;
-  image: string;
-  replicas: number;
-  serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
-  storageClass?: string;
-}
 
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
 export interface ControllerDependencies {

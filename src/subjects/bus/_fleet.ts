@@ -2,7 +2,8 @@ import { type InMemoryController, NAMESPACE } from '../../../testing/in-memory-c
 import type { Application, BusAccount, BusUser } from '../../api/v3/index.ts';
 import { decodeData } from '../../datastore/keyed-text.ts';
 import { uuidOf } from '../../rules/identity.ts';
-import { accountSecretName, userSecretName } from './rules/secret.ts';
+import { signJwt } from '../../signer/nkeys.ts';
+import { accountSecretName, operatorSecretName, userSecretName } from './rules/secret.ts';
 import { decodeToken } from './rules/tokens/decode.ts';
 import { userKey } from './rules/user.ts';
 
@@ -64,6 +65,21 @@ export function busOf(fleet: () => InMemoryController) {
         .sort(),
     /** the keys that the token of an account refuses */
     revoked: (name: string) => accountToken(name)?.nats.revocations ?? {},
+    /** Has the token of an account refuse this many users besides, whose keys nobody has. */
+    async refuseMany(name: string, count: number) {
+      const object = account(name);
+      const token = accountToken(name);
+      const secret = fleet().stores.secrets.get(NAMESPACE, accountSecretName(object ? uuidOf(object) : ''));
+      if (!token || !secret) throw new Error(`the account ${name} has no token`);
+      const gone = Object.fromEntries(Array.from({ length: count }, (_, i) => [`U${i}`, token.iat]));
+      const nats = { ...token.nats, revocations: { ...token.nats.revocations, ...gone } };
+      const seed = texts(operatorSecretName()).seed ?? '';
+      const jwt = await signJwt({ ...token, jti: 'many', iat: token.iat + 1, nats }, seed);
+      fleet().cluster.edit(secret, (copy) => {
+        copy.data = { ...copy.data, token: Buffer.from(jwt).toString('base64') };
+      });
+      await fleet().settle();
+    },
     /** An edit as kubectl makes it. */
     async edit(name: string, change: (spec: Application['spec']) => void) {
       const application = fleet().stores.applications.get(NAMESPACE, name) as Application;

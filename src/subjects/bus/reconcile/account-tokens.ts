@@ -106,6 +106,18 @@ export function createAccountTokens(
     const allKept = [...new Set([...ofOthers, ...Object.keys(kept)])].sort();
     if (allKept.length > 0) made[BUS_KEYS.kept] = JSON.stringify(allKept);
     let retiring = retiringIn(present);
+    if (
+      adopts.some(
+        (token) =>
+          token.sub === key &&
+          token.iat > (known?.iat ?? 0) &&
+          !isSignedBy(token, publicNkey(made[BUS_KEYS.signing] as string)),
+      )
+    ) {
+      // Servers know of another signing key: with the key of the datastore, users would come back that the list no longer names.
+      retiring = [];
+      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
+    }
     if (drops && retiring.length > 0) {
       // No token counts any more that these keys signed: what they signed needs no revocation.
       retiring = [];
@@ -224,3 +236,7 @@ function withGrantOf(former: BusClaims, claims: BusClaims): BusClaims {
     nats: { ...granted, ...(revocations && { revocations }), ...(signing_keys !== undefined && { signing_keys }) },
   };
 }
+
+/** Whether the account trusts a signing key by this token. */
+const isSignedBy = ({ nats: { signing_keys } }: BusClaims, key: string) =>
+  Array.isArray(signing_keys) && signing_keys.includes(key);

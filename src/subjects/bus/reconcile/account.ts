@@ -25,7 +25,7 @@ const RETIRING_MS = 2_000;
 /** BusAccount: its key, and its token, which says what the account may do and which users it refuses. */
 export function createAccountController(
   deps: ControllerDependencies,
-  { secrets, tokens, rules, operator }: BusParts,
+  { secrets, tokens, rules, operator, handOver }: BusParts,
 ): Controller {
   const { stores, client, clock } = deps;
 
@@ -74,12 +74,13 @@ export function createAccountController(
     else await tokens.keep(account, signal);
   }
 
-  /** Whether users have tokens that one of these keys signed. */
+  /** Whether users have tokens that one of these keys signed, or their machines may. */
   const isAwaited = (account: BusAccount, keys: readonly string[]) =>
     usersOf(account).some((user) => {
       const { texts } = secrets.read('user', userSecretName(uuidOf(user)));
-      const issuer = decodeToken(texts[BUS_KEYS.token] ?? '')?.iss;
-      return issuer !== undefined && keys.includes(issuer);
+      const token = decodeToken(texts[BUS_KEYS.token] ?? '');
+      if (!token || token.iss === tokens.keysOf(account)?.key) return false;
+      return keys.includes(token.iss) || !handOver.isDone(user, token.iat);
     });
 
   /** Refuses everybody first: a server that lost the account would keep their connections. Ends after its users. */

@@ -51,6 +51,7 @@ interface Delivering extends HubMember {
 export function createHubDelivery(
   deps: ControllerDependencies,
   { secrets, tokens }: BusParts,
+  connect: typeof connectBus = connectBus,
 ): { controller: Controller; states: HubStates } {
   const { client, namespace, stores, platform, log, metrics } = deps;
   const objects = createBusObjects(deps);
@@ -95,7 +96,7 @@ export function createHubDelivery(
     const user = objects.userNamed(SYSTEM_ACCOUNT, HUB_USER);
     const creds = user && secrets.read('user', userSecretName(uuidOf(user))).texts[BUS_KEYS.creds];
     if (!creds) throw new Error('the user of the system for the hub has no credentials yet');
-    return connectBus({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
+    return connect({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
   }
 
   /** Signs the token of an account anew, with what later tokens of servers say. */

@@ -1,6 +1,7 @@
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { createAccountTokens } from './account-tokens.ts';
+import { createHandOver } from './hand-over.ts';
 import { createOperatorKeys } from './operator-keys.ts';
 import { createBusRules } from './rules.ts';
 import { createBusSecrets } from './secrets.ts';
@@ -10,7 +11,13 @@ export function createBusParts(deps: ControllerDependencies) {
   const secrets = createBusSecrets(deps);
   const operator = createOperatorKeys(secrets);
   const rules = createBusRules(deps);
-  return { secrets, operator, rules, tokens: createAccountTokens(deps, { secrets, operator, rules }) };
+  return {
+    secrets,
+    operator,
+    rules,
+    handOver: createHandOver(deps),
+    tokens: createAccountTokens(deps, { secrets, operator, rules }),
+  };
 }
 
 export type BusParts = ReturnType<typeof createBusParts>;

@@ -21,7 +21,6 @@ import { decodeToken } from '../rules/tokens/decode.ts';
 import { isSameToken, nextIat } from '../rules/tokens/lineage.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
-import { createHandOver } from './hand-over.ts';
 import type { BusParts } from './parts.ts';
 import { stalled } from './parts.ts';
 
@@ -35,9 +34,11 @@ const isFormer = (value: unknown) =>
  * BusUser: its key, its token and its credentials. Another rule gives it another key, and its account refuses the former one once
  * the machine has the new credentials.
  */
-export function createUserController(deps: ControllerDependencies, { secrets, tokens, rules }: BusParts): Controller {
+export function createUserController(
+  deps: ControllerDependencies,
+  { secrets, tokens, rules, handOver }: BusParts,
+): Controller {
   const { stores, clock } = deps;
-  const handOver = createHandOver(deps);
   const secretOf = (user: BusUser) => secrets.read('user', userSecretName(uuidOf(user)));
 
   const accountOf = ({ spec: { account } }: BusUser): BusAccount | undefined =>

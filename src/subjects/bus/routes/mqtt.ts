@@ -4,7 +4,7 @@ import type { KindObject } from '../../../kinds/object.ts';
 import { objectsByKey, type RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { accountNameOf, accountRuleOf } from '../rules/account.ts';
-import { STORE_FIELDS } from '../rules/tokens/claims.ts';
+import { hasStore } from '../rules/store.ts';
 
 /** 400 where the rule of an account closes every connection of MQTT: servers close it without a word. */
 export function requireMqtt(deps: RestDependencies, account: BusAccount): void {
@@ -19,9 +19,7 @@ export function requireMqtt(deps: RestDependencies, account: BusAccount): void {
       `disallowBearer: ${of} forbids tokens that are passwords, as users of MQTT have them`,
       'disallowBearer',
     );
-  const hasStore = STORE_FIELDS.some((field) => rule[field] !== undefined);
-  const isOff = [rule.memStorage, rule.diskStorage].every((size) => size !== undefined && Number(size) === 0);
-  if (!hasStore || isOff)
+  if (!hasStore(rule))
     throw invalid(
       `diskStorage: ${of} gives no persistent store, which MQTT needs: set diskStorage or memStorage of the rule`,
       'diskStorage',

@@ -9,6 +9,7 @@ import { pub, speakBus, speakMqtt } from '../../../../../testing/bus-protocol.ts
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { BusAccountRuleSpec, BusUserRuleSpec } from '../../../../api/v3/index.ts';
 import { makeNkey, signJwt } from '../../../../signer/nkeys.ts';
+import { hasStore } from '../store.ts';
 
 /** Each field of a rule acts at a real nats-server: one client is admitted, one is stopped. */
 
@@ -193,8 +194,15 @@ describe('a device is admitted or refused by', () => {
     expect(await speakMqtt(mqtt, await of.user({}))).toBe(NOT_AUTHORIZED);
   });
 
-  test('the store of its account', async () => {
-    expect(await speakMqtt(mqtt, await (await account()).user(bearer))).toBe('END');
+  test.each<[string, BusAccountRuleSpec, number | 'END']>([
+    ['a store', { diskStorage: '1m' }, ADMITTED],
+    ['a store in one tier', { tieredLimits: { R1: { memStorage: 0 } } }, ADMITTED],
+    ['no store', {}, 'END'],
+    ['a store of nothing', { memStorage: 0, diskStorage: '0k' }, 'END'],
+    ['a tier of nothing', { tieredLimits: { R1: { memStorage: 0, diskStorage: 0 } } }, 'END'],
+  ])('its account, which has %s', async (_, rule, answer) => {
+    expect(await speakMqtt(mqtt, await (await account(rule)).user(bearer))).toBe(answer);
+    expect(hasStore(rule)).toBe(answer === ADMITTED);
   });
 });
 

@@ -1,0 +1,216 @@
+import type { NatsConnection } from 'nats';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { busClient, startBusServer, type TestServer } from '../../../testing/bus.ts';
+import { type InMemoryController, startInMemoryController } from '../../../testing/in-memory-controller.ts';
+import { type BusConnection, connectBus } from '../../bus-client/connection.ts';
+import { decodeData } from '../../datastore/keyed-text.ts';
+import { busOf, entryWithBus, shopWithBus } from './_fleet.ts';
+import { BUS_KEYS, operatorSecretName } from './rules/secret.ts';
+
+/**
+ * Events of applications end at a client: the controller in memory signs, a real nats-server gets its tokens by push, and clients with
+ * the credentials of microservices are let in, stopped or disconnected.
+ */
+let fleet: InMemoryController;
+let server: TestServer;
+let system: BusConnection;
+const bus = busOf(() => fleet);
+const signal = () => AbortSignal.timeout(20_000);
+
+beforeAll(async () => {
+  fleet = await startInMemoryController(1, { env: { BUS_ENABLED: 'true' } });
+  await fleet.settle();
+  const account = () => bus.accountTexts('SYS').token ?? '';
+  server = await startBusServer({
+    operator: bus.texts(operatorSecretName()).token ?? '',
+    system: { publicKey: bus.accountToken('SYS')?.sub ?? '', token: account },
+  } as never);
+  const creds = bus.userTexts('SYS', 'admin-hub').creds ?? '';
+  system = await connectBus({ servers: [server.url], creds, name: 'test', signal: signal() });
+}, 120_000);
+afterAll(async () => {
+  await system?.close();
+  await fleet[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  // Accounts of the system stay: the server knows their keys.
+  for (const name of ['shop', 'other']) await bus.send('DELETE', `/application/${name}`);
+});
+
+/** Sends all tokens to the server, as the leader does. */
+async function deliver() {
+  for (const { data } of fleet.stores.secrets.byIndex('bus', 'account')) {
+    const token = decodeData(data)[BUS_KEYS.token];
+    if (token) await system.push(token, signal());
+  }
+}
+/** Lets the time pass after which former keys end without a machine. */
+async function endFormerKeys() {
+  fleet.time.now += 3_000;
+  await fleet.nextTerm();
+}
+const credsOf = (user: string, account = 'shop') => ({
+  publicKey: '',
+  creds: bus.userTexts(account, user).creds ?? '',
+});
+const connected = (user: { publicKey: string; creds: string }) => busClient(server.url, user);
+const refused = (user: { publicKey: string; creds: string }) => expect(connected(user)).rejects.toThrow();
+const isClosed = (client: NatsConnection) => expect(client.closed()).resolves.toBeDefined();
+const hears = async (listener: NatsConnection, speaker: NatsConnection, subject: string): Promise<boolean> => {
+  const subscription = listener.subscribe(subject, { max: 1 });
+  await listener.flush();
+  speaker.publish(subject);
+  await speaker.flush();
+  await listener.flush();
+  subscription.unsubscribe();
+  return subscription.getReceived() > 0;
+};
+async function createShop(changes: object = {}) {
+  expect((await bus.send('POST', '/application', shopWithBus(changes))).status).toBe(201);
+  await deliver();
+}
+const edit = async (change: Parameters<typeof bus.edit>[1]) => {
+  await bus.edit('shop', change);
+  await deliver();
+};
+
+test('microservices of one application hear each other, and another application hears nothing', async () => {
+  await createShop();
+  await bus.send('POST', '/application', { ...shopWithBus(), name: 'other', microservices: [entryWithBus('spy')] });
+  await deliver();
+  const [pump, valve, spy] = [
+    await connected(credsOf('pump')),
+    await connected(credsOf('valve')),
+    await connected(credsOf('spy', 'other')),
+  ];
+  expect(await hears(valve, pump, 'orders.new')).toBe(true);
+  expect(await hears(spy, pump, 'orders.new')).toBe(false);
+});
+
+describe('a microservice', () => {
+  test('a microservice that loses access is disconnected and refused, and the others stay connected', async () => {
+    await createShop();
+    const old = credsOf('pump');
+    const [pump, valve] = [await connected(old), await connected(credsOf('valve'))];
+    await edit((spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: false } });
+    });
+    await isClosed(pump);
+    await refused(old);
+    expect(valve.isClosed()).toBe(false);
+  });
+
+  test('with another rule is let in with its new credentials, and the former ones are refused', async () => {
+    await createShop();
+    await bus.send('POST', '/bus/user-rules', { name: 'quiet', pubDeny: ['>'] });
+    const old = credsOf('pump');
+    const pump = await connected(old);
+    await edit((spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: true, busRule: 'quiet' } });
+    });
+    // Until its machine has the new credentials it works on with the former ones.
+    const again = await connected(credsOf('pump'));
+    expect(pump.isClosed()).toBe(false);
+    await endFormerKeys();
+    await deliver();
+    await isClosed(pump);
+    await refused(old);
+    expect(await hears(await connected(credsOf('valve')), again, 'orders.new')).toBe(false);
+  });
+
+  test('a microservice that moves to another node keeps its credentials and its connection', async () => {
+    await createShop();
+    const pump = await connected(credsOf('pump'));
+    const before = bus.userTexts('shop', 'pump');
+    await edit((spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { agent: { name: 'gateway-1' } });
+    });
+    expect(bus.userTexts('shop', 'pump')).toEqual(before);
+    expect(pump.isClosed()).toBe(false);
+  });
+});
+
+describe('an application', () => {
+  test('with another rule of its account keeps its connections as far as the rule allows them', async () => {
+    await createShop();
+    await bus.send('POST', '/bus/account-rules', { name: 'tiny', maxConnections: 1 });
+    const pump = await connected(credsOf('pump'));
+    await edit((spec) => {
+      spec.busConfig = { busAccess: true, busRule: 'tiny' };
+    });
+    expect(pump.isClosed()).toBe(false);
+    await expect(connected(credsOf('valve'))).rejects.toThrow();
+  });
+
+  test.each([
+    [
+      'that loses access',
+      () =>
+        edit((spec) => {
+          spec.busConfig = { busAccess: false };
+        }),
+    ],
+    [
+      'that is deleted',
+      async () => {
+        await bus.send('DELETE', '/application/shop');
+        await deliver();
+      },
+    ],
+  ])('%s is disconnected with all of its users, further ones as well', async (_, end) => {
+    await createShop();
+    await bus.send('POST', '/bus/accounts/shop/users', { name: 'dashboard' });
+    const users = ['pump', 'valve', 'dashboard'].map((name) => credsOf(name));
+    const clients = await Promise.all(users.map(connected));
+    await end();
+    for (const client of clients) await isClosed(client);
+    for (const user of users) await refused(user);
+  });
+});
+
+test('a deleted user is disconnected and refused, and one of its name that is created again is let in', async () => {
+  await createShop();
+  const path = '/bus/accounts/shop/users';
+  await bus.send('POST', path, { name: 'dashboard' });
+  const old = credsOf('dashboard');
+  const client = await connected(old);
+  await bus.send('DELETE', `${path}/dashboard`);
+  await deliver();
+  await isClosed(client);
+  await refused(old);
+  await bus.send('POST', path, { name: 'dashboard' });
+  await connected(credsOf('dashboard'));
+});
+
+test('another signing key ends a long list of revocations, and whoever has the new credentials connects', async () => {
+  await createShop();
+  await bus.send('POST', '/bus/accounts/shop/users', { name: 'dashboard' });
+  await bus.send('POST', '/bus/accounts/shop/users', { name: 'gone' });
+  const [gone, old, lost] = [credsOf('gone'), credsOf('pump'), credsOf('valve')];
+  await bus.send('DELETE', '/bus/accounts/shop/users/gone');
+  const key = bus.userToken('shop', 'pump')?.sub;
+  await bus.refuseMany('shop', 600);
+  await edit((spec) => {
+    spec.microservices = spec.microservices?.filter(({ name }) => name !== 'valve');
+  });
+  expect(Object.keys(bus.revoked('shop')).length).toBeGreaterThan(600);
+  expect(bus.userToken('shop', 'pump')?.sub).toBe(key);
+  await endFormerKeys();
+  await expect.poll(() => Object.keys(bus.revoked('shop')).length, { timeout: 20_000 }).toBe(1);
+  await deliver();
+  await connected(credsOf('pump'));
+  await connected(credsOf('dashboard'));
+  for (const user of [gone, old, lost]) await refused(user);
+});
+
+test('nobody is disconnected by reconciles that change nothing, a new leader, or an edit of something else', async () => {
+  await createShop();
+  const [pump, valve] = [await connected(credsOf('pump')), await connected(credsOf('valve'))];
+  await fleet.nextTerm();
+  await deliver();
+  await edit((spec) => {
+    spec.description = 'other';
+  });
+  expect([pump.isClosed(), valve.isClosed()]).toEqual([false, false]);
+  expect(await hears(valve, pump, 'orders.new')).toBe(true);
+});
