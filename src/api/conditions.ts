@@ -184,6 +184,8 @@ export const STATUS_REASONS = {
     'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
+  BusOperatorRotating:
+    'The operator of the message bus gets another key: servers learn it, then all accounts are signed again.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
