@@ -72,6 +72,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_agent_updates{reason="UpdateFailed"}': '1x120' },
     silent: { 'skerry_agent_updates{reason="Downloading"}': '7x120' },
   },
+  SkerryBusServersBehind: {
+    fires: { 'skerry_bus_servers{state="behind"}': '1x120' },
+    silent: { 'skerry_bus_servers{state="current"}': '3x120', 'skerry_bus_servers{state="behind"}': '0x120' },
+  },
   SkerryCertificatesNotRenewed: {
     fires: { 'skerry_certificates{state="overdue"}': '1x120' },
     silent: { 'skerry_certificates{state="valid"}': '7x120', 'skerry_certificates{state="overdue"}': '0x120' },
@@ -230,6 +234,7 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     agentUpdates: new Map([['Downloading', 1]]),
     nodePlatforms: new Map([['Failed', 1]]),
     certificates: new Map([['overdue', 1]]),
+    busServers: new Map([['behind', 1]]),
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
     microservices: new Map([['RUNNING', 5]]),

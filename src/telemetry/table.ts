@@ -62,6 +62,9 @@ export const CONTROLLER_METRICS = {
     'Certificates and certificate authorities by what their certificate is. Leader only.',
     { state: 'valid, overdue (its time of renewal has passed), expired, or missing' },
   ),
+  busServers: gauge('skerry_bus_servers', 'servers', 'Servers of the hub of the message bus. Leader only.', {
+    state: 'current (it has every token), or behind (it lacks tokens, or cannot be reached)',
+  }),
   objects: gauge('skerry_objects', 'objects', 'Objects by kind. Leader only.', {
     kind: 'kind of the objects: `Application`, `EdgeNode`, ...',
   }),
