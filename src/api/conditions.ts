@@ -158,6 +158,9 @@ export const STATUS_REASONS = {
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
+  BusServerBehind: 'The running bus server of the machine does not have all present tokens and settings yet.',
+  BusServerRefuses:
+    'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
@@ -181,6 +184,8 @@ export const STATUS_REASONS = {
     'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
+  BusOperatorRotating:
+    'The operator of the message bus gets another key: servers learn it, then all accounts are signed again.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',

@@ -1,10 +1,12 @@
 import type { NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { atEnd } from '../../../testing/at-end.ts';
 import { busClient, startBusServer, type TestServer } from '../../../testing/bus.ts';
 import { type InMemoryController, startInMemoryController } from '../../../testing/in-memory-controller.ts';
 import { type BusConnection, connectBus } from '../../bus-client/connection.ts';
 import { decodeData } from '../../datastore/keyed-text.ts';
 import { busOf, entryWithBus, shopWithBus } from './_fleet.ts';
+import { trustedOperators } from './rules/operator.ts';
 import { BUS_KEYS, operatorSecretName } from './rules/secret.ts';
 
 /**
@@ -87,8 +89,8 @@ test('microservices of one application hear each other, and another application 
   expect(await hears(spy, pump, 'orders.new')).toBe(false);
 });
 
-describe('a microservice', () => {
-  test('a microservice that loses access is disconnected and refused, and the others stay connected', async () => {
+describe('credentials of a microservice', () => {
+  test('end with its access: its connection as well, and no other', async () => {
     await createShop();
     const old = credsOf('pump');
     const [pump, valve] = [await connected(old), await connected(credsOf('valve'))];
@@ -100,7 +102,7 @@ describe('a microservice', () => {
     expect(valve.isClosed()).toBe(false);
   });
 
-  test('with another rule is let in with its new credentials, and the former ones are refused', async () => {
+  test('are others with another rule, and the former ones are refused', async () => {
     await createShop();
     await bus.send('POST', '/bus/user-rules', { name: 'quiet', pubDeny: ['>'] });
     const old = credsOf('pump');
@@ -118,7 +120,7 @@ describe('a microservice', () => {
     expect(await hears(await connected(credsOf('valve')), again, 'orders.new')).toBe(false);
   });
 
-  test('a microservice that moves to another node keeps its credentials and its connection', async () => {
+  test('stay the same on another node, and so does its connection', async () => {
     await createShop();
     const pump = await connected(credsOf('pump'));
     const before = bus.userTexts('shop', 'pump');
@@ -130,8 +132,8 @@ describe('a microservice', () => {
   });
 });
 
-describe('an application', () => {
-  test('with another rule of its account keeps its connections as far as the rule allows them', async () => {
+describe('connections of an application', () => {
+  test('stay with another rule of its account, as many as the rule allows', async () => {
     await createShop();
     await bus.send('POST', '/bus/account-rules', { name: 'tiny', maxConnections: 1 });
     const pump = await connected(credsOf('pump'));
@@ -144,20 +146,20 @@ describe('an application', () => {
 
   test.each([
     [
-      'that loses access',
+      'end with its access',
       () =>
         edit((spec) => {
           spec.busConfig = { busAccess: false };
         }),
     ],
     [
-      'that is deleted',
+      'end with its deletion',
       async () => {
         await bus.send('DELETE', '/application/shop');
         await deliver();
       },
     ],
-  ])('%s is disconnected with all of its users, further ones as well', async (_, end) => {
+  ])('%s, and connections of further users do', async (_, end) => {
     await createShop();
     await bus.send('POST', '/bus/accounts/shop/users', { name: 'dashboard' });
     const users = ['pump', 'valve', 'dashboard'].map((name) => credsOf(name));
@@ -213,4 +215,31 @@ test('nobody is disconnected by reconciles that change nothing, a new leader, or
   });
   expect([pump.isClosed(), valve.isClosed()]).toEqual([false, false]);
   expect(await hears(valve, pump, 'orders.new')).toBe(true);
+});
+
+test('a server that trusts both keys of a rotation takes tokens of either, and users keep their credentials', async () => {
+  await createShop();
+  const before = {
+    account: bus.accountTexts('shop').token ?? '',
+    pump: credsOf('pump'),
+    admin: credsOf('admin-hub', 'SYS'),
+  };
+  const former = { operator: bus.texts(operatorSecretName()).token ?? '', system: bus.accountTexts('SYS').token ?? '' };
+  await bus.send('POST', '/bus/operator/rotate');
+  const both = trustedOperators(bus.texts(operatorSecretName()));
+  expect(both).toHaveLength(2);
+  const publicKey = bus.accountToken('SYS')?.sub ?? '';
+  const started = { operator: former.operator, system: { publicKey, token: () => former.system } } as never;
+  const other = await startBusServer(started, { operators: both });
+  const admin = await connectBus({ servers: [other.url], creds: before.admin.creds, name: 'test', signal: signal() });
+  atEnd(() => admin.close());
+  await admin.push(before.account, signal());
+  const pump = await busClient(other.url, before.pump);
+  fleet.time.now += 11 * 60_000;
+  await fleet.nextTerm();
+  await expect.poll(() => bus.accountTexts('shop').token, { timeout: 20_000 }).not.toBe(before.account);
+  await admin.push(bus.accountTexts('shop').token ?? '', signal());
+  expect(pump.isClosed()).toBe(false);
+  await busClient(other.url, credsOf('pump'));
+  expect(credsOf('pump')).toEqual(before.pump);
 });

@@ -15,8 +15,7 @@ import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../rules/secret.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
-import type { BusParts } from './parts.ts';
-import { stalled } from './parts.ts';
+import { type BusParts, stalled } from './parts.ts';
 
 const kind = KINDS.busAccounts;
 /** While users get another signing key, the end of the former one is looked for as often as this. */

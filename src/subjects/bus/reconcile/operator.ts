@@ -11,12 +11,16 @@ import { BUS_KEYS, type BusTexts, operatorSecretName } from '../rules/secret.ts'
 import { type BusClaims, operatorClaims } from '../rules/tokens/claims.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
 import { nextIat } from '../rules/tokens/lineage.ts';
-import type { BusParts } from './parts.ts';
-import { stalled } from './parts.ts';
+import { type BusParts, stalled } from './parts.ts';
+import { createBusServers } from './servers.ts';
+
+/** During a rotation, servers are looked at as often as this. */
+const LOOK_MS = 1_000;
 
 /** BusOperator: makes its key and its token, and another key for each rotation. */
-export function createOperatorController(deps: ControllerDependencies, { secrets }: BusParts): Controller {
+export function createOperatorController(deps: ControllerDependencies, { secrets, tokens }: BusParts): Controller {
   const { stores, clock } = deps;
+  const servers = createBusServers(deps);
   const name = operatorName(deps.installation ?? DEFAULT_INSTALLATION);
   const read = () => secrets.read('operator', operatorSecretName());
 
@@ -27,22 +31,54 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
     return signJwt(operatorClaims({ key: publicNkey(seed), name, iat }), seed);
   }
 
+  const issuedAt = (texts: BusTexts, key: string) => (decodeToken(texts[key] ?? '')?.iat ?? 0) * 1_000;
+
+  const isSignedByNow = (texts: BusTexts): boolean => {
+    const key = publicNkey(texts[BUS_KEYS.seed] ?? '');
+    return Array.from(stores.busAccounts.list()).every((account) => (tokens.keysOf(account)?.token.iss ?? key) === key);
+  };
+
+  /**
+   * A rotation has three steps, so that no server ever gets a token of an operator that it does not trust: servers learn to trust the
+   * next key beside the present one, all accounts are signed by the next one, and servers forget the former one.
+   */
   async function next(operator: BusOperator, present: BusTexts): Promise<BusTexts> {
-    const rotation = operator.spec.rotation ?? 0;
     const { [BUS_KEYS.seed]: seed, [BUS_KEYS.token]: jwt } = present;
     const token = jwt === undefined ? undefined : decodeToken(jwt);
-    const isNew = seed === undefined || rotation > rotationIn(present);
-    if (!isNew && token?.sub === publicNkey(seed) && token.name === name) return present;
-    const own = isNew ? (await makeNkey('operator')).seed : seed;
-    const isFormer = isNew && jwt !== undefined;
-    return {
-      ...present,
-      [BUS_KEYS.seed]: own,
-      [BUS_KEYS.token]: await sign(own, token),
-      [BUS_KEYS.rotation]: String(Math.max(rotation, rotationIn(present))),
-      ...(isFormer && { [BUS_KEYS.trusted]: JSON.stringify([jwt]) }),
-    };
+    if (seed === undefined) {
+      const own = (await makeNkey('operator')).seed;
+      const rotation = String(operator.spec.rotation ?? 0);
+      return { [BUS_KEYS.seed]: own, [BUS_KEYS.token]: await sign(own, undefined), [BUS_KEYS.rotation]: rotation };
+    }
+    if (token?.sub !== publicNkey(seed) || token.name !== name)
+      return { ...present, [BUS_KEYS.token]: await sign(seed, token) };
+    const {
+      [BUS_KEYS.nextSeed]: nextSeed,
+      [BUS_KEYS.nextToken]: nextToken,
+      [BUS_KEYS.trusted]: trusted,
+      ...rest
+    } = present;
+    if (trusted !== undefined) {
+      const isDone = isSignedByNow(present) && servers.have(issuedAt(present, BUS_KEYS.token));
+      return isDone ? rest : present;
+    }
+    if (nextSeed !== undefined && nextToken !== undefined) {
+      if (!servers.have(issuedAt(present, BUS_KEYS.nextToken))) return present;
+      return {
+        ...rest,
+        [BUS_KEYS.seed]: nextSeed,
+        // The time in it says when accounts began to be signed.
+        [BUS_KEYS.token]: await sign(nextSeed, decodeToken(nextToken)),
+        [BUS_KEYS.trusted]: JSON.stringify([jwt]),
+        [BUS_KEYS.rotation]: String(operator.spec.rotation ?? 0),
+      };
+    }
+    if ((operator.spec.rotation ?? 0) <= rotationIn(present)) return present;
+    const own = (await makeNkey('operator')).seed;
+    return { ...present, [BUS_KEYS.nextSeed]: own, [BUS_KEYS.nextToken]: await sign(own, token) };
   }
+
+  const isRotating = (texts: BusTexts) => BUS_KEYS.trusted in texts || BUS_KEYS.nextSeed in texts;
 
   const isMeant = ({ metadata }: BusOperator) => metadata.name === OPERATOR_OBJECT;
 
@@ -59,6 +95,15 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
         message: `the Secret ${operatorSecretName()} exists and belongs to something else: delete it`,
       });
     if (!texts[BUS_KEYS.token]) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
+    if (isRotating(texts))
+      return {
+        is: 'working',
+        reason: 'BusOperatorRotating',
+        message:
+          BUS_KEYS.trusted in texts
+            ? 'accounts are signed with its next key, and servers forget the former one'
+            : 'servers learn to trust its next key',
+      };
     return undefined;
   }
 
@@ -71,6 +116,7 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       await secrets.write(write, (present) => next(operator, present), signal);
     },
     obstacle,
+    next: () => (isRotating(read().texts) ? clock() + LOOK_MS : undefined),
     status(operator) {
       const { texts } = read();
       const jwt = texts[BUS_KEYS.token];

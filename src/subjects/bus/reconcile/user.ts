@@ -21,8 +21,7 @@ import { decodeToken } from '../rules/tokens/decode.ts';
 import { isSameToken, nextIat } from '../rules/tokens/lineage.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
-import type { BusParts } from './parts.ts';
-import { stalled } from './parts.ts';
+import { type BusParts, stalled } from './parts.ts';
 
 const kind = KINDS.busUsers;
 

@@ -101,14 +101,3 @@ export function hubMembers(hub: Pick<BusHub, 'spec'>, namespace: string, made: M
     }));
   return host === undefined ? [] : [{ name: host, url: urlOf(host), isPod: false }];
 }
-
-/** Servers of the hub by whether they have every token, for metrics; none without a hub. */
-export function hubFigures(hubs: Iterable<Pick<BusHub, 'metadata' | 'status'>>): ReadonlyMap<string, number> {
-  for (const { metadata, status } of hubs)
-    if (metadata.name === HUB_OBJECT && status?.members !== undefined)
-      return new Map([
-        ['current', status.current ?? 0],
-        ['behind', Math.max(0, status.members - (status.current ?? 0))],
-      ]);
-  return new Map();
-}
