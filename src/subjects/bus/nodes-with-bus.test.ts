@@ -100,6 +100,16 @@ describe('a leaf', () => {
   });
 });
 
+test('the streams of a node have the same key after it was without a server', async () => {
+  const keyOf = () => filesOf(1, 'bus-config')['server.conf']?.match(/key: "([^"]{44})"/)?.[1];
+  const before = keyOf();
+  expect(before).toBeDefined();
+  await setMode('none');
+  expect(filesOf(1, 'bus-config')).toEqual({});
+  await setMode('leaf');
+  expect(keyOf()).toBe(before);
+});
+
 describe('a server', () => {
   test('has all accounts but the system accounts of leafs, with a link for each application', async () => {
     await setMode('server');
