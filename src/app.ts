@@ -70,6 +70,7 @@ import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
+import { busFigures } from './subjects/bus/rules/metrics.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';
@@ -465,6 +466,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
             now(),
           ),
+          ...busFigures(stores.busHubs.list(), stores.busAccounts.list()),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),
           budgets: Object.fromEntries(

@@ -19,6 +19,7 @@ import {
   startAgent,
   waitForAgent,
 } from './agent.ts';
+import { startBusHub } from './bus-hub.ts';
 import { writeCommands } from './commands.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
@@ -104,6 +105,10 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const tokenFile = join(dir, 'token');
   started.use(await keepAdminToken(kube, tokenFile));
   log(`The controller is ready at ${rest}`);
+  if (process.env.BUS_ENABLED === 'true') {
+    const hub = await startBusHub({ dir, kube, log, again, signal });
+    started.defer(() => hub.stop());
+  }
 
   const dockerHost = engine.private && engine.kind === 'docker' ? engine.url : undefined;
   const agentConfig = agentConfigFile(dir);

@@ -187,6 +187,8 @@ export const STATUS_REASONS = {
   BusOperatorRotating:
     'The operator of the message bus gets another key: servers learn it, then all accounts are signed again.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',
+  BusMqttNotPossible:
+    'The rule of the account lets no user of MQTT in: it gives no store, or forbids tokens that are passwords.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',

@@ -1,5 +1,6 @@
 import { BUS_BRIDGE_HOST } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
+import { TAKEN_ACCOUNT_NAMES } from './bus-accounts.ts';
 import { v3Name } from './names.ts';
 import type { NormalEntry } from './normal-entry.ts';
 
@@ -84,8 +85,11 @@ const busCredsName = (application: string, microservice: string): string =>
   `bus-creds-${busSlug(application)}-${busSlug(microservice)}`;
 
 /** Whether an entry has access: it asks for it, and its application has it. What the system makes needs none. */
-export const hasBusAccess = ({ spec }: Application, { busConfig }: Pick<NormalEntry, 'busConfig'>): boolean =>
-  busConfig?.busAccess === true && spec.busConfig?.busAccess === true && spec.isSystem !== true;
+export const hasBusAccess = (application: Application, { busConfig }: Pick<NormalEntry, 'busConfig'>): boolean =>
+  busConfig?.busAccess === true &&
+  application.spec.busConfig?.busAccess === true &&
+  application.spec.isSystem !== true &&
+  !TAKEN_ACCOUNT_NAMES.includes(v3Name(application));
 
 /**
  * Variables without what reads show of the access, so that a client may send back what it read. A server alone may be a variable of

@@ -204,7 +204,7 @@ export class BusServer implements Part<'microservices'> {
   }
 }
 
-/** The token that counts: of the files, unless the server has one that was signed later. */
+/** The token that counts: of the files, unless the server has a later token. */
 function latestToken(wanted: string | undefined, found: readonly string[]): { token: string | undefined } {
   const best = [wanted, ...found].reduce(
     (latest, one) =>

@@ -1,6 +1,6 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
-import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
+import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
@@ -22,6 +22,7 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
   { run: controller },
   { run: nodes },
   { run: platforms },
+  { run: messageBus },
   { run: applications },
 ];
 
@@ -154,6 +155,33 @@ async function platforms(context: CommandContext): Promise<Finding> {
     detail: `of ${of}, ${failed.length} failed: ${some(failed.map(v3Name))}`,
     todo: 'kubectl skerry describe node NAME says why, and what to do.',
   };
+}
+
+/** The kinds of the message bus whose objects say what is wrong. */
+const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
+
+async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
+  const check = 'message bus';
+  try {
+    const lists = await Promise.all(
+      BUS_KINDS.map(({ resource }) => client.list<KubeObject>(resource as never, { namespace, limit: 0, signal })),
+    );
+    const all = lists.flatMap(({ items }) => items);
+    if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as BUS_ENABLED is not set' };
+    const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
+    const detail = BUS_KINDS.map(({ noun }, i) => `${lists[i]?.items.length ?? 0} of kind ${noun}`).join(', ');
+    if (bad.length === 0) return { check, status: 'ok', detail: `${detail}, all ready` };
+    const names = bad.map(({ kind, metadata }) => `${kind.toLowerCase()}/${metadata.name}`);
+    return {
+      check,
+      status: 'warning',
+      detail: `not ready: ${some(names)}`,
+      todo: 'kubectl describe KIND NAME says why.',
+    };
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    return { check, status: 'warning', detail: 'you may not read all of its objects' };
+  }
 }
 
 async function applications(context: CommandContext): Promise<Finding> {

@@ -14,6 +14,7 @@ import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { KINDS } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf } from '../rules/account.ts';
+import { mqttProblem } from '../rules/mqtt.ts';
 import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from '../rules/secret.ts';
 import { type BusClaims, userClaims } from '../rules/tokens/claims.ts';
 import { credentials } from '../rules/tokens/credentials.ts';
@@ -192,6 +193,13 @@ export function createUserController(
       return stalled({
         reason: 'BusRuleInvalid',
         message: `the rule "${rule.name}" cannot be used, as its condition Ready says: the last valid form of it applies`,
+      });
+    const account = rules.ofAccount(object);
+    const wrong = user.spec.isBearer && account.spec ? mqttProblem(account.spec) : undefined;
+    if (wrong)
+      return stalled({
+        reason: 'BusMqttNotPossible',
+        message: `${wrong.field}: the rule "${account.name}" of the account ${wrong.problem}`,
       });
     if (!texts[BUS_KEYS.token]) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
     const { expiresAt } = user.spec;

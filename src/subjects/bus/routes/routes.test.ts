@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import {
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from '../../../../testing/in-memory-controller.ts';
+import { API_VERSION } from '../../../api/names.ts';
 import { createMemoryDependencies } from '../../../rest/_memory.ts';
 import { serveInMemory } from '../../../rest/_server.ts';
 import { busOf, shopWithBus } from '../_fleet.ts';
@@ -96,7 +101,25 @@ test('no application is called as an account of the system while the bus is on: 
     body: { code: 'BUS_NAME_TAKEN', message: expect.stringMatching(/^name: "controller"/) },
   });
   // An application of that name, created with kubectl, runs and has no access.
+  const { resource } = fleet.stores.applications;
+  const metadata = { name: 'controller', namespace: NAMESPACE };
+  const entry = {
+    name: 'pump',
+    agent: { name: 'gateway-0' },
+    images: { amd64: 'a:1' },
+    busConfig: { busAccess: true },
+  };
+  const spec = { busConfig: { busAccess: true }, microservices: [entry] };
+  const object = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec };
+  await fleet.cluster.client.create(resource, object as never);
+  await fleet.settle();
   expect(bus.account('controller')?.spec.system).toBe('controller');
+  expect(bus.users('controller')).toEqual(['controller']);
+  const stored = fleet.stores.applications.byIndex('name', 'controller')[0];
+  expect(stored?.status?.conditions?.find(({ type }) => type === 'NotSupportedYet')).toMatchObject({
+    status: 'True',
+    message: expect.stringContaining('"controller" is an account of the system'),
+  });
 });
 
 describe('users', () => {
@@ -240,6 +263,54 @@ describe('tokens in replies', () => {
     expect((await send('DELETE', `${MQTT}/meter`)).status).toBe(204);
     await fleet.settle();
     expect(Object.keys(bus.revoked('shop'))).toHaveLength(1);
+  });
+});
+
+describe('users of MQTT', () => {
+  test.each([
+    ['maxConnections', { maxConnections: 3 }, 'diskStorage'],
+    ['disallowBearer', { diskStorage: -1, disallowBearer: true }, 'disallowBearer'],
+  ])('need a rule of the account that lets them in, which says %s', async (name, rule, field) => {
+    await send('POST', '/bus/account-rules', { name, ...rule });
+    await createShop({ busConfig: { busAccess: true, busRule: name } });
+    expect(await send('POST', MQTT, { name: 'meter' })).toMatchObject({
+      status: 400,
+      body: { message: expect.stringMatching(`^${field}: the rule "${name}"`) },
+    });
+    const { resource } = fleet.stores.busUsers;
+    const metadata = { name: 'meter', namespace: NAMESPACE };
+    const spec = { account: 'shop', isBearer: true };
+    await fleet.cluster.client.create(resource, {
+      apiVersion: API_VERSION,
+      kind: resource.kind,
+      metadata,
+      spec,
+    } as never);
+    await fleet.settle();
+    expect(bus.readyOf(bus.user('shop', 'meter'))).toMatchObject({ status: 'False', reason: 'BusMqttNotPossible' });
+  });
+});
+
+describe('rules in bodies', () => {
+  test.each([
+    ['POST', '/bus/accounts/shop', { busRule: 'nothing' }, 'BUS_ACCOUNT_RULE_NOT_FOUND'],
+    ['POST', USERS, { name: 'x', busRule: 'nothing' }, 'BUS_USER_RULE_NOT_FOUND'],
+    ['POST', MQTT, { name: 'x', busRule: 'nothing' }, 'BUS_USER_RULE_NOT_FOUND'],
+  ])('have to exist: %s %s', async (method, path, body, code) => {
+    await createShop();
+    expect(await send(method, path, body)).toMatchObject({ status: 404, body: { code } });
+  });
+
+  test('bind an account that an application asks for by its busConfig', async () => {
+    await send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
+    await createShop();
+    expect((await send('POST', '/bus/accounts/shop', { busRule: 'small' })).status).toBe(201);
+    await fleet.settle();
+    expect(fleet.stores.applications.byIndex('name', 'shop')[0]?.spec.busConfig).toEqual({
+      busAccess: true,
+      busRule: 'small',
+    });
+    expect(bus.accountToken('shop')?.nats.limits).toMatchObject({ conn: 3 });
   });
 });
 

@@ -1,13 +1,21 @@
 import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../../rules/bus-accounts.ts';
 import { findExpression } from '../../../../rules/expressions.ts';
+import { v3Name } from '../../../../rules/names.ts';
 import { type NormalEntry, normalEntry } from '../../../../rules/normal-entry.ts';
 
 /** Why an entry cannot have access to the message bus (docs/spec/workloads.md#microservice-entry). */
-export const busAccessMissing = (
-  { spec }: Application,
+export function busAccessMissing(
+  application: Application,
   { busConfig }: Pick<NormalEntry, 'busConfig'>,
-): string | undefined =>
-  busConfig?.busAccess && !spec.busConfig?.busAccess ? 'needs busConfig.busAccess of the application' : undefined;
+): string | undefined {
+  if (!busConfig?.busAccess) return undefined;
+  if (!application.spec.busConfig?.busAccess) return 'needs busConfig.busAccess of the application';
+  const name = v3Name(application);
+  return TAKEN_ACCOUNT_NAMES.includes(name)
+    ? `needs an application of another name: "${name}" is an account of the system`
+    : undefined;
+}
 
 /** Fields of an entry that are stored and have no effect on the container yet. */
 export function fieldsNotActing(
