@@ -70,7 +70,7 @@ import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
-import { accountFigures } from './subjects/bus/rules/metrics.ts';
+import { busFigures } from './subjects/bus/rules/metrics.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';
@@ -466,7 +466,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
             now(),
           ),
-          busAccounts: accountFigures(stores.busAccounts.list()),
+          ...busFigures(stores.busHubs.list(), stores.busAccounts.list()),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),
           budgets: Object.fromEntries(
