@@ -15,7 +15,7 @@ interface Finding {
   todo?: string;
 }
 
-/** The checks in their order; one that fails ends the list when `isBase`, since the others need it. */
+/** The checks in their order; a failed one ends the list when `isBase`, since the others need it. */
 const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promise<Finding> }[] = [
   { isBase: true, run: apiServer },
   { isBase: true, run: definitions },
@@ -157,7 +157,7 @@ async function platforms(context: CommandContext): Promise<Finding> {
   };
 }
 
-/** The kinds of the message bus whose objects say what is wrong. */
+/** The kinds of the message bus whose conditions name what is missing. */
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
 async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
