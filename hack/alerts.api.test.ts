@@ -80,6 +80,14 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_node_platforms{phase="Failed"}': '2x120' },
     silent: { 'skerry_node_platforms{phase="Failed"}': '0x120', 'skerry_node_platforms{phase="Progressing"}': '9x120' },
   },
+  SkerryBusHubBehind: {
+    fires: { 'skerry_bus_hub_servers{state="behind"}': '1x120' },
+    silent: { 'skerry_bus_hub_servers{state="behind"}': '0x120', 'skerry_bus_hub_servers{state="current"}': '3x120' },
+  },
+  SkerryBusAccountsNotReady: {
+    fires: { 'skerry_bus_accounts{ready="False"}': '2x120' },
+    silent: { 'skerry_bus_accounts{ready="True"}': '9x120', 'skerry_bus_accounts{ready="False"}': '0x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
@@ -230,6 +238,8 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     agentUpdates: new Map([['Downloading', 1]]),
     nodePlatforms: new Map([['Failed', 1]]),
     certificates: new Map([['overdue', 1]]),
+    busServers: new Map([['behind', 1]]),
+    busAccounts: new Map([['False', 1]]),
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
     microservices: new Map([['RUNNING', 5]]),

@@ -14,6 +14,7 @@ import { createEpochs } from './datastore/epochs.ts';
 import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
 import { createProvisioningKeys } from './datastore/provisioning-keys.ts';
+import { createRelayHub } from './datastore/relay-hub.ts';
 import { reportRestores } from './datastore/restored-event.ts';
 import { readRevisionKey } from './datastore/revision-key.ts';
 import {
@@ -63,12 +64,13 @@ import type { PlatformPart } from './rules/part.ts';
 import { createTlsFiles } from './server-tls/files.ts';
 import { createOwnCertificate } from './server-tls/own-certificate.ts';
 import type { TlsSource } from './server-tls/source.ts';
-import { createConfiguredRelay } from './sessions/configured-relay.ts';
+import { createConfiguredRelay, type RelayHub } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
+import { busFigures } from './subjects/bus/rules/metrics.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';
@@ -305,6 +307,7 @@ export async function createApp(
   );
   const sockets = building.use(
     openSockets({
+      hub: config.isBusEnabled ? createRelayHub(stores, config) : undefined,
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
       present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
       mostSockets: config.mostSockets,
@@ -366,6 +369,8 @@ interface SocketsOptions
     'mostSockets' | 'mostOfUser' | 'lookups' | 'present' | 'addressOf' | 'audit' | 'events'
   > {
   config: Pick<Config, 'relay' | 'identity'>;
+  /** over which sessions pass by themselves; absent while the bus is off */
+  hub: RelayHub | undefined;
   places: Places;
   isAlone(): boolean;
   agents: Agents;
@@ -376,7 +381,18 @@ interface SocketsOptions
 }
 
 /** Exec and log sessions: sockets of users and agents at the public listener, and those of other replicas at the internal one. */
-function openSockets({ config, places, isAlone, agents, rest, credentials, metrics, log, ...given }: SocketsOptions) {
+function openSockets({
+  config,
+  places,
+  hub,
+  isAlone,
+  agents,
+  rest,
+  credentials,
+  metrics,
+  log,
+  ...given
+}: SocketsOptions) {
   const sessions = createSessions({ places, metrics, clock: systemClock, log });
   const internal = createRelay({
     sessions,
@@ -387,7 +403,10 @@ function openSockets({ config, places, isAlone, agents, rest, credentials, metri
   });
   agents.internalServer.http.on('upgrade', internal.handle);
   const { relay: settings, identity } = config;
-  const relay = createConfiguredRelay({ settings, identity, internal, sessions, isAlone, clock: systemClock, log });
+  const relay = createConfiguredRelay({
+    ...{ settings, identity, internal, sessions, isAlone, clock: systemClock, log },
+    ...(hub && { hub }),
+  });
   const upgrades = createUpgrades({
     ...given,
     ...{ sessions, places, relay },
@@ -447,6 +466,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
             now(),
           ),
+          ...busFigures(stores.busHubs.list(), stores.busAccounts.list()),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),
           budgets: Object.fromEntries(

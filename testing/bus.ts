@@ -26,7 +26,7 @@ export interface TestUser {
 export interface TestAccount {
   publicKey: string;
   /** the token of now: with these revocations, and signed at that second, or one second after the last */
-  token(options?: { revocations?: Record<string, number>; iat?: number }): string;
+  token(options?: { revocations?: Record<string, number>; iat?: number; claims?: object }): string;
   user(name: string, claims?: object): TestUser;
 }
 
@@ -62,10 +62,10 @@ export function makeBus(): TestBus {
     const ours = name.startsWith('SYS') ? all.slice(0, 6) : all;
     return {
       publicKey: keys.getPublicKey(),
-      token({ revocations, iat = last + 1 } = {}) {
+      token({ revocations, iat = last + 1, claims = {} } = {}) {
         last = iat;
         const limits = { ...Object.fromEntries(ours.map((key) => [key, NO_LIMIT])), wildcards: true };
-        return token(operator, keys, { name, iat, claims: { type: 'account', limits, revocations } });
+        return token(operator, keys, { name, iat, claims: { type: 'account', limits, revocations, ...claims } });
       },
       user(of, claims = {}) {
         const user = createUser();

@@ -153,6 +153,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ clock, random, log },
     read: (set) => deps.mountedFiles.read(setPath(set)),
     changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
+    changed: () => link.changed(),
   });
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer];
   const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];

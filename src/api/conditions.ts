@@ -158,6 +158,9 @@ export const STATUS_REASONS = {
   DuplicateAgent: 'Two installations report with the identity of this node.',
   DatastoreRestored:
     'The datastore was restored from a backup, or is another one, since the node was last sent its desired state.',
+  BusServerBehind: 'The running bus server of the machine does not have all present tokens and settings yet.',
+  BusServerRefuses:
+    'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',

@@ -22,6 +22,8 @@ export interface DeliveryOptions {
   adopt?(account: string, tokens: readonly string[], signal: AbortSignal): Promise<void>;
   /** Called at each change of the state, and when the server is another process. */
   report(state: DeliveryState): void;
+  /** Called whenever nothing of what was announced is left to be done. */
+  settled?(): void;
   clock: Clock;
   random: () => number;
   log: Log;
@@ -124,6 +126,7 @@ export class TokenDelivery implements AsyncDisposable {
       await each(accounts, (account) => this.#deliver(connection, account, [this.#found.get(account)], here));
       if (this.#changed.size > 0) continue;
       this.#report({ server, isCurrent: this.#refused.size === 0, refused: this.#refused.size });
+      this.#options.settled?.();
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         if (here.aborted) resolve();

@@ -34,7 +34,7 @@ async function startBus(scheme: 'nats' | 'tls') {
   const clock = createVirtualClock();
   const warnings: string[] = [];
   const broker = createBusBroker({
-    servers: [`${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`],
+    servers: () => [`${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`],
     clock,
     log: { ...silentLog, warn: ({ err }: { err?: unknown }) => void warnings.push(String(err)) },
   });

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import {
   connect,
   credsAuthenticator,
@@ -14,15 +13,18 @@ import type { Log } from '../lib/log.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
 export interface BusBrokerOptions {
-  servers: readonly string[];
-  /** File with the token and the seed of the account and user `controller`; read with each connection. */
-  credentials?: string | undefined;
+  /** URLs; asked for at each connection. None: the bus is not there yet. */
+  servers(): readonly string[];
+  /** Text with the token and the seed of the account and user `controller`; asked for at each connection. */
+  credentials?: (() => Uint8Array) | undefined;
   clock: Clock;
   log: Log;
 }
 
 const PREFIX = 'controller.relay.v1';
 const RECONNECT_MS = 1_000;
+/** After so many attempts the servers are asked for again: the bus may be elsewhere. */
+const RECONNECTS = 5;
 const FLUSH_MS = 5_000;
 /** What may be published and not flushed. What comes after that is lost, and the session hears of it. */
 const PENDING = { bytes: 32 * 2 ** 20, messages: 8_192 } as const;
@@ -52,16 +54,18 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
     isDialing = true;
     for (let attempt = 0; !connection && !isDisposed; attempt++) {
       try {
+        const at = servers();
+        if (at.length === 0) throw new Error('no server of the message bus is known');
         const made = await connect({
-          servers: [...servers],
+          servers: [...at],
           name: 'controller-ws-relay',
           timeout: FLUSH_MS,
           reconnectTimeWait: RECONNECT_MS,
-          maxReconnectAttempts: -1,
+          maxReconnectAttempts: RECONNECTS,
           // The library knows no schemes: without this, it takes TLS only where the server offers it.
-          ...(servers.some((one) => one.startsWith('tls://')) && { tls: {} }),
+          ...(at.some((one) => one.startsWith('tls://')) && { tls: {} }),
           ...(credentials && {
-            authenticator: (nonce?: string) => credsAuthenticator(readFileSync(credentials))(nonce),
+            authenticator: (nonce?: string) => credsAuthenticator(credentials())(nonce),
           }),
         });
         if (isDisposed) return void made.close().catch(() => {});
@@ -79,7 +83,7 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
   }
 
   async function watch(made: NatsConnection): Promise<void> {
-    // The library gives up only on credentials that were refused again and again: then it begins from the start.
+    // The library gives up on servers that are away, and on credentials that are refused again and again: then it begins from the start.
     void made.closed().then((error) => {
       if (connection !== made) return;
       connection = undefined;

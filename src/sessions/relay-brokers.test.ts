@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -109,7 +109,12 @@ describe('the message bus with the credentials of the account controller', () =>
     const { port, credentials } = nats;
     return {
       port,
-      makeBroker: (port) => createBusBroker({ ...given, servers: [`nats://127.0.0.1:${port}`], credentials }),
+      makeBroker: (port) =>
+        createBusBroker({
+          ...given,
+          servers: () => [`nats://127.0.0.1:${port}`],
+          credentials: () => readFileSync(credentials),
+        }),
       [Symbol.asyncDispose]: () => nats[Symbol.asyncDispose](),
     };
   }, !isNightly);
@@ -126,7 +131,12 @@ describe.skipIf(!isNightly)('credentials of the bus without the permission for s
         void lines.push(`${level} ${String(err)}`);
     const log = { ...silentLog, debug: note('debug'), warn: note('warn') };
     const servers = [`nats://127.0.0.1:${nats.port}`];
-    using broker = createBusBroker({ servers, credentials: nats.credentials, clock: systemClock, log });
+    using broker = createBusBroker({
+      servers: () => servers,
+      credentials: () => readFileSync(nats.credentials),
+      clock: systemClock,
+      log,
+    });
     const seen: string[] = [];
     // What the bus answers to one of them has arrived when it refuses the next.
     for (const id of ['a', 'b', 'c']) {

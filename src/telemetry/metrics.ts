@@ -26,6 +26,10 @@ export interface FleetFigures {
   microserviceRestarts: number;
   /** certificates and authorities by state */
   certificates: ReadonlyMap<string, number>;
+  /** servers of the hub of the message bus by state */
+  busServers: ReadonlyMap<string, number>;
+  /** accounts of the message bus by the status of their condition Ready */
+  busAccounts: ReadonlyMap<string, number>;
   /** by kind */
   objects: ReadonlyMap<string, number>;
   storedBytes: ReadonlyMap<string, number>;
@@ -74,12 +78,14 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       microservices,
       microserviceRestarts,
       certificates,
+      busServers,
+      busAccounts,
       objects,
       storedBytes,
       budgetUsed,
       budgetLimit,
     } = metrics;
-    const stored = [certificates, objects, storedBytes, budgetUsed, budgetLimit];
+    const stored = [certificates, busServers, busAccounts, objects, storedBytes, budgetUsed, budgetLimit];
     const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, nodePlatforms, contactAge];
     for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, ...stored]) metric.reset();
     const figures = fleet();
@@ -97,6 +103,8 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const [state, count] of figures.microservices) microservices.set({ state }, count);
     microserviceRestarts.set(figures.microserviceRestarts);
     for (const [state, count] of figures.certificates) certificates.set({ state }, count);
+    for (const [state, count] of figures.busServers) busServers.set({ state }, count);
+    for (const [ready, count] of figures.busAccounts) busAccounts.set({ ready }, count);
     for (const [kind, count] of figures.objects) objects.set({ kind }, count);
     for (const [kind, bytes] of figures.storedBytes) storedBytes.set({ kind }, bytes);
     for (const [budget, { used, limit }] of Object.entries(figures.budgets)) {

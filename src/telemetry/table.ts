@@ -62,6 +62,15 @@ export const CONTROLLER_METRICS = {
     'Certificates and certificate authorities by what their certificate is. Leader only.',
     { state: 'valid, overdue (its time of renewal has passed), expired, or missing' },
   ),
+  busServers: gauge(
+    'skerry_bus_hub_servers',
+    'servers',
+    'Servers of the hub of the message bus by the tokens that they have. Leader only.',
+    { state: 'current (every token), or behind' },
+  ),
+  busAccounts: gauge('skerry_bus_accounts', 'accounts', 'Accounts of the message bus by Ready. Leader only.', {
+    ready: 'True, False or Unknown',
+  }),
   objects: gauge('skerry_objects', 'objects', 'Objects by kind. Leader only.', {
     kind: 'kind of the objects: `Application`, `EdgeNode`, ...',
   }),

@@ -4,6 +4,7 @@ import { containerViewShape, portMappingSchema } from '../api/container/index.ts
 import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { artifactStatusSchema } from './artifacts.ts';
+import { busServerReportSchema } from './bus.ts';
 import { systemFilesReportSchema } from './system-files.ts';
 import { tunnelStatusSchema } from './tunnel.ts';
 
@@ -356,6 +357,8 @@ export const statusReportSchema = z.object({
   volumeMountLastUpdate: numeric.optional(),
   /** ours */
   systemFiles: systemFilesReportSchema.optional(),
+  /** ours: the server of the message bus; absent until there was one */
+  busServer: busServerReportSchema.optional(),
   modelStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
   activeModels: numeric.optional(),
   modelLastUpdate: numeric.optional(),

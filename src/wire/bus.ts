@@ -1,3 +1,6 @@
+import { z } from 'zod';
+import { BOUNDS } from '../api/bounds.ts';
+
 /** What controller and agent agree on about the server of the message bus on a node. */
 
 /** Sets of the system's files of a node with a server. */
@@ -25,6 +28,12 @@ export const BUS_PLACES = {
   certificates: '/etc/nats/certs',
   data: '/data',
 } as const;
+
+/** What a report says of the server: whether it has all that the files here say, and what keeps it from that. */
+export const busServerReportSchema = z.object({
+  isCurrent: z.boolean(),
+  problem: z.string().max(BOUNDS.message).optional(),
+});
 
 const TOKENS = /^tokens-[A-Z2-7]\.conf$/;
 

@@ -22,6 +22,7 @@ function machine(port: number) {
     log: silentLog,
     read: (set) => sets.get(set),
     changedAt: () => changes,
+    changed: () => {},
   });
   const abort = new AbortController();
   const ended = part.run(abort.signal);
@@ -69,6 +70,26 @@ async function started(...accounts: readonly TestAccount[]) {
 }
 
 describe('the server on the machine', () => {
+  test('is reported as current once it has every token, and as behind from a changed file until it has that token', async () => {
+    const pumps = bus.account('pumps');
+    const { server, part, look, setToken } = await started();
+    expect(part.report()).toEqual({});
+    setToken(pumps, pumps.token());
+    look();
+    expect(part.report()).toEqual({ busServer: { isCurrent: false } });
+    const isCurrent = () => expect.poll(() => part.report()).toEqual({ busServer: { isCurrent: true } });
+    await isCurrent();
+    await busClient(server.url, pumps.user('a'));
+    setToken(pumps, pumps.token());
+    look();
+    expect(part.report()).toEqual({ busServer: { isCurrent: false } });
+    await isCurrent();
+    await server.kill();
+    await expect.poll(() => part.report()).toEqual({ busServer: { isCurrent: false } });
+    await server.start();
+    await isCurrent();
+  });
+
   test('ends the connection of a user within 5 s of the file that revokes it, and refuses the user from then on', async () => {
     const pumps = bus.account('pumps');
     const { server, look, setToken } = await started(pumps);

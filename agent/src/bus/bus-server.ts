@@ -1,8 +1,10 @@
+import { BOUNDS } from '../../../src/api/bounds.ts';
 import { type BusClientOptions, type BusConnection, connectBus } from '../../../src/bus-client/connection.ts';
 import { TokenDelivery } from '../../../src/bus-client/delivery.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
+import type { StatusReport } from '../../../src/wire/agent.ts';
 import { BUS_SETS } from '../../../src/wire/bus.ts';
 import type { Sent } from '../domain/desired.ts';
 import type { Random } from '../domain/jitter.ts';
@@ -19,6 +21,8 @@ export interface BusServerDependencies {
   read(set: string): Tree | undefined;
   /** when the content of a set changed last, Unix ms */
   changedAt(set: string): number | undefined;
+  /** What the report says of the server has changed. */
+  changed(): void;
   /** connects to a server; absent: as all clients of the bus do */
   dial?(options: BusClientOptions): Promise<BusConnection>;
 }
@@ -49,6 +53,9 @@ export class BusServer implements Part<'microservices'> {
   #refused = 0;
   /** why it has not read its present configuration */
   #unread: string | undefined;
+  /** nothing that was announced is left to be pushed */
+  #isDelivered = false;
+  #shown = '';
   #reloads = new AbortController();
   #isEnded = false;
 
@@ -63,6 +70,13 @@ export class BusServer implements Part<'microservices'> {
     );
   }
 
+  report(): StatusReport {
+    if (!this.#told) return {};
+    const [problem] = this.problems;
+    const isCurrent = this.#isDelivered && this.#refused === 0 && this.#isLoaded();
+    return { busServer: { isCurrent, ...(problem && { problem: problem.slice(0, BOUNDS.message) }) } };
+  }
+
   look({ microservices }: Pick<Sent, 'microservices'>): void {
     if (this.#isEnded) return;
     const port = busPortOf(microservices?.views.values() ?? []);
@@ -72,11 +86,15 @@ export class BusServer implements Part<'microservices'> {
     if (port === undefined || !files) this.#forget();
     else if (this.#told?.port !== port || this.#told.creds !== files.creds) this.#tell(port, files);
     else this.#announce(this.#told.delivery, files, before);
+    this.#show();
   }
 
   #announce(delivery: TokenDelivery, files: BusFiles, before: BusFiles | undefined): void {
     for (const account of new Set([...files.tokens.keys(), ...(before?.tokens.keys() ?? [])]))
-      if (files.tokens.get(account) !== before?.tokens.get(account)) delivery.changed(account);
+      if (files.tokens.get(account) !== before?.tokens.get(account)) {
+        this.#isDelivered = false;
+        delivery.changed(account);
+      }
     if (files.config !== before?.config) this.#reload();
   }
 
@@ -116,7 +134,13 @@ export class BusServer implements Part<'microservices'> {
       settle: latestToken,
       report: ({ server, refused }) => {
         this.#refused = refused;
+        if (!server) this.#isDelivered = false;
         if (server) this.#reload();
+        this.#show();
+      },
+      settled: () => {
+        this.#isDelivered = true;
+        this.#show();
       },
       clock,
       random,
@@ -131,7 +155,21 @@ export class BusServer implements Part<'microservices'> {
     this.#told = undefined;
     this.#connection = undefined;
     this.#refused = 0;
+    this.#isDelivered = false;
     this.#unread = undefined;
+  }
+
+  /** Whether this process of the server has read the present configuration. */
+  #isLoaded(): boolean {
+    const { server, config } = this.#loaded;
+    return this.#connection?.server.id === server && this.#files?.config === config;
+  }
+
+  #show(): void {
+    const shown = JSON.stringify(this.report());
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#deps.changed();
   }
 
   /** Makes the running server read its configuration, unless this process of it has read the present one. */
@@ -148,15 +186,17 @@ export class BusServer implements Part<'microservices'> {
       // The next connection leads here again.
       if (!connection || config === undefined) return;
       const { id: server } = connection.server;
-      if (this.#loaded.server === server && this.#loaded.config === config) return;
+      if (this.#isLoaded()) return;
       try {
         await connection.reload(signal);
         this.#loaded = { server, config };
         this.#unread = undefined;
+        this.#show();
         return;
       } catch (error) {
         if (signal.aborted) return;
         this.#unread = errorText(error);
+        this.#show();
         log.warn({ error: this.#unread }, 'The server of the message bus did not read its configuration');
         await sleep(backoffDelay(RELOAD_AGAIN, failures, random), signal, clock);
       }
@@ -164,7 +204,7 @@ export class BusServer implements Part<'microservices'> {
   }
 }
 
-/** The token that counts: of the files, unless the server has one that was signed later. */
+/** The token that counts: of the files, unless the server has a later token. */
 function latestToken(wanted: string | undefined, found: readonly string[]): { token: string | undefined } {
   const best = [wanted, ...found].reduce(
     (latest, one) =>

@@ -1,6 +1,6 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
-import { isForbidden, isNotFound, LEASES } from '../../../src/kube/mod.ts';
+import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
@@ -15,13 +15,14 @@ interface Finding {
   todo?: string;
 }
 
-/** The checks in their order; one that fails ends the list when `isBase`, since the others need it. */
+/** The checks in their order; a failed one ends the list when `isBase`, since the others need it. */
 const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promise<Finding> }[] = [
   { isBase: true, run: apiServer },
   { isBase: true, run: definitions },
   { run: controller },
   { run: nodes },
   { run: platforms },
+  { run: messageBus },
   { run: applications },
 ];
 
@@ -154,6 +155,38 @@ async function platforms(context: CommandContext): Promise<Finding> {
     detail: `of ${of}, ${failed.length} failed: ${some(failed.map(v3Name))}`,
     todo: 'kubectl skerry describe node NAME says why, and what to do.',
   };
+}
+
+/** The kinds of the message bus whose conditions name what is missing. */
+const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
+
+async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
+  const check = 'message bus';
+  try {
+    const lists = await Promise.all(
+      BUS_KINDS.map(({ resource }) => client.list<KubeObject>(resource as never, { namespace, limit: 0, signal })),
+    );
+    const all = lists.flatMap(({ items }) => items);
+    if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as BUS_ENABLED is not set' };
+    const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
+    const [, hubs, accounts, users] = lists.map(({ items }) => items.length);
+    if (bad.length === 0)
+      return {
+        check,
+        status: 'ok',
+        detail: `${hubs ? 'a hub' : 'no hub'}, ${accounts} accounts, ${users} users, all ready`,
+      };
+    const names = bad.map(({ kind, metadata }) => `${kind.toLowerCase()}/${metadata.name}`);
+    return {
+      check,
+      status: 'warning',
+      detail: `not ready: ${some(names)}`,
+      todo: 'kubectl describe KIND NAME says why.',
+    };
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    return { check, status: 'warning', detail: 'you may not read all of its objects' };
+  }
 }
 
 async function applications(context: CommandContext): Promise<Finding> {

@@ -45,8 +45,9 @@ export const THEFTS = {
   },
   systemFiles: {
     gains:
-      'Reads the files of the system on this node: private keys and certificates that it has in its own name alone.',
-    undone: 'Delete the node, and create it again under another name.',
+      'Reads the files of the system on this node: private keys and certificates that it has in its own name alone, and the credentials of its microservices and its server for the message bus, with which it reads and sends messages of their applications.',
+    undone:
+      'Delete the node, and create it again under another name; turn busConfig.busAccess of its microservices off and on again.',
   },
   settings: {
     gains: 'Reads settings, models, knowledge and runtimes of this node: names and addresses, no credentials.',

@@ -324,6 +324,12 @@ export const edgeNodeStatusSchema = object({
   })
     .optional()
     .describe('Files of the system on the machine, as its agent reports them.'),
+  busServer: object({
+    isCurrent: z.boolean().describe('It has every token and the configuration of the files on the machine.'),
+    problem: text({ max: BOUNDS.message }).optional().describe('What keeps it from that.'),
+  })
+    .optional()
+    .describe('The running bus server of the machine, as its agent reports it.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 

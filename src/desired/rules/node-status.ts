@@ -353,11 +353,12 @@ const hasBus = (desired: NodeStatusInputs['desired']): boolean =>
   desired?.parts?.some(({ condition }) => condition === 'BusReady') ?? false;
 
 /** The files of the system on the machine. An agent that had the identity before has its files on another machine. */
-function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles'> {
-  const { node, observation } = inputs;
-  const systemFiles =
-    observation?.report.systemFiles ?? (isOfFormerAgent(inputs) ? undefined : node.status?.systemFiles);
-  return systemFiles ? { systemFiles } : {};
+function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles' | 'busServer'> {
+  const { node, observation, desired } = inputs;
+  const former = isOfFormerAgent(inputs) ? undefined : node.status;
+  const systemFiles = observation?.report.systemFiles ?? former?.systemFiles;
+  const busServer = hasBus(desired) ? (observation?.report.busServer ?? former?.busServer) : undefined;
+  return { ...(systemFiles && { systemFiles }), ...(busServer && { busServer }) };
 }
 
 /** Whether nothing is known yet of the agent that was provisioned last. */
@@ -372,6 +373,7 @@ function isOfFormerAgent({ node, observation, provisioned }: NodeStatusInputs): 
 function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findingsOf> {
   const { desired, now } = inputs;
   const { digest: here, problem } = status.systemFiles ?? {};
+  const { busServer } = status;
   return findingsOf(
     (desired?.parts ?? []).map((state) => ({
       state,
@@ -380,6 +382,7 @@ function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findin
       silentSince: status.silentSince,
       now,
       files: { due: desired?.digests?.systemFiles, here, problem },
+      ...(busServer && state.condition === 'BusReady' && { server: busServer }),
       ...(state.entry && { entry: partProgress({ inputs, alive, status }, state.entry.name) }),
     })),
   );

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
-import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import {
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from '../../../../testing/in-memory-controller.ts';
+import { createRelayHub } from '../../../datastore/relay-hub.ts';
 import { busOf, shopWithBus } from '../_fleet.ts';
 import { operatorSecretName } from '../rules/secret.ts';
 
@@ -121,6 +126,23 @@ describe('a hub that is named', () => {
     await client.flush();
     expect(client.isClosed()).toBe(false);
   });
+});
+
+test('replicas reach the hub as the account controller, whose user has the subjects of sessions alone', async () => {
+  const server = await startHub();
+  await isReady();
+  const relay = createRelayHub(fleet.stores, { namespace: NAMESPACE });
+  expect(relay.servers()).toEqual([server.url]);
+  const client = await busClient(server.url, { publicKey: '', creds: new TextDecoder().decode(relay.credentials()) });
+  const refused: string[] = [];
+  void (async () => {
+    for await (const { data } of client.status()) refused.push(String(data));
+  })();
+  const received = client.subscribe('controller.relay.v1.exec.s.user', { max: 1 });
+  client.publish('controller.relay.v1.exec.s.user', 'join');
+  for await (const message of received) expect(message.string()).toBe('join');
+  client.publish('other', 'x');
+  await expect.poll(() => refused).toEqual(['PERMISSIONS_VIOLATION']);
 });
 
 test('a second object of the kind is no hub', async () => {

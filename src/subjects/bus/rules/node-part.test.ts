@@ -199,6 +199,34 @@ describe('the server of a node', () => {
     expect(overheard).toEqual([]);
   });
 
+  test('passes a subject that an account imports from another one of the same server once, here and at the hub', async () => {
+    const [pumps, fans] = [bus.account('pumps'), bus.account('fans')];
+    const shared = { subject: 'speed', type: 'stream', name: 'speed' };
+    const tokens = {
+      pumps: pumps.token({ claims: { exports: [shared] } }),
+      fans: fans.token({ claims: { imports: [{ ...shared, account: pumps.publicKey }] } }),
+    };
+    const leafPort = await freePort();
+    const hub = await startBusServer(bus, {
+      preload: { [pumps.publicKey]: tokens.pumps, [fans.publicKey]: tokens.fans },
+      leafs: { port: leafPort, tls: await tls },
+    });
+    const node = await startNode({
+      hub: { host: '127.0.0.1', serverPort: 1, leafPort },
+      accounts: {
+        pumps: { account: pumps, token: tokens.pumps, leafUser: pumps.user('leaf-gw-1') },
+        fans: { account: fans, token: tokens.fans, leafUser: fans.user('leaf-gw-1') },
+      },
+    });
+    const writer = await busClient(node.url, pumps.user('a'));
+    const [here, there] = [await busClient(node.url, fans.user('b')), await busClient(hub.url, fans.user('c'))];
+    // Both links work: another subject of the importer reaches the hub.
+    expect(await heard(here, there, 'own')).toEqual(['once', 'end']);
+    expect(await heard(writer, await busClient(hub.url, pumps.user('d')), 'speed')).toEqual(['once', 'end']);
+    expect(await heard(writer, there, 'speed')).toEqual(['once', 'end']);
+    expect(await heard(writer, here, 'speed')).toEqual(['once', 'end']);
+  });
+
   test('keeps a newer token that was pushed when it starts with an older one in its files', async () => {
     const pumps = bus.account('pumps');
     const user = pumps.user('north');

@@ -27,7 +27,16 @@ const first = (problems: Iterable<Problem>): Verdict | undefined => {
   return undefined;
 };
 
-export const accountRuleVerdict = (spec: BusAccountRuleSpec): Verdict | undefined => first(problemsOfAccount(spec));
+/** Verdicts on specs of stored rules, which nobody modifies: each account with a rule asks for its verdict, which verifies signatures. */
+const judged = new WeakMap<BusAccountRuleSpec, { verdict: Verdict | undefined }>();
+
+export function accountRuleVerdict(spec: BusAccountRuleSpec): Verdict | undefined {
+  const known = judged.get(spec);
+  if (known) return known.verdict;
+  const verdict = first(problemsOfAccount(spec));
+  judged.set(spec, { verdict });
+  return verdict;
+}
 
 function* problemsOfAccount(spec: BusAccountRuleSpec): Iterable<Problem> {
   yield urlProblem('infoUrl', spec.infoUrl);

@@ -4,8 +4,9 @@ export const hasWildcards = (subject: string): boolean =>
   subject.split('.').some((token) => token === '*' || token === '>');
 
 /** Whether every subject that the first one matches is matched by the second one. */
-export function isWithin(subject: string, other: string): boolean {
-  const [own, theirs] = [subject.split('.'), other.split('.')];
+export const isWithin = (subject: string, other: string): boolean => areWithin(subject.split('.'), other.split('.'));
+
+function areWithin(own: readonly string[], theirs: readonly string[]): boolean {
   const isOpen = theirs.at(-1) === '>';
   if (own.length < theirs.length || (own.length > theirs.length && !isOpen)) return false;
   return theirs.every(
@@ -15,9 +16,10 @@ export function isWithin(subject: string, other: string): boolean {
 
 /** The first two subjects of a list of which one is within the other. */
 export function overlapOf(subjects: readonly string[]): readonly [string, string] | undefined {
-  for (const [index, one] of subjects.entries())
-    for (const other of subjects.slice(index + 1))
-      if (isWithin(one, other) || isWithin(other, one)) return [one, other];
+  const split = subjects.map((subject) => subject.split('.'));
+  for (const [index, one] of split.entries())
+    for (const other of split.slice(index + 1))
+      if (areWithin(one, other) || areWithin(other, one)) return [one.join('.'), other.join('.')];
   return undefined;
 }
 

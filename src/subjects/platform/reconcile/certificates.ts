@@ -18,7 +18,16 @@ import { alternativeNames, dueOf, requireLasting, type Wanted } from '../../pki/
 import { type CertificateFacts, comparable, readPair } from '../../pki/rules/pair.ts';
 import { lifeOf, madeAt, textOfTime } from '../../pki/rules/validity.ts';
 import { hostsOfCertificate } from '../rules/certificates.ts';
-import { certificateKeys, EXPIRES, HOST, MOST_BYTES, pairIn, platformSecretName, randomKey } from '../rules/secret.ts';
+import {
+  certificateKeys,
+  EXPIRES,
+  HOST,
+  isRandomKey,
+  MOST_BYTES,
+  pairIn,
+  platformSecretName,
+  randomKey,
+} from '../rules/secret.ts';
 
 /** Addresses that a machine reports may change as often as it likes: they lead to another certificate once in this time. */
 const REPORTED_MS = 10 * 60_000;
@@ -83,16 +92,20 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
   ): Promise<number | undefined> {
     const name = platformSecretName(nodeUuid(node));
     const known = stores.secrets.get(namespace, name);
+    const stored: Texts = decodeData(known?.data);
+    // What a key has encrypted stays on the machine when nothing wants the key any more, and may be read again later.
+    const texts: Record<string, string> = Object.fromEntries(
+      Object.entries(stored).filter(([key, value]) => isRandomKey(key, value)),
+    );
+    for (const key of keys.map(randomKey)) texts[key] ??= randomBytes(32).toString('base64');
     if (certificates.length === 0) {
-      if (known) await remove(known, signal);
+      if (Object.keys(texts).length > 0) await write(node, { name, known, texts }, signal);
+      else if (known) await remove(known, signal);
       return undefined;
     }
     for (const authority of new Set(certificates.map((one) => one.authority)))
       await makeSystemAuthority(deps, authority, signal);
     const now = material.now(known);
-    const stored: Texts = decodeData(known?.data);
-    const texts: Record<string, string> = {};
-    for (const each of keys.map(randomKey)) texts[each] = stored[each] ?? randomBytes(32).toString('base64');
     const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {

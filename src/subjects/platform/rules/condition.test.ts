@@ -81,6 +81,21 @@ describe('the condition of a part', () => {
       'PolicyRefused',
       'hostNetworkMode',
     ],
+    [
+      'waits for what the running server lacks',
+      { ...entry({ is: 'done', reason: 'AllRunning' }), server: { isCurrent: false } },
+      'False',
+      'BusServerBehind',
+      'present tokens',
+    ],
+    [
+      'has the words of the server that refuses them',
+      { ...entry({ is: 'done', reason: 'AllRunning' }), server: { isCurrent: false, problem: 'no such key' } },
+      'False',
+      'BusServerRefuses',
+      'no such key',
+    ],
+    ['is True while the server has everything', { server: { isCurrent: true } }, 'True', 'OnMachine', ''],
     ['is True while its microservice runs', entry({ is: 'done', reason: 'AllRunning' }), 'True', 'OnMachine', ''],
   ] satisfies [string, Partial<PartFacts>, string, string, string][])('%s', (_, change, status, reason, message) => {
     const found = partFinding(make(change));

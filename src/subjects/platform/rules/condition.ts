@@ -16,6 +16,8 @@ export interface PartFacts {
   files: { due: string | undefined; here: string | undefined; problem?: string | undefined };
   /** progress of its microservice, when it has one */
   entry?: Progress;
+  /** what the machine reports of the program in it: absent of agents that report nothing */
+  server?: { isCurrent: boolean; problem?: string | undefined };
 }
 
 const is = (status: Finding['status'], reason: Reason, message: string): Finding => ({ status, reason, message });
@@ -51,6 +53,11 @@ const RULES: readonly ((facts: PartFacts) => Finding | undefined)[] = [
     const message = `the microservice "${state.entry?.name}": ${entry.message ?? ''}`;
     return is(entry.is === 'unknown' ? 'Unknown' : 'False', entry.reason, message);
   },
+  ({ server }) => {
+    if (!server || server.isCurrent) return undefined;
+    if (server.problem) return is('False', 'BusServerRefuses', `the bus server of the machine: ${server.problem}`);
+    return is('False', 'BusServerBehind', 'the running bus server does not have all present tokens and settings yet');
+  },
 ];
 
 /** Whether the machine has what a part wants. True only for what the machine itself reports. */
@@ -66,6 +73,7 @@ export function partFinding(facts: PartFacts): Finding {
 const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   'AuthorityNotReady',
   'BusNotSetUp',
+  'BusServerBehind',
   'FilesPending',
   'NodeUnreachable',
   'NotProvisioned',

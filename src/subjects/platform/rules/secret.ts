@@ -13,7 +13,11 @@ export const MOST_BYTES = 12 * 1024;
 export const certificateKeys = (name: string) => ({ certificate: `${name}.crt`, key: `${name}.key` });
 
 /** Key of the Secret for one random key of the node. */
-export const randomKey = (name: string): string => `${name}.random`;
+export const randomKey = (name: string): string => `${name}${RANDOM}`;
+const RANDOM = '.random';
+/** Whether a member of the Secret is such a key, as the controller makes it. */
+export const isRandomKey = (key: string, value: string): boolean =>
+  /^[a-z][a-z-]{0,31}\.random$/.test(key) && /^[A-Za-z0-9+/]{43}=$/.test(value);
 
 /** Key of the Secret with the first end of its certificates, RFC 3339: whoever reads the Secret need not read certificates. */
 export const EXPIRES = 'expires';

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../../../../hack/nats.ts';
@@ -28,8 +28,10 @@ interface Member {
   port: number;
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** puts a token into its directory */
+  /** puts a token into its directory, as a copy of files does */
   keep(key: string, token: string): void;
+  /** removes a token from its directory */
+  drop(key: string): void;
 }
 
 async function makeCluster(chain: Chain, system: ChainAccount, size: number): Promise<Member[]> {
@@ -46,6 +48,7 @@ async function makeCluster(chain: Chain, system: ChainAccount, size: number): Pr
     return {
       port,
       keep: (key, token) => writeFileSync(join(tokens, `${key}.jwt`), token),
+      drop: (key) => rmSync(join(tokens, `${key}.jwt`)),
       async start() {
         server = await startNatsServer({
           ...{ dir, port },
@@ -146,6 +149,30 @@ describe('a user that was revoked while a server was away is refused by both aft
     ['with a former token of a clock that was ten minutes ahead', now, now + 600],
   ])('%s', async (_, clock, iat) => {
     expect(await revokeWhileAway(byLineage(clock), iat)).toEqual({ stays: false, away: false });
+  });
+});
+
+describe('a user that was revoked everywhere is refused by a server', () => {
+  test.each<[string, (member: Member, key: string, former: string) => void]>([
+    ['whose old file was copied back before it started again', ({ keep }, key, former) => keep(key, former)],
+    ['whose file was removed before it started again', ({ drop }, key) => drop(key)],
+  ])('%s', async (_, damage) => {
+    const fleet = await makeFleet();
+    const { members, admin, account } = fleet;
+    const iat = nowSeconds();
+    const [former, user] = [await account.token({}, { iat }), await account.user({}, { iat })];
+    for (const member of members) {
+      member.keep(account.publicKey, former);
+      await member.start();
+    }
+    const [stays, damaged] = members;
+    await push(stays.port, admin, await byLineage(iat)(former, user, fleet));
+    for (const { port } of members) await expect.poll(() => isAdmitted(port, user)).toBe(false);
+    await damaged.stop();
+    damage(damaged, account.publicKey, former);
+    await damaged.start();
+    await exchanges(damaged.port, admin, 6);
+    expect([await isAdmitted(stays.port, user), await isAdmitted(damaged.port, user)]).toEqual([false, false]);
   });
 });
 

@@ -5,12 +5,13 @@ import type { BusClaims } from './claims.ts';
 const LONGEST = 2 * 1024 * 1024;
 const seconds = z.number().int();
 const schema = z.looseObject({
-  jti: z.string(),
+  // Other encoders leave empty members out.
+  jti: z.string().default(''),
   iat: seconds,
   exp: seconds.optional(),
   iss: z.string(),
   sub: z.string(),
-  name: z.string(),
+  name: z.string().default(''),
   nats: z.looseObject({
     type: z.enum(['operator', 'account', 'user']),
     version: z.number(),
