@@ -17,6 +17,8 @@ export const busUserKind = defineKind<BusUser>()({
     rule: (user) => [userRuleOf(user)],
     /** name of its BusAccount, of users of microservices: there are fewer of them than of all users */
     access: ({ spec: { account, microserviceUuid } }) => (microserviceUuid === undefined ? [] : [account]),
+    /** name of its BusAccount, of users of bus servers */
+    server: ({ spec: { account, node } }) => (node === undefined ? [] : [account]),
     /** uuid of its microservice */
     microservice: ({ spec: { microserviceUuid } }) => (microserviceUuid === undefined ? [] : [microserviceUuid]),
     /** node whose bus server it is for */

@@ -27,9 +27,7 @@ export function nodesWithBus(
       }),
     );
   const ofAccount = (name: string) => [
-    ...stores.busUsers
-      .byIndex('account', name)
-      .flatMap(({ spec: { node } }) => (node === undefined ? [] : named(node))),
+    ...stores.busUsers.byIndex('server', name).flatMap(({ spec: { node } }) => (node === undefined ? [] : named(node))),
     ...stores.nodes.byIndex('busServer', 'true'),
   ];
   const nodes = ownerReferences.flatMap(({ kind, name }) => {
