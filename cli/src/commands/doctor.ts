@@ -169,8 +169,13 @@ async function messageBus({ cluster: { client, namespace }, signal }: CommandCon
     const all = lists.flatMap(({ items }) => items);
     if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as BUS_ENABLED is not set' };
     const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
-    const detail = BUS_KINDS.map(({ noun }, i) => `${lists[i]?.items.length ?? 0} of kind ${noun}`).join(', ');
-    if (bad.length === 0) return { check, status: 'ok', detail: `${detail}, all ready` };
+    const [, hubs, accounts, users] = lists.map(({ items }) => items.length);
+    if (bad.length === 0)
+      return {
+        check,
+        status: 'ok',
+        detail: `${hubs ? 'a hub' : 'no hub'}, ${accounts} accounts, ${users} users, all ready`,
+      };
     const names = bad.map(({ kind, metadata }) => `${kind.toLowerCase()}/${metadata.name}`);
     return {
       check,
