@@ -157,7 +157,7 @@ async function platforms(context: CommandContext): Promise<Finding> {
   };
 }
 
-/** The kinds of the message bus whose objects say what is wrong. */
+/** The kinds of the message bus whose objects have a condition Ready. */
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
 async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
