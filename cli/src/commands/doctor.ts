@@ -157,11 +157,7 @@ async function platforms(context: CommandContext): Promise<Finding> {
   };
 }
 
-<<<<<<< HEAD
 /** The kinds of the message bus whose conditions name what is missing. */
-=======
-/** The kinds of the message bus whose objects have a condition Ready. */
->>>>>>> h4-node
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
 async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
