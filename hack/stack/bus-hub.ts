@@ -11,6 +11,10 @@ import { accountSecretName, BUS_KEYS, operatorSecretName } from '../../src/subje
 import { serverConfig } from '../../src/subjects/bus/rules/server-config.ts';
 import { serverName } from '../../src/subjects/bus/rules/server-names.ts';
 import { findTools } from '../binaries.ts';
+import { busServerImage } from '../bus-image.ts';
+import type { Engine } from '../engine.ts';
+import { loadImage } from '../engine-api.ts';
+import { saveImage } from '../image.ts';
 import type { Kube, KubeObject } from '../kube.ts';
 import { freePort } from '../ports.ts';
 import { type Again, type Daemon, startDaemon } from '../process.ts';
@@ -118,10 +122,11 @@ function machineAddress(): string {
 async function choosePorts(file: string): Promise<HubPorts> {
   const last = readJson<Partial<HubPorts>>(file) ?? {};
   const ports = {
-    serverPort: await freePort(last.serverPort ?? 4222),
-    leafPort: await freePort(last.leafPort ?? 7422),
-    mqttPort: await freePort(last.mqttPort ?? 8883),
-    httpPort: await freePort(last.httpPort ?? 8222),
+    // The bus server of the node has the usual ports.
+    serverPort: await freePort(last.serverPort),
+    leafPort: await freePort(last.leafPort),
+    mqttPort: await freePort(last.mqttPort),
+    httpPort: await freePort(last.httpPort),
   };
   writeAtomically(file, JSON.stringify(ports));
   return ports;
@@ -156,4 +161,15 @@ async function keepCertificate(
     return at;
   };
   return { ca: file('ca'), cert: file('cert'), key: file('key') };
+}
+
+/**
+ * Loads an image of the bus server into the engine, so that the stack needs no other registry. Returns the settings by which nodes
+ * use it; the environment of the stack comes first.
+ */
+export async function loadBusServer({ url }: Pick<Engine, 'url'>, registry: string): Promise<Record<string, string>> {
+  const image = await busServerImage();
+  const name = `${registry}/bus:${image.top.digest.slice('sha256:'.length).slice(0, 12)}`;
+  await loadImage(url, saveImage(image, name));
+  return { BUS_IMAGE_1: name, BUS_IMAGE_2: name };
 }

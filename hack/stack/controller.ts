@@ -17,6 +17,8 @@ export interface ControllerOptions {
   /** Path of the cluster admin's kubeconfig. */
   kubeconfig: string;
   ports: { rest: number; metrics: number; internal: number };
+  /** settings besides */
+  settings?: Readonly<Record<string, string>>;
   again?: Again;
   signal?: AbortSignal;
 }
@@ -30,6 +32,7 @@ export async function startController({
   kube,
   kubeconfig,
   ports,
+  settings = {},
   again,
   signal,
 }: ControllerOptions): Promise<Daemon> {
@@ -42,6 +45,7 @@ export async function startController({
     command: process.execPath,
     args: [join(ROOT, 'src/main.ts')],
     env: {
+      ...settings,
       ...process.env,
       KUBECONFIG: file,
       CONTROLLER_NAMESPACE: DEFAULT_NAMESPACE,

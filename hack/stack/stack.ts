@@ -19,7 +19,7 @@ import {
   startAgent,
   waitForAgent,
 } from './agent.ts';
-import { startBusHub } from './bus-hub.ts';
+import { loadBusServer, startBusHub } from './bus-hub.ts';
 import { writeCommands } from './commands.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
@@ -100,12 +100,14 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const rest = `http://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
-  const controller = await startController({ dir, kube, kubeconfig, ports, again, signal });
+  const isBusEnabled = process.env.BUS_ENABLED === 'true';
+  const settings = isBusEnabled ? await loadBusServer(engine, new URL(registry).host) : {};
+  const controller = await startController({ dir, kube, kubeconfig, ports, settings, again, signal });
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
   started.use(await keepAdminToken(kube, tokenFile));
   log(`The controller is ready at ${rest}`);
-  if (process.env.BUS_ENABLED === 'true') {
+  if (isBusEnabled) {
     const hub = await startBusHub({ dir, kube, log, again, signal });
     started.defer(() => hub.stop());
   }

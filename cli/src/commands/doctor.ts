@@ -15,7 +15,7 @@ interface Finding {
   todo?: string;
 }
 
-/** The checks in their order; one that fails ends the list when `isBase`, since the others need it. */
+/** The checks in their order; a failed one ends the list when `isBase`, since the others need it. */
 const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promise<Finding> }[] = [
   { isBase: true, run: apiServer },
   { isBase: true, run: definitions },
@@ -157,7 +157,7 @@ async function platforms(context: CommandContext): Promise<Finding> {
   };
 }
 
-/** The kinds of the message bus whose objects say what is wrong. */
+/** The kinds of the message bus whose conditions name what is missing. */
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
 async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
@@ -169,8 +169,13 @@ async function messageBus({ cluster: { client, namespace }, signal }: CommandCon
     const all = lists.flatMap(({ items }) => items);
     if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as BUS_ENABLED is not set' };
     const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
-    const detail = BUS_KINDS.map(({ noun }, i) => `${lists[i]?.items.length ?? 0} of kind ${noun}`).join(', ');
-    if (bad.length === 0) return { check, status: 'ok', detail: `${detail}, all ready` };
+    const [, hubs, accounts, users] = lists.map(({ items }) => items.length);
+    if (bad.length === 0)
+      return {
+        check,
+        status: 'ok',
+        detail: `${hubs ? 'a hub' : 'no hub'}, ${accounts} accounts, ${users} users, all ready`,
+      };
     const names = bad.map(({ kind, metadata }) => `${kind.toLowerCase()}/${metadata.name}`);
     return {
       check,

@@ -87,6 +87,20 @@ describe('a leaf', () => {
     expect(viewsOf(1, 'mill')).toMatchObject([{ env: [{}, { value: 'nats://hub.example:4222' }] }]);
   });
 
+  test('is not Ready through a change that its machine does not have yet, and says so at once', async () => {
+    await createShop();
+    const condition = () => fleet.node(0).status?.conditions?.find(({ type }) => type === 'CertificatesReady');
+    fleet.report(fleet.node(0));
+    await fleet.settle();
+    expect(condition()).toMatchObject({ status: 'True' });
+    fleet.time.now += 60_000;
+    fleet.poll(fleet.node(0));
+    await bus.edit('shop', (spec) => {
+      for (const entry of spec.microservices ?? []) if (entry.busConfig) entry.busConfig.busRule = 'default-leaf-user';
+    });
+    expect(condition()).toMatchObject({ status: 'False', reason: 'FilesPending' });
+  });
+
   test('is reached by an edit of its own accounts alone', async () => {
     await createShop();
     await createShop({ name: 'mill', microservices: [entryWithBus('saw', { agentName: 'gateway-1' })] });

@@ -7,15 +7,17 @@ import { replyShape } from '../../../kinds/rest.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { forbidden, notFound } from '../../../rest/contract/errors.ts';
 import type { Requester } from '../../../rest/contract/route.ts';
+import { isPresent } from '../../../rest/objects/deletion.ts';
 import { findObject } from '../../../rest/objects/lookup.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { idOf, uuidOf } from '../../../rules/identity.ts';
+import { objectName } from '../../../rules/names.ts';
 import { KINDS } from '../../kinds.ts';
 import { accountNameOf } from '../rules/account.ts';
 import { accountRead, type BusAccountRead, type BusUserRead, userRead } from '../rules/read.ts';
 import { accountSecretName, BUS_KEYS, userSecretName } from '../rules/secret.ts';
 import { decodeToken } from '../rules/tokens/decode.ts';
-import { userKey } from '../rules/user.ts';
+import { userKey, userNameOf } from '../rules/user.ts';
 
 export const BUS_TAG = 'Message bus';
 
@@ -77,9 +79,17 @@ export async function presentAccount({ deps, signal }: Requester, name: string):
   throw notFound('BUS_ACCOUNT_NOT_FOUND', `there is no bus account "${name}"`);
 }
 
-/** The present user of that name in an account, if there is one. */
-export const findUser = ({ deps, signal }: Requester, account: string, name: string): Promise<BusUser | undefined> =>
-  findObject(deps, KINDS.busUsers, userKey(account, name), signal);
+/** The present user of that name in an account, if there is one: of the store, or as another replica has just created it. */
+export async function findUser(
+  { deps, signal }: Requester,
+  account: string,
+  name: string,
+): Promise<BusUser | undefined> {
+  const key = userKey(account, name);
+  const known = holderIn(KINDS.busUsers, deps.busUsers.find('name', key).filter(isPresent), 'name', key);
+  const user = await deps.busUsers.read(known?.metadata.name ?? objectName(key), signal);
+  return user && isPresent(user) && userNameOf(user) === key ? user : undefined;
+}
 
 export async function presentUser(requester: Requester, account: string, name: string): Promise<BusUser> {
   const user = await findUser(requester, account, name);

@@ -36,6 +36,7 @@ import { firstReportWait, silenceDueMs } from '../rules/status-timing.ts';
 import { concernsDownstream, upstreamVerdicts } from '../rules/upstreams.ts';
 import { nodeVerdict } from '../rules/verdict.ts';
 import type { MassSilence } from './mass-silence.ts';
+import { nodesWithBus } from './nodes-with-bus.ts';
 import { createRemovedEntries, type RemovedEntries } from './removed-entries.ts';
 import type { SilencePacer } from './silence-pacer.ts';
 import { createStatusBudget } from './status-budget.ts';
@@ -88,6 +89,7 @@ export function createEdgeNodeController(
       watching(stores.secrets, ({ object, initial }) => {
         const { labels = {} } = object.metadata;
         if (labels[LABELS.nodeKey] || labels[LABELS.platform]) return ownersOf(object);
+        if (labels[LABELS.bus]) return initial ? [] : nodesWithBus(deps, object);
         if (object.metadata.name === deps.lookups.tunnels?.settings.secretName)
           return stores.nodes.byIndex('tunnel', 'wanted').map(keyOf);
         return initial ? [] : usersOf(labels[LABELS.authority]);

@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import { busOf, entryWithBus, shopWithBus } from '../_fleet.ts';
+
+/** What an edit costs must not depend on how many other accounts, and users of the same account, there are. */
+const [FEW, MANY] = [3, 60];
+/** Further objects that stores may return, since timers and batches vary. */
+const SLACK = 40;
+
+const USERS = '/bus/accounts/shop/users';
+const STEPS: Readonly<Record<string, (bus: ReturnType<typeof busOf>) => Promise<unknown>>> = {
+  'an edit of something else': ({ edit }) =>
+    edit('shop', (spec) => {
+      spec.description = 'other';
+    }),
+  'another rule of a microservice': ({ edit }) =>
+    edit('shop', (spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: true, busRule: 'default-mqtt-user' } });
+    }),
+  'access turned off': ({ edit }) =>
+    edit('shop', (spec) => {
+      Object.assign(spec.microservices?.[1] ?? {}, { busConfig: { busAccess: false } });
+    }),
+  'another user': ({ send }) => send('POST', USERS, { name: 'another' }),
+  'a user deleted': ({ send }) => send('DELETE', `${USERS}/another`),
+  'a rule edited': ({ send }) => send('PATCH', '/bus/user-rules/readers', { pubDeny: ['a.>'] }),
+  'an application with access': ({ send }) =>
+    send('POST', '/application', { ...shopWithBus(), name: 'new', microservices: [entryWithBus('pump')] }),
+  'an application deleted': ({ send }) => send('DELETE', '/application/new'),
+};
+
+async function measure(count: number): Promise<Record<string, { read: number; writes: number; most: string }>> {
+  await using fleet: InMemoryController = await startInMemoryController(1, { env: { BUS_ENABLED: 'true' } });
+  const bus = busOf(() => fleet);
+  const post = (path: string, body: object) => fleet.request('POST', path, { token: 'admin', body });
+  await post('/bus/user-rules', { name: 'readers', pubDeny: ['>'] });
+  await bus.send('POST', '/application', shopWithBus());
+  await post(USERS, { name: 'reader', busRule: 'readers' });
+  for (let i = 0; i < count; i++) {
+    const entry = { ...entryWithBus('pump'), agentName: 'gateway-1' };
+    await post('/application', { ...shopWithBus(), name: `app-${i}`, microservices: i % 10 ? [] : [entry] });
+    await post(USERS, { name: `user-${i}` });
+  }
+  await fleet.settle();
+  const result: Awaited<ReturnType<typeof measure>> = {};
+  for (const [name, step] of Object.entries(STEPS)) {
+    const [read, writes] = [new Map(fleet.objectsRead), new Map(fleet.cluster.writes)];
+    await step(bus);
+    await fleet.settle();
+    const more = (now: Map<string, number>, before: Map<string, number>) =>
+      [...now].map(([what, n]) => [what, n - (before.get(what) ?? 0)] as const).filter(([, n]) => n > 0);
+    const sum = (of: readonly (readonly [string, number])[]) => of.reduce((all, [, n]) => all + n, 0);
+    const reads = more(fleet.objectsRead, read);
+    const most = reads
+      .toSorted((a, b) => b[1] - a[1])
+      .slice(0, 4)
+      .map((one) => one.join(' '))
+      .join(', ');
+    result[name] = { read: sum(reads), writes: sum(more(fleet.cluster.writes, writes)), most };
+  }
+  return result;
+}
+
+test('one edit reads and writes as much with many accounts and users as with few', async () => {
+  const [few, many] = [await measure(FEW), await measure(MANY)];
+  const dear = Object.keys(STEPS).flatMap((name) => {
+    const [a, b] = [few[name], many[name]];
+    if (!a || !b) return [name];
+    const isDear = b.read > a.read + SLACK || b.writes > a.writes + 3;
+    return isDear
+      ? [`${name}: ${b.read} objects (${b.most}) and ${b.writes} writes, not ${a.read} and ${a.writes}`]
+      : [];
+  });
+  expect(dear).toEqual([]);
+}, 300_000);
