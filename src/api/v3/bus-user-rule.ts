@@ -61,7 +61,7 @@ export const busUserRuleSpecSchema = withRules(
       .describe('Times of the day at which users may be connected; always when absent.'),
     timesLocation: latinText(64, 1)
       .optional()
-      .describe('Time zone of `times`, such as Europe/Berlin; that of the server when absent.'),
+      .describe('Time zone of `times`, such as Europe/Berlin; the zone of the server when absent.'),
     ...permissions('users'),
     tags: atomicList(latinText(BOUNDS.anyName, 1), BOUNDS.tags)
       .optional()

@@ -9,6 +9,7 @@ import type { Condition } from '../../api/meta.ts';
 import { API_VERSION } from '../../api/names.ts';
 import type { BusHub } from '../../api/v3/bus-hub.ts';
 import { connectBus } from '../../bus-client/connection.ts';
+import type { ControllerDependencies } from '../../controllers/dependencies.ts';
 import { controllerRoles, hubRoles, namespaceManifests } from '../../manifests/roles.ts';
 import { startTestCluster } from '../../rest/_cluster.ts';
 import { createHubDelivery } from './reconcile/delivery.ts';
@@ -143,7 +144,15 @@ test('a member takes clients once its condition says that it has every token, an
     operator: text('skerry-bus-operator', 'token'),
     system: { publicKey, token: () => token },
   });
-  cluster.reconcile(replica, (deps) => {
+  const lead = () => {
+    let led: ReturnType<typeof createHubDelivery> | undefined;
+    cluster.reconcile(replica, (deps) => {
+      led = deliveryOf(deps);
+      return [led.controller];
+    });
+    return led as ReturnType<typeof createHubDelivery>;
+  };
+  const deliveryOf = (deps: ControllerDependencies) => {
     const hub = { installation: 'skerry', appLabel: 'skerry', componentDomain: 'skerry.dev', image: 'x', replicas: 1 };
     const given = {
       ...deps,
@@ -152,9 +161,17 @@ test('a member takes clients once its condition says that it has every token, an
     };
     // There is no name service here.
     const connect: typeof connectBus = (options) => connectBus({ ...options, servers: [server.url] });
-    return [createHubDelivery(given, createBusParts(given), connect).controller];
-  });
+    return createHubDelivery(given, createBusParts(given), connect);
+  };
+  lead();
   await expect.poll(condition, { timeout }).toBe('True');
+  // Another leader takes no member out of service.
+  const version = async () => (await kube.get(`/api/v1/namespaces/${namespace}/pods/bus-0`))?.metadata.resourceVersion;
+  const before = await version();
+  const next = lead();
+  await expect.poll(() => next.states.of.get('bus-0')?.isCurrent, { timeout }).toBe(true);
+  await next.controller.whenIdle();
+  expect(await version()).toBe(before);
   await server.kill();
   await expect.poll(condition, { timeout }).toBe('False');
   await server.start();

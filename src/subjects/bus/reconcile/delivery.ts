@@ -40,6 +40,14 @@ export interface HubStates {
   subscribe(listener: () => void): Disposable;
 }
 
+/** `message`: the id of the process that it is about; a server has another one after each start. */
+interface PodCondition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+}
+
 interface Delivering extends HubMember {
   delivery: TokenDelivery;
 }
@@ -174,12 +182,17 @@ export function createHubDelivery(
     if (!server?.isPod || !state) return done();
     const pod = await client.find(PODS, { namespace, name }, { signal });
     if (!pod) return done();
-    const status = state.isCurrent ? 'True' : 'False';
-    const { conditions = [] } = (pod.status ?? {}) as { conditions?: { type: string; status: string }[] };
-    if (conditions.some((one) => one.type === TOKENS_CONDITION && one.status === status)) return done();
-    const condition = {
-      ...{ type: TOKENS_CONDITION, status, lastTransitionTime: new Date(deps.clock()).toISOString() },
-      reason: state.isCurrent ? 'Current' : 'Behind',
+    const { conditions = [] } = (pod.status ?? {}) as { conditions?: readonly PodCondition[] };
+    const present = conditions.find(({ type }) => type === TOKENS_CONDITION);
+    const message = state.server?.id ?? '';
+    // While a new leader compares, the process that had every token stays in service.
+    const isKept = present?.status === 'True' && message !== '' && present.message === message;
+    const status = state.isCurrent || isKept ? 'True' : 'False';
+    if (present?.status === status && (status === 'False' || isKept)) return done();
+    const condition: PodCondition & { lastTransitionTime: string } = {
+      ...{ type: TOKENS_CONDITION, status, reason: status === 'True' ? 'Current' : 'Behind' },
+      ...(status === 'True' && { message }),
+      lastTransitionTime: new Date(deps.clock()).toISOString(),
     };
     const metadata = { name, namespace };
     const body = { apiVersion: 'v1', kind: 'Pod', metadata, status: { conditions: [condition] } };
