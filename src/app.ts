@@ -380,7 +380,7 @@ interface SocketsOptions
   log: Log;
 }
 
-/** Exec and log sessions: sockets of users and agents at the public listener, and those of other replicas at the internal one. */
+/** Exec and log sessions: sockets of users and agents at the public listener, and sockets of other replicas at the internal one. */
 function openSockets({
   config,
   places,

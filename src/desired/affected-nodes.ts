@@ -37,6 +37,7 @@ export function subscribeAffectedNodes(
       for (const node of bothOf(change)) {
         nodes.add(nodeUuid(node));
         add(nodes, dependents(dependency.node(v3Name(node))));
+        add(nodes, dependents(dependency.nodeOfUuid(nodeUuid(node))));
         if (node.spec.isSystem && (change.type === 'delete' || !change.previous))
           add(nodes, dependents(dependency.systemNode));
         // Another node with the same name may be the oldest now.

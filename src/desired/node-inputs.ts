@@ -14,6 +14,7 @@ import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
 /** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {
   node: (name: string) => `node:${name}`,
+  nodeOfUuid: (uuid: string) => `node-of-uuid:${uuid}`,
   secret: (name: string) => `secret:${name}`,
   /** a Secret that the system keeps for itself, by object name */
   ofSystem: (name: string) => `of-system:${name}`,
@@ -55,6 +56,11 @@ export function createNodeInputs(
       track(dependency.node(name));
       const named = lookups.nodeByName(name);
       return named && desiredFrom(named);
+    },
+    nodeByUuid(uuid) {
+      track(dependency.nodeOfUuid(uuid));
+      const found = lookups.nodeByUuid(uuid);
+      return found && desiredFrom(found);
     },
     secret(name) {
       track(dependency.secret(name));

@@ -77,6 +77,8 @@ export interface NodeInputs {
   linked: Linked;
   /** an EdgeNode by v3 name, for `${Agents.<node>}` */
   nodeByName: (name: string) => EdgeNode | undefined;
+  /** an EdgeNode by uuid, for the upstreams of a node; without it no uuid is of another node */
+  nodeByUuid?: (uuid: string) => EdgeNode | undefined;
   /** shareable Secrets and ConfigMaps only */
   secret: (name: string) => KeyedText | undefined;
   configMap: (name: string) => KeyedText | undefined;

@@ -46,7 +46,8 @@ export interface PartInputs {
   key(name: string): string | undefined;
   /** Content of a Secret of the system, by the name of the object: base64 by key. */
   secret(name: string): Base64ByKey | undefined;
-  nodeByName(name: string): EdgeNode | undefined;
+  /** The node that an upstream means, by its uuid or its name. */
+  upstreamNode(ref: string): EdgeNode | undefined;
   /** absent: the bus is off */
   bus?: BusLookups;
 }

@@ -32,10 +32,16 @@ const credsSets = (i: number) =>
   (stateOf(i)?.systemFiles ?? []).map(({ name }) => name).filter((name) => /^bus-.*-.*-/.test(name));
 const viewsOf = (i: number, application: string) =>
   (stateOf(i)?.microservices ?? []).filter((one): one is MicroserviceView => one.application === application);
-async function setMode(busMode: 'none' | 'leaf' | 'server' | undefined) {
+async function setUpstreams(upstreamBusServers: string[]) {
+  fleet.cluster.edit(fleet.node(0), (node) => {
+    node.spec = { ...node.spec, upstreamBusServers };
+  });
+  await fleet.settle();
+}
+async function setMode(busMode: 'none' | 'leaf' | 'server' | undefined, host?: string) {
   fleet.cluster.edit(fleet.node(1), (node) => {
-    const { busMode: _, ...spec } = node.spec;
-    node.spec = { ...spec, ...(busMode && { busMode }) };
+    const { busMode: _, host: __, ...spec } = node.spec;
+    node.spec = { ...spec, ...(busMode && { busMode }), ...(host && { host }) };
   });
   await fleet.settle();
 }
@@ -100,6 +106,20 @@ describe('a leaf', () => {
     });
     expect(condition()).toMatchObject({ status: 'False', reason: 'FilesPending' });
   });
+
+  test.each(['uuid', 'name'] as const)(
+    'links to the server that it names by its %s, and follows its host',
+    async (by) => {
+      await createShop();
+      await setMode('server', 'first.example');
+      const server = fleet.node(1);
+      await setUpstreams([by === 'uuid' ? nodeUuid(server) : server.metadata.name]);
+      expect(filesOf(0, 'bus-config')['server.conf']).toContain('"tls://first.example:7422"');
+      await setMode('server', 'second.example');
+      expect(filesOf(0, 'bus-config')['server.conf']).toContain('"tls://second.example:7422"');
+      await setUpstreams([]);
+    },
+  );
 
   test('is reached by an edit of its own accounts alone', async () => {
     await createShop();

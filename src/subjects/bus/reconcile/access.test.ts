@@ -6,7 +6,7 @@ import {
 } from '../../../../testing/in-memory-controller.ts';
 import { publicNkey } from '../../../signer/nkeys.ts';
 import { busOf, entryWithBus, shopWithBus } from '../_fleet.ts';
-import { operatorSecretName } from '../rules/secret.ts';
+import { accountSecretName, operatorSecretName, userSecretName } from '../rules/secret.ts';
 import type { BusClaims } from '../rules/tokens/claims.ts';
 
 /** What applications ask of the bus and what becomes of it, event by event, over the whole controller in memory. */
@@ -316,6 +316,53 @@ describe('another rule', () => {
       );
     },
   );
+});
+
+describe('a lost Secret', () => {
+  const lose = async (name: string) => {
+    const secret = fleet.stores.secrets.get(NAMESPACE, name);
+    if (secret) await fleet.cluster.client.delete(fleet.stores.secrets.resource, { namespace: NAMESPACE, name });
+    await fleet.settle();
+  };
+
+  test('has another key follow it for a user, and the lost key is refused', async () => {
+    await createShop();
+    const [pump, valve] = tokens();
+    await lose(userSecretName(user('shop', 'pump')?.status?.uuid ?? ''));
+    fleet.time.now += 2_000;
+    await expect.poll(() => Object.keys(revoked('shop')), { timeout: 10_000 }).toEqual([pump?.sub]);
+    expect(keys()).toEqual([expect.not.stringContaining(pump?.sub ?? ''), valve?.sub]);
+  });
+
+  test('has another account follow it, with the same users', async () => {
+    await createShop();
+    const before = accountToken('shop')?.sub;
+    await lose(accountSecretName(account('shop')?.status?.uuid ?? ''));
+    expect(accountToken('shop')?.sub).not.toBe(before);
+    for (const token of tokens()) expect(token?.nats.issuer_account).toBe(accountToken('shop')?.sub);
+  });
+});
+
+describe('a clock', () => {
+  test('set right after it was ahead makes no token earlier, and no revocation earlier than a token', async () => {
+    fleet.time.now += 600_000;
+    await createShop();
+    const [pump, valve] = tokens();
+    const ahead = accountToken('shop')?.iat ?? Number.NaN;
+    fleet.time.now -= 600_000;
+    await edit('shop', (spec) => {
+      spec.microservices = spec.microservices?.filter(({ name }) => name !== 'valve');
+    });
+    expect(accountToken('shop')?.iat).toBeGreaterThan(ahead);
+    expect(revoked('shop')[valve?.sub ?? '']).toBeGreaterThanOrEqual(valve?.iat ?? Number.NaN);
+    await edit('shop', (spec) => {
+      Object.assign(spec.microservices?.[0] ?? {}, { busConfig: { busAccess: true, busRule: 'default-mqtt-user' } });
+    });
+    fleet.time.now += 2_000;
+    await expect.poll(() => Object.keys(revoked('shop')), { timeout: 10_000 }).toContain(pump?.sub);
+    expect(userToken('shop', 'pump')?.iat).toBeGreaterThan(pump?.iat ?? Number.NaN);
+    expect(revoked('shop')[pump?.sub ?? '']).toBeGreaterThanOrEqual(pump?.iat ?? Number.NaN);
+  });
 });
 
 describe('on the bus', () => {

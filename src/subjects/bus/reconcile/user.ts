@@ -123,10 +123,16 @@ export function createUserController(
     }
     const { publicKey, seed } = await makeNkey('user');
     const claims = claimsOf(user, rule, account, publicKey, iat);
-    // Of another account, nothing needs to be revoked.
-    const isOfAccount = former && [former.iss, former.nats.issuer_account].includes(keys.key);
-    const revokes = isOfAccount ? { ...formerIn(present), [former.sub]: former.iat } : undefined;
-    return signed(seed, claims, revokes && { [BUS_KEYS.former]: JSON.stringify(revokes) });
+    const revokes = { ...formerIn(present), ...formerOf(user, former, keys.key) };
+    const hasFormer = Object.keys(revokes).length > 0;
+    return signed(seed, claims, hasFormer ? { [BUS_KEYS.former]: JSON.stringify(revokes) } : {});
+  }
+
+  /** The key that another one replaces, as its token or, where the Secret is lost, the status has it. Another account never knew it. */
+  function formerOf({ status }: BusUser, token: BusClaims | undefined, account: string): Former {
+    if (token) return [token.iss, token.nats.issuer_account].includes(account) ? { [token.sub]: token.iat } : {};
+    const { publicKey, issuedAt } = status ?? {};
+    return publicKey !== undefined && issuedAt !== undefined ? { [publicKey]: issuedAt } : {};
   }
 
   const revocations = (user: BusUser, object: BusAccount, keys: Former) =>

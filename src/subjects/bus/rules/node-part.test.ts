@@ -68,7 +68,7 @@ function inputsOf({ accounts = {}, hub, lost = [], key = 'k'.repeat(32), operato
   const inputs: PartInputs = {
     key: () => (lost.includes('key') ? undefined : base64(key)),
     secret: (name) => (lost.includes(name) ? undefined : secrets[name]),
-    nodeByName: (name) =>
+    upstreamNode: (name) =>
       name === 'gw-9' ? makeNode({ name, spec: { host: 'gw-9.example', busLeafPort: 7000 } }) : undefined,
     bus: makeBusLookups({
       hub: () => hub,

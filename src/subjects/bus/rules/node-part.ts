@@ -91,7 +91,7 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
 /** What keeps a server from being set up, in words of the fix. */
 const lacks = (message: string): PartState['lacks'] => ({ reason: 'BusNotSetUp', message });
 
-function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, nodeByName }: PartInputs): PartFiles {
+function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode }: PartInputs): PartFiles {
   const operators = operatorsIn(secret(operatorSecretName()));
   const store = key(STORE_KEY);
   const system = bus && systemOf(bus, node);
@@ -107,7 +107,7 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, nodeByName }
         `the ${store ? 'system account of the bus server' : 'key of the store'} of this node is not made yet`,
       ),
     };
-  const upstreams = upstreamsOf(node, { bus, nodeByName });
+  const upstreams = upstreamsOf(node, { bus, upstreamNode });
   const config = configOf(node, mode, { operators, systemAccount, accounts, upstreams, key: text(store) });
   const tokens = tokenFiles(accounts);
   const resolver = { dir: `${BUS_PLACES.data}/tokens`, includes: Object.keys(tokens).sort() };
@@ -159,14 +159,14 @@ interface Upstream {
  */
 function upstreamsOf(
   node: EdgeNode,
-  { bus, nodeByName }: Pick<PartInputs, 'nodeByName'> & { bus: BusLookups },
+  { bus, upstreamNode }: Pick<PartInputs, 'upstreamNode'> & { bus: BusLookups },
 ): Upstream[] {
   const { upstreamBusServers = [], isSystem } = node.spec;
   const named = upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB];
   return named.flatMap((name) => {
     const hub = name === HUB ? bus.hub() : undefined;
     if (hub) return [{ host: hub.host, port: hub.leafPort }];
-    const other = nodeByName(name);
+    const other = upstreamNode(name);
     const host = other && hostOf(other);
     return other && host ? [{ host, port: portsOf(other).leaf }] : [];
   });

@@ -4,6 +4,7 @@ import type { NodeInputs, PlatformInputs } from '../../../rules/inputs.ts';
 import type { NodeCertificate, PartFiles, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
+import { upstreamNode } from '../../nodes/rules/upstreams.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
 import { timeOf } from '../../pki/rules/validity.ts';
 import { EXPIRES, HOST, pairIn, platformSecretName, randomKey } from './secret.ts';
@@ -32,14 +33,26 @@ const isSystemApplicationOf = (node: EdgeNode, { metadata, spec }: Application):
 /** What a node gets of its platform, until its agent gives up its identity. */
 export function platformSections(
   node: EdgeNode,
-  { platform: inputs, nodeByName, bus }: Pick<NodeInputs, 'platform' | 'nodeByName' | 'bus'>,
+  {
+    platform: inputs,
+    nodeByName,
+    nodeByUuid = () => undefined,
+    bus,
+  }: Pick<NodeInputs, 'platform' | 'nodeByName' | 'nodeByUuid' | 'bus'>,
 ): PlatformSections {
   const wanted = inputs ? wantsOn(node, inputs) : [];
   if (!inputs || wanted.length === 0) return NOTHING;
   const own = inputs.secret(platformSecretName(nodeUuid(node)));
   const certificates = wanted.flatMap((each) => each.certificates ?? []);
   const key = (name: string) => own?.[randomKey(name)];
-  const further = wanted.map(({ files }) => files?.({ key, secret: inputs.secret, nodeByName, ...(bus && { bus }) }));
+  const further = wanted.map(({ files }) =>
+    files?.({
+      key,
+      secret: inputs.secret,
+      upstreamNode: (ref) => upstreamNode(ref, { nodeByName, nodeByUuid }),
+      ...(bus && { bus }),
+    }),
+  );
   const sets = new Map(
     [
       ...certificates.flatMap((certificate) => setOf(certificate, own, inputs) ?? []),
