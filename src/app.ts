@@ -146,7 +146,7 @@ export async function createApp(
       metrics,
     });
   const stores = overrides.stores ?? createStores({ namespace, kinds, log });
-  const essential = essentialStores(stores);
+  const essential = essentialStores(stores, config.isBusEnabled);
   const usage = building.use(trackUsage(byKey(stores)));
   const budgets = budgetsOf(config.budgets);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
@@ -211,7 +211,7 @@ export async function createApp(
       client,
       namespace,
       revisionKey,
-      stores: essential,
+      stores,
       versionKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
       leadership,
       credentials,

@@ -14,7 +14,7 @@ import { ownerReference } from '../kube/object.ts';
 import type { Clock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
 import type { LeaderState } from '../replicas/channel.ts';
-import { ESSENTIAL_KINDS } from '../subjects/kinds.ts';
+import { ESSENTIAL_BUS_KINDS, ESSENTIAL_KINDS } from '../subjects/kinds.ts';
 import type { PublicKey } from '../wire/agent.ts';
 import { NODE_TOKEN } from '../wire/node-token.ts';
 import { type AgentsOptions, createAgents } from './agents.ts';
@@ -53,7 +53,8 @@ export function fill(
   stores.registries.swap([storedRegistry('remote', 1), storedRegistry('local', 2)], nextVersion());
   stores.secrets.swap(objects.secrets ?? [], nextVersion());
   stores.configMaps.swap([], nextVersion());
-  for (const key of ESSENTIAL_KINDS) if (!stores[key].synced) stores[key].swap([], nextVersion());
+  for (const key of [...ESSENTIAL_KINDS, ...ESSENTIAL_BUS_KINDS])
+    if (!stores[key].synced) stores[key].swap([], nextVersion());
 }
 
 export interface TestKey {

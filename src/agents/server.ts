@@ -78,7 +78,10 @@ const PROVISIONING_KEY_LENGTH = 255;
 export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const { client, stores, forwarder, namespace, log, clock = systemClock, metrics = {}, revisionKey } = options;
   const limits = { ...AGENT_LIMITS, ...options.limits };
-  const required: Readonly<Record<string, Store<KubeObject>>> = essentialStores(stores) as never;
+  const required: Readonly<Record<string, Store<KubeObject>>> = essentialStores(
+    stores,
+    options.platform?.isBusEnabled === true,
+  ) as never;
   const { requests, guesses, refusals } = createLimits(limits, clock);
   const readiness = createReadiness(Object.values(required), clock);
   const directory = createNodeDirectory({ stores, client, namespace, clock });

@@ -16,13 +16,21 @@ import {
 } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
-import { ESSENTIAL_KINDS, KINDS, type KindKey, type Kinds, type ObjectOf } from '../subjects/kinds.ts';
+import {
+  ESSENTIAL_BUS_KINDS,
+  ESSENTIAL_KINDS,
+  KINDS,
+  type KindKey,
+  type Kinds,
+  type ObjectOf,
+} from '../subjects/kinds.ts';
 import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
 /** The stores that lookups, desired states and the authentication of agents read. */
 export type ReadStores = {
-  readonly [K in keyof EssentialStores]: EssentialStores[K] extends MutableStore<infer T> ? Store<T> : never;
+  readonly [K in keyof EssentialStores | EssentialBusKind]: Stores[K] extends MutableStore<infer T> ? Store<T> : never;
 };
+type EssentialBusKind = (typeof ESSENTIAL_BUS_KINDS)[number];
 
 type KindStores = { [K in KindKey]: MutableStore<ObjectOf<K>> };
 
@@ -57,10 +65,16 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
   };
 }
 
-/** The stores that agents depend on. A store of another kind that never syncs does not affect agents. */
-export function essentialStores<T extends ReadStores>(stores: T): Pick<T, keyof ReadStores> {
-  const keys = [...ESSENTIAL_KINDS, 'secrets', 'configMaps'] as const;
-  return Object.fromEntries(keys.map((key) => [key, stores[key]])) as Pick<T, keyof ReadStores>;
+/**
+ * The stores that agents depend on, of the message bus while it is on. A store of another kind that never syncs does not affect
+ * agents, such as of a kind whose CRD an upgrade has not brought yet.
+ */
+export function essentialStores<T extends ReadStores>(
+  stores: T,
+  isBusEnabled: boolean,
+): Pick<T, keyof EssentialStores> & Partial<Pick<T, EssentialBusKind>> {
+  const keys = [...ESSENTIAL_KINDS, ...(isBusEnabled ? ESSENTIAL_BUS_KINDS : []), 'secrets', 'configMaps'] as const;
+  return Object.fromEntries(keys.map((key) => [key, stores[key]])) as ReturnType<typeof essentialStores<T>>;
 }
 
 /** All stores by their key, whatever their objects are. */

@@ -67,14 +67,10 @@ export const REFERENCED_KINDS = ALL.filter((kind: Kind) => kind.lookedUp).map(
 );
 
 /** Kinds that desired states are made from: their stores are sufficient to serve agents. */
-export const ESSENTIAL_KINDS = [
-  'nodes',
-  'applications',
-  'busHubs',
-  'busAccounts',
-  'busUsers',
-  ...REFERENCED_KINDS,
-] as const satisfies readonly KindKey[];
+export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as const satisfies readonly KindKey[];
+
+/** Kinds that desired states are made from while the message bus is on. */
+export const ESSENTIAL_BUS_KINDS = ['busHubs', 'busAccounts', 'busUsers'] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

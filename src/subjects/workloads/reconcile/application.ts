@@ -69,6 +69,9 @@ export function createApplicationController(
 
   /** Applications whose statuses may depend on the change of a node. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
+  /** Applications some of whose microservices reach the hub, having no bus server on their node. */
+  const ofHub = ({ initial }: { initial: boolean }) =>
+    initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf);
   /** Applications whose verdicts may depend on the ports and names that an application claims. */
   const neighbours = (application: Application) =>
     [...nodesOf(deps, application)]
@@ -123,8 +126,7 @@ export function createApplicationController(
       ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
-      // Who has no server on the node reaches the hub, where there is one.
-      watching(stores.busHubs, ({ initial }) => (initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf))),
+      ...(deps.platform.isBusEnabled ? [watching(stores.busHubs, ofHub)] : []),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,
