@@ -19,8 +19,14 @@ import { applyPolicies } from './_system-cluster.ts';
 /** What kubectl says about the deletion of an object in use: the words of REST, with the users. */
 const run = promisify(execFile);
 const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<string, Kind>>;
-// Users of a certificate use its Secret: src/subjects/pki/certificates.api.test.ts.
-const IN_USE = Object.values(EVERY_KIND).filter(({ inUse, key }) => inUse && key !== KINDS.certificates.key);
+/**
+ * Kinds that no reference names. Users of a certificate use its Secret (src/subjects/pki/certificates.api.test.ts); accounts and users
+ * of the bus exist for an application that names neither (src/subjects/bus/routes/routes.test.ts).
+ */
+const WITHOUT_REFERENCES: ReadonlySet<string> = new Set(
+  [KINDS.certificates, KINDS.busAccounts, KINDS.busUsers].map(({ key }) => key),
+);
+const IN_USE = Object.values(EVERY_KIND).filter(({ inUse, key }) => inUse && !WITHOUT_REFERENCES.has(key));
 
 const { kubectl } = await findTools(['kubectl']);
 const kube = await kubeFromFile(inject('kubeconfig'));
