@@ -5,8 +5,6 @@ const TEXT_OF_LISTS = 'Half of it makes JSON text; the rest makes the objects fo
 const LIVE_OBJECT =
   'A single read asks the API server for its live object, so that it is never older than a write that was answered; parsing this and writing to sockets is most of the cost.';
 
-const BUSY = 'Making them fills a core; measured beside other work (load 7 to 10).';
-
 /** The reason why a budget is missed, in one sentence, by figure. Only the reasons of missed budgets are shown. */
 export const MISSES: Readonly<Record<string, string>> = {
   'provisioning.rate':
@@ -36,8 +34,6 @@ export const MISSES: Readonly<Record<string, string>> = {
   'reads.ofApplication.cpu': LIVE_OBJECT,
   'reads.application.cpu': LIVE_OBJECT,
   'reads.microservice.cpu': LIVE_OBJECT,
-  'certificates.ECDSA.polls': BUSY,
-  'certificates.RSA.polls': BUSY,
   'reconnect.reconnected':
     "The agents' own back-off decides: who found nobody two or three times before the controller listened asks again only seconds later.",
 };

@@ -227,7 +227,10 @@ export async function createStack(log: Log): Promise<Stack> {
 
 /** `1.0 POST applications, 2.3 PUT applications/status`, each divided by `by`. */
 export function describeRequests({ kinds }: Requests, by: number): string {
-  const parts = [...kinds].sort(([, a], [, b]) => b - a).map(([kind, count]) => `${(count / by).toFixed(1)} ${kind}`);
+  const parts = [...kinds]
+    .filter(([, count]) => count / by >= 0.05)
+    .sort(([, a], [, b]) => b - a)
+    .map(([kind, count]) => `${(count / by).toFixed(1)} ${kind}`);
   return parts.join(', ') || 'none';
 }
 

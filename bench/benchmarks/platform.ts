@@ -35,9 +35,9 @@ export const platform: Benchmark = {
     const figures: Record<string, number> = {};
     const notes = [
       'nodes of test agents, which fetch the content that they lack and report it; a node is ready when its condition CertificatesReady is True',
-      `what is written does not count what a user wrote: the spec of the node, or the annotation of the authority; ${by(context, HOSTS)} changes of a host, one after another`,
-      'CPU is that of controller, API server and etcd until all is written; what they use and write at rest right before is taken off, such as signs of life that are five minutes old',
-      'bytes are those of HTTP in both directions, with polls and reports',
+      `the writes of the user do not count: the spec of the node, or the annotation of the authority; ${by(context, HOSTS)} changes of a host, one after another`,
+      'CPU of controller, API server and etcd until all is written, less what they use and write at rest right before, such as signs of life',
+      'bytes of HTTP in both directions, with polls and reports',
     ];
     for (const size of by<readonly number[]>(context, { short: [100], usual: SIZES, long: SIZES })) {
       const measured = await measure({ context, stack, fleet, counter, size });
