@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import type { HubServersOptions } from '../../../rules/bus-hub.ts';
 import { HUB_NAMES, hubSettings, memberHost } from './hub.ts';
 import { serverConfig } from './server-config.ts';
 import { serverName } from './server-names.ts';
@@ -30,17 +31,9 @@ interface ClusterObject {
   spec: object;
 }
 
-/** What an installation says of the servers that it makes. */
-export interface HubPlacement {
+/** What the configuration says of the servers of the hub, and where they are made. */
+export interface HubPlacement extends HubServersOptions {
   namespace: string;
-  /** name of the installation */
-  installation: string;
-  appLabel: string;
-  componentDomain: string;
-  image: string;
-  replicas: number;
-  serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
-  storageClass?: string;
 }
 
 /** The names and addresses of the hub that its certificates have. */
