@@ -38,7 +38,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'natscli',
     about: 'tokens of the message bus as `nats auth` reads them',
-    command: tests('unit', 'src/subjects/bus/rules/tokens/natscli.test.ts'),
+    command: tests('unit', 'src/subjects/bus-rules/rules/tokens/natscli.test.ts'),
   },
   {
     name: 'sessions',

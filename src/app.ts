@@ -70,7 +70,7 @@ import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSharedPlaces } from './sessions/shared-places.ts';
 import { createUpgrades, type UpgradesOptions } from './sessions/upgrades.ts';
-import { busFigures } from './subjects/bus/rules/metrics.ts';
+import { busFigures } from './subjects/bus-accounts/rules/metrics.ts';
 import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';

@@ -1,6 +1,6 @@
 import type { BusAccountRuleSpec, BusUserRuleSpec } from '../src/api/v3/index.ts';
 import { makeNkey, type Nkey, signJwt } from '../src/signer/nkeys.ts';
-import { accountClaims, operatorClaims, userClaims } from '../src/subjects/bus/rules/tokens/claims.ts';
+import { accountClaims, operatorClaims, userClaims } from '../src/subjects/bus-rules/rules/tokens/claims.ts';
 
 /** A chain of trust of the message bus with the tokens of our encoder: an operator, its accounts, their users. */
 

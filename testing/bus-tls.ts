@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createSigner } from '../src/signer/signer.ts';
-import type { ServerTls } from '../src/subjects/bus/rules/server-config.ts';
+import type { ServerTls } from '../src/subjects/bus-servers/rules/server-config.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 const HOUR_MS = 3_600_000;

@@ -7,7 +7,7 @@ import { freePort } from '../hack/ports.ts';
 import { type Daemon, startDaemon } from '../hack/process.ts';
 import { buildTool } from '../hack/tool.ts';
 import { waitFor } from '../hack/wait.ts';
-import { type ServerConfigInput, serverConfig } from '../src/subjects/bus/rules/server-config.ts';
+import { type ServerConfigInput, serverConfig } from '../src/subjects/bus-servers/rules/server-config.ts';
 import { atEnd } from './at-end.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

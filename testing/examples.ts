@@ -1,6 +1,6 @@
 import type { Kind as AnyKind } from '../src/kinds/definition.ts';
 import { SERVICE_ACCOUNTS } from '../src/subjects/accounts/_make.ts';
-import { BUS } from '../src/subjects/bus/_make.ts';
+import { BUS } from '../src/subjects/bus-rules/_make.ts';
 import { CATALOG } from '../src/subjects/catalog/_make.ts';
 import { CONTENT } from '../src/subjects/content/_make.ts';
 import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';

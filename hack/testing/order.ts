@@ -26,7 +26,7 @@ const LONG: readonly string[] = [
   'src/kube/restart.api.test.ts',
   'src/kube/memory.api.test.ts',
   'cli/src/sessions.api.test.ts',
-  'src/subjects/bus/reconcile/killed.test.ts',
+  'src/subjects/bus-accounts/reconcile/killed.test.ts',
 ];
 
 /** The order of the test files: the long ones, then as vitest orders them (by their last duration, else by size). */

@@ -2,7 +2,9 @@ import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import type { Controller } from '../kube/mod.ts';
 import type { TaggedRoute } from '../rest/contract/route.ts';
 import { accounts } from '../subjects/accounts/subject.ts';
-import { bus } from '../subjects/bus/subject.ts';
+import { busAccounts } from '../subjects/bus-accounts/subject.ts';
+import { busRules } from '../subjects/bus-rules/subject.ts';
+import { busServers } from '../subjects/bus-servers/subject.ts';
 import { catalog } from '../subjects/catalog/subject.ts';
 import { content } from '../subjects/content/subject.ts';
 import type { KindKey } from '../subjects/kinds.ts';
@@ -31,4 +33,15 @@ const machines = nodes(content.membersOfNodes);
 export const silenceOfTerm = machines.silence;
 
 /** Every subject, in the order of hack/deps.json: each knows those before it. */
-export const SUBJECTS: readonly Subject[] = [machines, accounts, catalog, content, pki, workloads, bus, platform];
+export const SUBJECTS: readonly Subject[] = [
+  machines,
+  accounts,
+  catalog,
+  content,
+  pki,
+  workloads,
+  busRules,
+  busAccounts,
+  busServers,
+  platform,
+];

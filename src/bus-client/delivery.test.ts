@@ -7,7 +7,7 @@ import { busClient, makeBus, startBusServer, type TestAccount, type TestBus } fr
 import { tlsFiles } from '../../testing/bus-tls.ts';
 import { systemClock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
-import { settleToken } from '../subjects/bus/rules/settle.ts';
+import { settleToken } from '../subjects/bus-servers/rules/settle.ts';
 import { connectBus } from './connection.ts';
 import { type DeliveryState, TokenDelivery } from './delivery.ts';
 

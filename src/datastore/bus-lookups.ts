@@ -1,10 +1,11 @@
 import type { BusAccount } from '../api/v3/bus-account.ts';
 import type { BusUser } from '../api/v3/bus-user.ts';
+import { HUB_OBJECT } from '../rules/bus-hub.ts';
 import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups.ts';
 import { uuidOf } from '../rules/identity.ts';
-import { accountNameOf } from '../subjects/bus/rules/account.ts';
-import { HUB_OBJECT, hubSettings } from '../subjects/bus/rules/hub.ts';
-import { accountSecretName, userSecretName } from '../subjects/bus/rules/secret.ts';
+import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
+import { accountSecretName, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
+import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
 import type { ReadStores } from './stores.ts';
 
 /** What rules read of the message bus, from the stores. */

@@ -2,7 +2,7 @@ import { LABELS } from '../api/names.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { type Kind, nameIn, referenceKey } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
-import { BUS_KEYS } from '../subjects/bus/rules/secret.ts';
+import { BUS_KEYS } from '../subjects/bus-accounts/rules/secret.ts';
 import { isShareable, labelledNumber, textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
 

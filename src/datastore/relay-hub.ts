@@ -1,9 +1,9 @@
 import { CONTROLLER_ACCOUNT_OF_BUS } from '../rules/bus-accounts.ts';
-import type { HubServersOptions } from '../rules/bus-hub.ts';
+import { HUB_OBJECT, type HubServersOptions } from '../rules/bus-hub.ts';
 import { uuidOf } from '../rules/identity.ts';
-import { HUB_OBJECT, hubMembers } from '../subjects/bus/rules/hub.ts';
-import { BUS_KEYS, isBusSecretOf, userSecretName } from '../subjects/bus/rules/secret.ts';
-import { CONTROLLER_USER, userKey } from '../subjects/bus/rules/user.ts';
+import { BUS_KEYS, isBusSecretOf, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
+import { CONTROLLER_USER, userKey } from '../subjects/bus-accounts/rules/user.ts';
+import { hubMembers } from '../subjects/bus-servers/rules/hub.ts';
 import { decodeData } from './keyed-text.ts';
 import type { Stores } from './stores.ts';
 

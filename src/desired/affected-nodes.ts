@@ -10,7 +10,7 @@ import type { Change, KubeObject, Store } from '../kube/mod.ts';
 import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
-import { accountNameOf } from '../subjects/bus/rules/account.ts';
+import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';

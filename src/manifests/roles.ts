@@ -1,6 +1,6 @@
 import { FIELD_MANAGERS, GROUP } from '../api/names.ts';
 import { roles } from '../rest/access/roles.ts';
-import { HUB_NAMES, MOST_MEMBERS, memberName } from '../subjects/bus/rules/hub.ts';
+import { HUB_NAMES, MOST_MEMBERS, memberName } from '../subjects/bus-servers/rules/hub.ts';
 import { KINDS } from '../subjects/kinds.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };

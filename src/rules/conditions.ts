@@ -22,6 +22,9 @@ export interface Progress {
   message?: string;
 }
 
+/** The progress of an object that somebody has to change, or something that it needs. */
+export const stalled = (why: Omit<Progress, 'is'>): Progress => ({ is: 'stalled', ...why });
+
 const IDLE: Finding = { status: 'False', reason: 'Idle', message: 'there is nothing to do' };
 const NOT_STALLED: Finding = { status: 'False', reason: 'NotStalled', message: 'nothing needs to be changed' };
 

@@ -15,7 +15,7 @@ export interface NodeSettings {
 
 /**
  * Kinds whose objects the controller makes of others, or of which there is one: accounts and users of the message bus follow from
- * applications, and src/subjects/bus tests them.
+ * applications, and src/subjects/bus-accounts tests them.
  */
 type MadeKind = 'busOperators' | 'busAccounts' | 'busUsers' | 'busHubs';
 

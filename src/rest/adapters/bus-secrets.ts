@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Secret } from '../../api/resources.ts';
 import { decodeData } from '../../datastore/keyed-text.ts';
 import type { Store } from '../../kube/store.ts';
-import { BUS_KEYS, type BusSecretOf, type BusTexts, isBusSecretOf } from '../../subjects/bus/rules/secret.ts';
+import { BUS_KEYS, type BusSecretOf, type BusTexts, isBusSecretOf } from '../../subjects/bus-accounts/rules/secret.ts';
 import type { BusSecretReader } from '../contract/dependencies.ts';
 
 /** Reads the Secrets of the message bus from the store of this replica. */

@@ -12,7 +12,7 @@ import type { Replicas } from '../../replicas/replicas.ts';
 import type { Usage } from '../../rules/budget.ts';
 import type { Lookups, Observation } from '../../rules/inputs.ts';
 import type { Renderer } from '../../rules/renderer.ts';
-import type { BusSecretOf, BusTexts } from '../../subjects/bus/rules/secret.ts';
+import type { BusSecretOf, BusTexts } from '../../subjects/bus-accounts/rules/secret.ts';
 import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/core-objects/form.ts';
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../../subjects/kinds.ts';
 import type { ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';

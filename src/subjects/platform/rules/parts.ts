@@ -1,5 +1,5 @@
 import type { PlatformPart } from '../../../rules/part.ts';
-import { BUS_SERVER } from '../../bus/rules/node-part.ts';
+import { BUS_SERVER } from '../../bus-servers/rules/node-part.ts';
 import { CERTIFICATES } from './certificates.ts';
 
 /** The parts of the platform of a node, in the order in which they are set up. */

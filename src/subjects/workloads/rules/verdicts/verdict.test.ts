@@ -544,7 +544,7 @@ describe('verdict', () => {
     tried.add('IdTaken').add('ApplicationNotFound');
     // is a move's: see moves.test.ts
     tried.add('MovingFromNode');
-    // The hub of the message bus: src/subjects/bus/routes/hub.test.ts
+    // The hub of the message bus: src/subjects/bus-servers/routes/hub.test.ts
     tried.add('BusHubInvalid');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
@@ -552,7 +552,7 @@ describe('verdict', () => {
     tried.add('PublisherReserved');
     // Registries: src/subjects/catalog/rules/registry.test.ts
     tried.add('CaInvalid');
-    // Rules of the message bus: src/subjects/bus/rules/rule-verdict.test.ts
+    // Rules of the message bus: src/subjects/bus-rules/rules/rule-verdict.test.ts
     tried.add('BusRuleInvalid');
     // Certificates and their authorities: src/subjects/pki/certificates.api.test.ts, reconcile/certificate.test.ts
     tried.add('AuthorityExpired').add('AuthorityInvalid').add('AuthorityNotFound').add('AuthorityNotReady');

@@ -1,0 +1,242 @@
+import type { BusAccount } from '../../../api/v3/bus-account.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { uuidOf } from '../../../rules/identity.ts';
+import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
+import { accountClaims, type BusClaims } from '../../bus-rules/rules/tokens/claims.ts';
+import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
+import { isSameToken, nextIat, revoke } from '../../bus-rules/rules/tokens/lineage.ts';
+import { accountNameOf } from '../rules/account.ts';
+import { accountSecretName, BUS_KEYS, type BusTexts, parsedText } from '../rules/secret.ts';
+import type { OperatorKeys } from './operator-keys.ts';
+import type { BusRules } from './rules.ts';
+import type { BusSecrets } from './secrets.ts';
+
+/** The keys of an account, and its token. */
+export interface AccountKeys {
+  key: string;
+  seed: string;
+  /** the key that signs users whose credentials the controller hands out itself */
+  signing: { key: string; seed: string };
+  /** keys that signed such users before, and that the token trusts still */
+  retiring: readonly string[];
+  token: BusClaims;
+}
+
+/** Users that an account is to refuse: the time in the token of each, by public key. */
+interface RefusedUsers {
+  /** users whose credentials the controller hands out itself */
+  delivered?: Readonly<Record<string, number>>;
+  /** users whose credentials others have */
+  kept?: Readonly<Record<string, number>>;
+}
+
+interface Waiting {
+  revocations: RefusedUsers[];
+  done: Promise<void>;
+}
+
+/** More revocations than this in one token begin another signing key: servers and machines get the token at each change. */
+const MOST_REVOCATIONS = 512;
+
+/** The claims as if both tokens had been one: the later time, and the later time of each revocation. */
+function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
+  const revocations = { ...claims.nats.revocations };
+  for (const [user, time] of Object.entries(other.nats.revocations ?? {}))
+    revocations[user] = Math.max(revocations[user] ?? 0, time);
+  return { ...claims, iat: Math.max(claims.iat, other.iat), nats: { ...claims.nats, revocations } };
+}
+
+/** Every key of the account, in the map of revocations. */
+const EVERYBODY = '*';
+
+const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
+
+/**
+ * Signs the tokens of accounts. The Secret of an account has the one truth: revocations and the time of the last signature are read from
+ * the former token, so that neither a lost race, nor a clock that was set, nor another leader undoes a revocation.
+ */
+export function createAccountTokens(
+  { clock }: Pick<ControllerDependencies, 'clock'>,
+  { secrets, operator, rules }: { secrets: BusSecrets; operator: OperatorKeys; rules: BusRules },
+) {
+  const waiting = new Map<string, Waiting>();
+
+  const nameOf = (account: BusAccount) => accountSecretName(uuidOf(account));
+
+  function keysIn(texts: BusTexts): AccountKeys | undefined {
+    const { [BUS_KEYS.seed]: seed, [BUS_KEYS.signing]: signing, [BUS_KEYS.token]: jwt } = texts;
+    const token = jwt === undefined ? undefined : decodeToken(jwt);
+    if (!seed || !signing || !token) return undefined;
+    return {
+      ...{ key: publicNkey(seed), seed, token },
+      signing: { key: publicNkey(signing), seed: signing },
+      retiring: retiringIn(texts),
+    };
+  }
+  const retiringIn = (present: BusTexts) => parsedText<readonly string[]>(present[BUS_KEYS.retiring], [], isTexts);
+
+  const read = (account: BusAccount) => secrets.read('account', nameOf(account));
+
+  /** The token with these revocations besides, signed by the operator of now; the present texts when nothing differs. */
+  async function next(
+    account: BusAccount,
+    present: BusTexts,
+    { delivered = {}, kept = {} }: RefusedUsers,
+    {
+      isEnd = false,
+      drops = false,
+      adopts = [],
+    }: { isEnd?: boolean; drops?: boolean; adopts?: readonly BusClaims[] } = {},
+  ): Promise<BusTexts | undefined> {
+    const signer = operator.signer();
+    if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
+    const made: Record<string, string> = { ...present };
+    made[BUS_KEYS.seed] ??= (await makeNkey('account')).seed;
+    made[BUS_KEYS.signing] ??= (await makeNkey('account')).seed;
+    const key = publicNkey(made[BUS_KEYS.seed] as string);
+    const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
+    // A token of another key says nothing about this account.
+    const known = decoded?.sub === key ? decoded : undefined;
+    const former = known && adopts.filter(({ sub }) => sub === key).reduce(withRevocations, known);
+    const now = Math.floor(clock() / 1_000);
+    let revocations: Record<string, number> = former?.nats.revocations ?? {};
+    for (const [user, iat] of Object.entries({ ...delivered, ...kept }))
+      if ((revocations[user] ?? 0) < iat) revocations = revoke(revocations, user, iat, now);
+    const ofOthers = parsedText<readonly string[]>(present[BUS_KEYS.kept], [], isTexts);
+    const allKept = [...new Set([...ofOthers, ...Object.keys(kept)])].sort();
+    if (allKept.length > 0) made[BUS_KEYS.kept] = JSON.stringify(allKept);
+    let retiring = retiringIn(present);
+    if (
+      adopts.some(
+        (token) =>
+          token.sub === key &&
+          token.iat > (known?.iat ?? 0) &&
+          !isSignedBy(token, publicNkey(made[BUS_KEYS.signing] as string)),
+      )
+    ) {
+      // Servers know of another signing key: with the key of the datastore, users would come back that the list no longer names.
+      retiring = [];
+      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
+    }
+    if (drops && retiring.length > 0) {
+      // No token counts any more that these keys signed: what they signed needs no revocation.
+      retiring = [];
+      revocations = Object.fromEntries(
+        allKept.flatMap((user) => (user in revocations ? [[user, revocations[user] as number]] : [])),
+      );
+    } else if (Object.keys(revocations).length - allKept.length > MOST_REVOCATIONS && retiring.length === 0 && !isEnd) {
+      retiring = [publicNkey(made[BUS_KEYS.signing] as string)];
+      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
+    }
+    delete made[BUS_KEYS.retiring];
+    if (retiring.length > 0) made[BUS_KEYS.retiring] = JSON.stringify(retiring);
+    const { spec: rule } = rules.ofAccount(account);
+    // Nothing is known that the account may do.
+    if (!rule && !former) return undefined;
+    const ruled = accountClaims({
+      operator: signer.key,
+      key,
+      name: accountNameOf(account),
+      rule: rule ?? {},
+      revocations,
+      signingKeys: [publicNkey(made[BUS_KEYS.signing] as string), ...retiring],
+      iat: nextIat(now, former),
+    });
+    const claims = rule || !former ? ruled : withGrantOf(former, ruled);
+    if (former && former === known && isSameToken(former, claims)) return made;
+    return { ...made, [BUS_KEYS.token]: await signJwt(claims, signer.seed) };
+  }
+
+  const write = (
+    account: BusAccount,
+    change: (present: BusTexts) => Promise<BusTexts | undefined>,
+    signal: AbortSignal,
+  ): Promise<BusTexts | undefined> =>
+    secrets.write({ of: 'account', name: nameOf(account), owner: account }, change, signal);
+
+  return {
+    read,
+    /** undefined while the account has no token */
+    keysOf: (account: BusAccount): AccountKeys | undefined => keysIn(read(account).texts),
+    /** Makes the account have a token by its rule, of the present operator. */
+    keep: (account: BusAccount, signal: AbortSignal) => write(account, (present) => next(account, present, {}), signal),
+    /** Ends the keys that signed users before, with all that was revoked of them. */
+    dropRetiring: (account: BusAccount, signal: AbortSignal) =>
+      write(account, (present) => next(account, present, {}, { drops: true }), signal),
+    /**
+     * Has the account refuse these users from now on. Callers at the same time share a write. Resolves once the Secret says so; an
+     * account without a token has nothing to refuse.
+     */
+    async revoke(account: BusAccount, revocations: RefusedUsers, signal: AbortSignal): Promise<void> {
+      const key = nameOf(account);
+      const joined = waiting.get(key);
+      if (joined) {
+        joined.revocations.push(revocations);
+        return joined.done;
+      }
+      const batch: Waiting = { revocations: [revocations], done: Promise.resolve() };
+      waiting.set(key, batch);
+      batch.done = (async () => {
+        // Users whose reconciles begin now join.
+        await new Promise((resolve) => setImmediate(resolve));
+        waiting.delete(key);
+        const all = {
+          delivered: Object.assign({}, ...batch.revocations.map(({ delivered }) => delivered)),
+          kept: Object.assign({}, ...batch.revocations.map(({ kept }) => kept)),
+        };
+        await write(
+          account,
+          async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined),
+          signal,
+        );
+      })();
+      return batch.done;
+    },
+    /**
+     * Signs the token of an account anew, later than these and with their revocations: servers have them, and the datastore, which
+     * may have been restored, does not. Tokens of another key say nothing.
+     */
+    async adopt(account: BusAccount, found: readonly BusClaims[], signal: AbortSignal): Promise<void> {
+      await write(
+        account,
+        async (present) => (present[BUS_KEYS.token] ? next(account, present, {}, { adopts: found }) : undefined),
+        signal,
+      );
+    },
+    /** Has the account refuse everybody: those who have a token of it, by the greatest time in one of them (Unix s). */
+    async end(account: BusAccount, latest: number, signal: AbortSignal): Promise<void> {
+      await write(
+        account,
+        async (present) =>
+          present[BUS_KEYS.token]
+            ? next(account, present, { delivered: { [EVERYBODY]: latest } }, { isEnd: true })
+            : undefined,
+        signal,
+      );
+    },
+    /**
+     * Keeps the last token of an account that ends, for servers that do not have it yet, and nothing that could sign another one.
+     * The Secret has no owner from then on.
+     */
+    async bury(account: BusAccount, signal: AbortSignal): Promise<void> {
+      const ended = String(clock());
+      const change = async ({ [BUS_KEYS.token]: token, [BUS_KEYS.ended]: at = ended }: BusTexts) =>
+        token === undefined ? undefined : { [BUS_KEYS.token]: token, [BUS_KEYS.ended]: at };
+      await secrets.write({ of: 'account', name: nameOf(account) }, change, signal);
+    },
+  };
+}
+
+/** The claims with what a former token grants: its rule cannot be read any more, and users are revoked all the same. */
+function withGrantOf(former: BusClaims, claims: BusClaims): BusClaims {
+  const { revocations: _r, signing_keys: _s, ...granted } = former.nats;
+  const { revocations, signing_keys } = claims.nats;
+  return {
+    ...claims,
+    nats: { ...granted, ...(revocations && { revocations }), ...(signing_keys !== undefined && { signing_keys }) },
+  };
+}
+
+/** Whether the account trusts a signing key by this token. */
+const isSignedBy = ({ nats: { signing_keys } }: BusClaims, key: string) =>
+  Array.isArray(signing_keys) && signing_keys.includes(key);

@@ -1,0 +1,174 @@
+import type { BusAccount } from '../../../api/v3/bus-account.ts';
+import type { Application } from '../../../api/v3/index.ts';
+import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { createKindController } from '../../../controllers/kind.ts';
+import { holderIn } from '../../../datastore/holder.ts';
+import type { UserIndex } from '../../../datastore/use.ts';
+import { both, type Controller, keyOf, refOf, watching } from '../../../kube/mod.ts';
+import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
+import type { Progress } from '../../../rules/conditions.ts';
+import { stalled } from '../../../rules/conditions.ts';
+import { uuidOf } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
+import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
+import { KINDS, RESOURCES } from '../../kinds.ts';
+import { accessAskedBy } from '../rules/access.ts';
+import { accountNameOf } from '../rules/account.ts';
+import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../rules/secret.ts';
+import type { BusParts } from './parts.ts';
+
+const kind = KINDS.busAccounts;
+/** While users get another signing key, the end of the former one is looked for as often as this. */
+const RETIRING_MS = 2_000;
+
+/** BusAccount: its key, and its token, which says what the account may do and which users it refuses. */
+export function createAccountController(
+  deps: ControllerDependencies,
+  { secrets, tokens, rules, operator, handOver }: BusParts,
+): Controller {
+  const { stores, client, clock } = deps;
+
+  const applicationOf = ({ spec: { application } }: BusAccount): Application | undefined =>
+    application === undefined
+      ? undefined
+      : holderIn(KINDS.applications, stores.applications.byIndex('name', application), 'name', application);
+
+  /** The application that asks for the account. */
+  function askerOf(account: BusAccount): Application | undefined {
+    const application = applicationOf(account);
+    return application && accessAskedBy(application) ? application : undefined;
+  }
+
+  const use: UserIndex<BusAccount> = {
+    isUsed: (account) => deps.platform.isBusEnabled && askerOf(account) !== undefined,
+    isUsedBySystem: () => false,
+    users(account) {
+      const application = askerOf(account);
+      return application ? [`application ${v3Name(application)}`] : [];
+    },
+    first: (account) => ({ named: use.users(account), more: 0 }),
+  };
+
+  const usersOf = (account: BusAccount) => stores.busUsers.byIndex('account', accountNameOf(account));
+
+  /** A name that belongs to an account of the system. */
+  const isTakenName = (account: BusAccount) =>
+    account.spec.system === undefined && TAKEN_ACCOUNT_NAMES.includes(accountNameOf(account));
+
+  /** Another object has the name. */
+  const isRival = (account: BusAccount) => {
+    const name = accountNameOf(account);
+    return (
+      holderIn(kind, stores.busAccounts.byIndex('name', name), 'name', name)?.metadata.uid !== account.metadata.uid
+    );
+  };
+
+  const isIdle = (account: BusAccount) =>
+    isTakenName(account) || isRival(account) || !deps.platform.isBusEnabled || tokens.read(account).isTaken;
+
+  async function prepare(account: BusAccount, signal: AbortSignal): Promise<void> {
+    if (account.metadata.deletionTimestamp || isIdle(account)) return;
+    const retiring = tokens.keysOf(account)?.retiring ?? [];
+    if (retiring.length > 0 && !isAwaited(account, retiring)) await tokens.dropRetiring(account, signal);
+    else await tokens.keep(account, signal);
+  }
+
+  /** Whether users have tokens that one of these keys signed, or their machines may. */
+  const isAwaited = (account: BusAccount, keys: readonly string[]) =>
+    usersOf(account).some((user) => {
+      const { texts } = secrets.read('user', userSecretName(uuidOf(user)));
+      const token = decodeToken(texts[BUS_KEYS.token] ?? '');
+      if (!token || token.iss === tokens.keysOf(account)?.key) return false;
+      return keys.includes(token.iss) || !handOver.isDone(user, token.iat);
+    });
+
+  /** Refuses everybody first: a server that lost the account would keep their connections. Ends after its users. */
+  async function release(account: BusAccount, signal: AbortSignal): Promise<'later' | undefined> {
+    const users = usersOf(account);
+    const times = users.map((user) => user.status?.issuedAt ?? 0);
+    // Users see to it themselves that their tokens are not later.
+    await tokens.end(account, Math.max(1, ...times), signal);
+    for (const user of users)
+      if (!user.metadata.deletionTimestamp) await client.delete(RESOURCES.busUsers, refOf(user), { signal });
+    if (usersOf(account).length > 0) return 'later';
+    await tokens.bury(account, signal);
+    return undefined;
+  }
+
+  function obstacle(account: BusAccount): Progress | undefined {
+    if (!deps.platform.isBusEnabled)
+      return stalled({ reason: 'BusDisabled', message: 'the message bus is off (BUS_ENABLED of the controller)' });
+    if (isTakenName(account))
+      return stalled({
+        reason: 'NameReserved',
+        message: `the name "${accountNameOf(account)}" belongs to an account of the system: give the application another name`,
+      });
+    if (account.spec.application !== undefined && !applicationOf(account))
+      return stalled({
+        reason: 'ApplicationNotFound',
+        message: `there is no application ${JSON.stringify(account.spec.application)}`,
+      });
+    if (tokens.read(account).isTaken)
+      return stalled({
+        reason: 'SecretTaken',
+        message: `the Secret ${accountSecretName(uuidOf(account))} exists and belongs to something else: delete it`,
+      });
+    const keys = tokens.keysOf(account);
+    const rule = rules.ofAccount(account);
+    if (!rule.spec)
+      return stalled({
+        reason: 'BusRuleInvalid',
+        message: `the rule "${rule.name}" cannot be used, as its condition Ready says: the last valid form of it applies`,
+      });
+    if (!keys) return { is: 'working', reason: 'BusKeyPending', message: 'its key is being made' };
+    return undefined;
+  }
+
+  return createKindController(deps, kind, {
+    prepare,
+    release,
+    use,
+    obstacle,
+    next: (account) => ((tokens.keysOf(account)?.retiring.length ?? 0) > 0 ? clock() + RETIRING_MS : undefined),
+    status(account) {
+      const keys = isIdle(account) ? undefined : tokens.keysOf(account);
+      if (!keys) return {};
+      return {
+        publicKey: keys.key,
+        issuedAt: keys.token.iat,
+        revocations: Object.keys(keys.token.nats.revocations ?? {}).length,
+        rule: rules.ofAccount(account).name,
+      };
+    },
+    watches: [
+      watching(stores.secrets, ({ object: { metadata }, initial }) => {
+        if (initial) return [];
+        // Another operator signs all of them.
+        if (metadata.name === operatorSecretName())
+          return operator.signer() ? Array.from(stores.busAccounts.list(), keyOf) : [];
+        const uuid = uuidInName('account', metadata.name);
+        return uuid === undefined ? [] : stores.busAccounts.byIndex('uuid', uuid).map(keyOf);
+      }),
+      watching(
+        stores.busAccountRules,
+        both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf)),
+      ),
+      watching(stores.busUsers, ({ object, type }) =>
+        type === 'delete'
+          ? stores.busAccounts
+              .byIndex('name', object.spec.account)
+              .filter(({ metadata }) => metadata.deletionTimestamp)
+              .map(keyOf)
+          : [],
+      ),
+      watching(stores.applications, (change) =>
+        changesMoreThanStatus(change) && !change.initial
+          ? both((application: Application) => stores.busAccounts.byIndex('name', v3Name(application)).map(keyOf))(
+              change,
+            )
+          : [],
+      ),
+    ],
+  });
+}

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import { createLeaderKills } from '../../../../testing/leader-kills.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { BusAccount } from '../../../api/v3/index.ts';
+import { decodeData } from '../../../datastore/keyed-text.ts';
+import { uuidOf } from '../../../rules/identity.ts';
+import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
+import { busOf, entryWithBus, shopWithBus } from '../_fleet.ts';
+import { accountSecretName } from '../rules/secret.ts';
+
+/**
+ * A leader that is killed before or after each of its writes, while an application gets access, changes rules, loses microservices and
+ * ends. No token of an account ever goes back.
+ */
+let fleet: InMemoryController;
+let kills: ReturnType<typeof createLeaderKills>;
+let history: Map<string, { iat: number; revoked: Record<string, number> }>;
+const faults: string[] = [];
+beforeAll(async () => {
+  fleet = await startInMemoryController(1, { env: { BUS_ENABLED: 'true' } });
+  kills = createLeaderKills(fleet, {
+    resources: new Set(['busaccounts', 'bususers', 'secrets']),
+    deletedByLeader: new Set(['busaccounts', 'bususers', 'secrets']),
+    onWritten: (resource, object) => resource === 'secrets' && note(object as Secret),
+  });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+beforeEach(() => fleet.reset());
+const bus = busOf(() => fleet);
+
+/** Each token of an account is later than the one before, and refuses whom that refused. */
+function note({ metadata: { name }, data }: Secret): void {
+  if (!name.startsWith(accountSecretName(''))) return;
+  const token = decodeToken(decodeData(data).token ?? '');
+  if (!token) return;
+  const key = `${name} ${token.sub}`;
+  const before = history.get(key);
+  const revoked = token.nats.revocations ?? {};
+  if (
+    before &&
+    (token.iat < before.iat ||
+      (token.iat === before.iat && Object.keys(revoked).length !== Object.keys(before.revoked).length))
+  )
+    faults.push(`the token of ${token.name} went from ${before.iat} to ${token.iat}`);
+  for (const [user, time] of Object.entries(before?.revoked ?? {}))
+    if ((revoked[user] ?? 0) < time) faults.push(`${token.name} refuses ${user} no longer`);
+  history.set(key, { iat: token.iat, revoked });
+}
+
+async function story(): Promise<string[]> {
+  history = new Map();
+  faults.length = 0;
+  const amiss: string[] = faults;
+  const user = async (method: string, path: string, body?: object) => {
+    const { status, body: reply } = await fleet.request(method, path, { token: 'admin', ...(body && { body }) });
+    if (status >= 300) amiss.push(`${method} ${path}: ${status} ${JSON.stringify(reply)}`);
+    await kills.settled();
+    // The machine never reports its new credentials: former keys end after a while.
+    fleet.time.now += 3_000;
+    await fleet.nextTerm();
+    await kills.settled();
+  };
+  const keyOf = (name: string) => bus.userToken('shop', name)?.sub ?? `${name} has no key`;
+  const expectUsers = (when: string, names: string[]) => {
+    const users = bus.users('shop').filter((name) => !name?.startsWith('leaf-'));
+    if (users.join() !== names.join()) amiss.push(`${when}: users ${users.join()} instead of ${names.join()}`);
+    for (const name of names) {
+      const token = bus.userToken('shop', name);
+      if (!token || token.nats.issuer_account !== bus.accountToken('shop')?.sub)
+        amiss.push(`${when}: ${name} has no token`);
+      if (token && token.sub in bus.revoked('shop')) amiss.push(`${when}: ${name} is revoked`);
+      if (bus.userTexts('shop', name).former) amiss.push(`${when}: a former key of ${name} is not revoked`);
+    }
+  };
+  const expectRevoked = (when: string, keys: string[]) => {
+    for (const key of keys) if (!(key in bus.revoked('shop'))) amiss.push(`${when}: ${key} is not revoked`);
+  };
+
+  await user('POST', '/application', shopWithBus({ microservices: [entryWithBus('pump'), entryWithBus('valve')] }));
+  expectUsers('made', ['pump', 'valve']);
+  const [pump, valve] = [keyOf('pump'), keyOf('valve')];
+  const withRule = [
+    entryWithBus('pump', { busConfig: { busAccess: true, busRule: 'default-mqtt-user' } }),
+    entryWithBus('valve'),
+  ];
+  await user('PUT', '/application/shop', shopWithBus({ microservices: withRule }));
+  expectUsers('another rule', ['pump', 'valve']);
+  expectRevoked('another rule', [pump]);
+  if (keyOf('valve') !== valve) amiss.push('another rule: valve has another key');
+  const second = keyOf('pump');
+  await user('PUT', '/application/shop', shopWithBus({ microservices: withRule.slice(0, 1) }));
+  expectUsers('one deleted', ['pump']);
+  expectRevoked('one deleted', [pump, valve]);
+  if (keyOf('pump') !== second) amiss.push('one deleted: pump has another key');
+  const secret = accountSecretName(uuidOf(bus.account('shop') as BusAccount));
+  await user(
+    'PUT',
+    '/application/shop',
+    shopWithBus({ busConfig: { busAccess: false }, microservices: [entryWithBus('pump', { busConfig: undefined })] }),
+  );
+  if (bus.account('shop') || bus.users('shop').length > 0) amiss.push('off: something is left');
+  if (!bus.decode(bus.texts(secret).token)?.nats.revocations?.['*']) amiss.push('off: the last token refuses nobody');
+  if (bus.texts(secret).seed) amiss.push('off: the key of the account is left');
+  await user('DELETE', '/application/shop');
+  return [...amiss];
+}
+
+test('a leader that is killed before or after any write of the bus leaves nothing behind and undoes no revocation', async () => {
+  const { writes, found } = await kills.everyKill(story);
+  expect(found).toEqual([]);
+  expect(writes.length).toBeGreaterThan(15);
+}, 600_000);

@@ -1,0 +1,256 @@
+import { API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
+import type { Secret } from '../../../api/resources.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { type BusConnection, connectBus } from '../../../bus-client/connection.ts';
+import { type DeliveryState, TokenDelivery } from '../../../bus-client/delivery.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { decodeData } from '../../../datastore/keyed-text.ts';
+import {
+  type Controller,
+  createController,
+  createOrUpdate,
+  done,
+  type Outcome,
+  type Resource,
+  type Watch,
+  watching,
+} from '../../../kube/mod.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
+import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
+import { uuidOf } from '../../../rules/identity.ts';
+import { onceEach } from '../../../rules/once-each.ts';
+import { createBusObjects } from '../../bus-accounts/reconcile/objects.ts';
+import type { BusParts } from '../../bus-accounts/reconcile/parts.ts';
+import { BUS_KEYS, userSecretName, uuidInName } from '../../bus-accounts/rules/secret.ts';
+import { HUB_USER } from '../../bus-accounts/rules/user.ts';
+import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { type HubMember, hubMembers } from '../rules/hub.ts';
+import { TOKENS_CONDITION } from '../rules/hub-objects.ts';
+import { settleToken } from '../rules/settle.ts';
+
+const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
+/** The key of this controller for the hub as a whole; the others are names of members. */
+const HUB_KEY = 'hub';
+
+/** What the leader knows of the servers of the hub. */
+export interface HubStates {
+  /** by name of the member; without an entry: nothing is sent to it */
+  readonly of: ReadonlyMap<string, DeliveryState>;
+  subscribe(listener: () => void): Disposable;
+}
+
+/** `message`: the id of the process that it is about; a server has another one after each start. */
+interface PodCondition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+}
+
+interface Delivering extends HubMember {
+  delivery: TokenDelivery;
+}
+
+/**
+ * Sends the tokens of all accounts to every server of the hub, for as long as this replica leads. A pod of the hub takes clients once
+ * its condition says that it has all of them.
+ */
+export function createHubDelivery(
+  deps: ControllerDependencies,
+  { secrets, tokens }: BusParts,
+  connect: typeof connectBus = connectBus,
+): { controller: Controller; states: HubStates } {
+  const { client, namespace, stores, platform, log, metrics } = deps;
+  const objects = createBusObjects(deps);
+  const servers = new Map<string, Delivering>();
+  const states = new Map<string, DeliveryState>();
+  const listeners = new Set<() => void>();
+
+  // Objects of a store never change, so that each token is read once.
+  const tokenIn = onceEach((secret: Secret): { account: string; token: string } | undefined => {
+    const token = decodeData(secret.data)[BUS_KEYS.token];
+    const claims = token === undefined ? undefined : decodeToken(token);
+    return token === undefined || !claims ? undefined : { account: claims.sub, token };
+  });
+  const isOfAccount = ({ metadata: { labels } }: Secret) => labels?.[LABELS.bus] === 'account';
+
+  /** Secrets by the public key of their account. */
+  function* accountSecrets(): Generator<[account: string, secret: Secret]> {
+    for (const secret of stores.secrets.byIndex('bus', 'account')) {
+      const found = tokenIn(secret);
+      if (found) yield [found.account, secret];
+    }
+  }
+  /** As it was last announced; the store has the same Secrets. */
+  const secretOf = new Map<string, string>();
+  const wanted = {
+    *accounts() {
+      secretOf.clear();
+      for (const [account, secret] of accountSecrets()) {
+        secretOf.set(account, secret.metadata.name);
+        yield account;
+      }
+    },
+    token(account: string): string | undefined {
+      const name = secretOf.get(account);
+      const secret = name === undefined ? undefined : stores.secrets.get(namespace, name);
+      const found = secret && tokenIn(secret);
+      return found?.account === account ? found.token : undefined;
+    },
+  };
+
+  async function dial({ url }: HubMember, signal: AbortSignal): Promise<BusConnection> {
+    const user = objects.userNamed(SYSTEM_ACCOUNT, HUB_USER);
+    const creds = user && secrets.read('user', userSecretName(uuidOf(user))).texts[BUS_KEYS.creds];
+    if (!creds) throw new Error('the user of the system for the hub has no credentials yet');
+    return connect({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
+  }
+
+  /** Signs the token of an account anew, with what later tokens of servers say. */
+  async function adopt(account: string, found: readonly string[], signal: AbortSignal): Promise<void> {
+    const name = secretOf.get(account);
+    const uuid = name === undefined ? undefined : uuidInName('account', name);
+    const [object] = uuid === undefined ? [] : stores.busAccounts.byIndex('uuid', uuid);
+    // The last token of an account that ended is not signed again.
+    if (!object) return;
+    log.warn(
+      { account: object.metadata.name },
+      'Servers of the message bus have a later token of an account: it counts',
+    );
+    const claims = found.flatMap((one) => decodeToken(one) ?? []);
+    await tokens.adopt(object, claims, signal);
+  }
+
+  function begin(member: HubMember, enqueue: (key: string) => void): Delivering {
+    const report = (state: DeliveryState) => {
+      states.set(member.name, state);
+      for (const listener of listeners) listener();
+      enqueue(member.name);
+    };
+    const delivery = new TokenDelivery({
+      dial: (signal) => dial(member, signal),
+      ...{ wanted, settle: settleToken, adopt, report },
+      clock: systemClock,
+      random: Math.random,
+      log: log.child({ member: member.name }),
+    });
+    return { ...member, delivery };
+  }
+
+  async function end(name: string): Promise<void> {
+    const server = servers.get(name);
+    servers.delete(name);
+    await server?.delivery[Symbol.asyncDispose]();
+    states.delete(name);
+    for (const listener of listeners) listener();
+  }
+
+  /** An installation that makes its hub has one from the start. */
+  async function makeHub(signal: AbortSignal): Promise<BusHub | undefined> {
+    if (!deps.hub || !platform.isBusEnabled) return undefined;
+    const { object } = await createOrUpdate<BusHub>(
+      client,
+      RESOURCES.busHubs,
+      { namespace, name: HUB_OBJECT },
+      (present) =>
+        present ?? {
+          apiVersion: API_VERSION,
+          kind: RESOURCES.busHubs.kind,
+          metadata: { name: HUB_OBJECT, namespace },
+          spec: {},
+        },
+      { signal, call: { fieldManager: FIELD_MANAGERS.controller } },
+    );
+    return object;
+  }
+
+  async function reconcileHub(signal: AbortSignal): Promise<Outcome> {
+    const hub = stores.busHubs.get(namespace, HUB_OBJECT) ?? (await makeHub(signal));
+    const members = hub && platform.isBusEnabled ? hubMembers(hub, namespace, deps.hub) : [];
+    const isWanted = ({ name, url }: HubMember) => members.some((one) => one.name === name && one.url === url);
+    for (const server of [...servers.values()]) if (!isWanted(server)) await end(server.name);
+    for (const member of members)
+      if (!servers.has(member.name)) servers.set(member.name, begin(member, controller.enqueue));
+    return done();
+  }
+
+  /** A pod that does not exist gets its condition once it connects. */
+  async function reconcileMember(name: string, signal: AbortSignal): Promise<Outcome> {
+    const server = servers.get(name);
+    const state = states.get(name);
+    if (!server?.isPod || !state) return done();
+    const pod = await client.find(PODS, { namespace, name }, { signal });
+    if (!pod) return done();
+    const { conditions = [] } = (pod.status ?? {}) as { conditions?: readonly PodCondition[] };
+    const present = conditions.find(({ type }) => type === TOKENS_CONDITION);
+    const message = state.server?.id ?? '';
+    // While a new leader compares, the process that had every token stays in service.
+    const isKept = present?.status === 'True' && message !== '' && present.message === message;
+    const status = state.isCurrent || isKept ? 'True' : 'False';
+    if (present?.status === status && (status === 'False' || isKept)) return done();
+    const condition: PodCondition & { lastTransitionTime: string } = {
+      ...{ type: TOKENS_CONDITION, status, reason: status === 'True' ? 'Current' : 'Behind' },
+      ...(status === 'True' && { message }),
+      lastTransitionTime: new Date(deps.clock()).toISOString(),
+    };
+    const metadata = { name, namespace };
+    const body = { apiVersion: 'v1', kind: 'Pod', metadata, status: { conditions: [condition] } };
+    await client.patch(
+      PODS,
+      { namespace, name },
+      { type: 'apply', body, force: true },
+      { signal, subresource: 'status', fieldManager: FIELD_MANAGERS.controller },
+    );
+    return done();
+  }
+
+  const start: Watch = {
+    whenSynced: async () => {},
+    start(enqueue) {
+      enqueue(HUB_KEY, true);
+      return { [Symbol.dispose]: () => {} };
+    },
+  };
+  const inner = createController({
+    name: 'bus-delivery',
+    watches: [
+      start,
+      watching(stores.busHubs, ({ object }) => (object.metadata.name === HUB_OBJECT ? [HUB_KEY] : [])),
+      watching(stores.secrets, ({ object, initial, type }) => {
+        const found = !initial && type !== 'delete' && isOfAccount(object) ? tokenIn(object) : undefined;
+        if (found) {
+          secretOf.set(found.account, object.metadata.name);
+          for (const { delivery } of servers.values()) delivery.changed(found.account);
+        }
+        return [];
+      }),
+    ],
+    reconcile: (key, { signal }) => (key === HUB_KEY ? reconcileHub(signal) : reconcileMember(key, signal)),
+    log,
+    metrics,
+  });
+
+  const controller: Controller = {
+    name: inner.name,
+    enqueue: (key, options) => inner.enqueue(key, options),
+    async run(signal) {
+      try {
+        await inner.run(signal);
+      } finally {
+        for (const name of [...servers.keys()]) await end(name);
+      }
+    },
+    whenIdle: () => inner.whenIdle(),
+    get overdue() {
+      return inner.overdue;
+    },
+    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
+  };
+  const subscribe = (listener: () => void): Disposable => {
+    listeners.add(listener);
+    return { [Symbol.dispose]: () => void listeners.delete(listener) };
+  };
+  return { controller, states: { of: states, subscribe } };
+}

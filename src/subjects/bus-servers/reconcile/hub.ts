@@ -1,0 +1,145 @@
+import { BUS_HUB_CERTIFICATES } from '../../../api/names.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { createKindController } from '../../../controllers/kind.ts';
+import { type Controller, keyFor, type Watch, watching } from '../../../kube/mod.ts';
+import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
+import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
+import type { Progress } from '../../../rules/conditions.ts';
+import { stalled } from '../../../rules/conditions.ts';
+import { uuidOf } from '../../../rules/identity.ts';
+import { createBusObjects } from '../../bus-accounts/reconcile/objects.ts';
+import type { BusParts } from '../../bus-accounts/reconcile/parts.ts';
+import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
+import { accountSecretName, BUS_KEYS, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
+import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
+import { KINDS } from '../../kinds.ts';
+import { HUB_NAMES, hubMembers, isMade, membersOf } from '../rules/hub.ts';
+import type { HubPlacement } from '../rules/hub-objects.ts';
+import type { HubStates } from './delivery.ts';
+import { createHubServers, type HubServers } from './hub-servers.ts';
+
+/** How often the address of a Service is looked at until the cluster has given it one. */
+const ADDRESS_MS = 5_000;
+
+/** BusHub: makes its servers in the cluster, unless they are elsewhere, and says whether each has every token. */
+export function createHubController(
+  deps: ControllerDependencies,
+  { secrets }: BusParts,
+  states: HubStates,
+): Controller {
+  const { stores, namespace, platform, clock } = deps;
+  const servers = createHubServers(deps);
+  const objects = createBusObjects(deps);
+  /** what the last run made, for the status of the same run */
+  let made: HubServers | 'no keys' | undefined;
+
+  const isMeant = ({ metadata }: BusHub) => metadata.name === HUB_OBJECT;
+
+  /** What servers trust; undefined while the keys are being made. */
+  function trust() {
+    const operators = trustedOperators(secrets.read('operator', operatorSecretName()).texts);
+    const account = objects.accountNamed(SYSTEM_ACCOUNT);
+    const token = account && secrets.read('account', accountSecretName(uuidOf(account))).texts[BUS_KEYS.token];
+    const systemAccount = token === undefined ? undefined : decodeToken(token)?.sub;
+    if (operators.length === 0 || token === undefined || systemAccount === undefined) return undefined;
+    return { operators, systemAccount, preload: { [systemAccount]: token } };
+  }
+
+  function placementOf({ spec }: BusHub): HubPlacement | undefined {
+    if (!deps.hub) return undefined;
+    const {
+      replicas = deps.hub.replicas,
+      serviceType = deps.hub.serviceType,
+      storageClass = deps.hub.storageClass,
+    } = spec;
+    return { ...deps.hub, namespace, replicas, serviceType, ...(storageClass && { storageClass }) };
+  }
+
+  async function prepare(hub: BusHub, signal: AbortSignal): Promise<void> {
+    made = undefined;
+    if (
+      !isMeant(hub) ||
+      !platform.isBusEnabled ||
+      hub.metadata.deletionTimestamp ||
+      KINDS.busHubs.verdict?.(hub, () => undefined)
+    )
+      return;
+    const placement = placementOf(hub);
+    if (!placement) return;
+    if (!isMade(hub, deps.hub)) return servers.remove(hub, signal);
+    const needs = trust();
+    made = needs ? await servers.keep(hub, placement, needs, signal) : 'no keys';
+  }
+
+  const addressOf = (hub: BusHub): string | undefined => {
+    if (hub.spec.host !== undefined) return hub.spec.host;
+    if (!isMade(hub, deps.hub)) return undefined;
+    return typeof made === 'object' && made.is === 'made' && made.address !== undefined
+      ? made.address
+      : `${HUB_NAMES.service}.${namespace}.svc`;
+  };
+
+  function obstacle(hub: BusHub): Progress | undefined {
+    if (!isMeant(hub))
+      return stalled({
+        reason: 'NameTaken',
+        message: `the hub of an installation is the object ${HUB_OBJECT}: delete this one`,
+      });
+    if (!platform.isBusEnabled)
+      return stalled({ reason: 'BusDisabled', message: 'the message bus is off: BUS_ENABLED is not true' });
+    if (made === 'no keys' || (made && made.is === 'waiting'))
+      return { is: 'working', reason: 'BusKeyPending', message: 'its keys are being made' };
+    if (made?.is === 'taken')
+      return stalled({
+        reason: 'BusHubTaken',
+        message: `the ${made.what} exists and belongs to something else: delete it`,
+      });
+    const members = hubMembers(hub, namespace, deps.hub);
+    if (members.length === 0)
+      return stalled({ reason: 'BusHubInvalid', message: 'host is required: the servers are outside of the cluster' });
+    const behind = members.filter(({ name }) => !states.of.get(name)?.isCurrent).map(({ name }) => name);
+    if (behind.length === 0) return undefined;
+    return {
+      is: 'working',
+      reason: 'BusServersBehind',
+      message: `${behind.length} of ${members.length} servers lack tokens or cannot be reached: ${behind.join(', ')}`,
+    };
+  }
+
+  const statesWatch: Watch = {
+    whenSynced: async () => {},
+    start: (enqueue) => states.subscribe(() => enqueue(keyFor(namespace, HUB_OBJECT), false)),
+  };
+  const ours = (...names: readonly string[]) => new Set<string>(names);
+  const secretNames = ours(operatorSecretName(), HUB_NAMES.config, ...Object.values(BUS_HUB_CERTIFICATES));
+  const isNeeded = (name: string) => {
+    if (secretNames.has(name)) return true;
+    const account = objects.accountNamed(SYSTEM_ACCOUNT);
+    return account !== undefined && name === accountSecretName(uuidOf(account));
+  };
+  return createKindController(deps, KINDS.busHubs, {
+    prepare,
+    obstacle,
+    status(hub) {
+      if (!isMeant(hub)) return {};
+      const members = membersOf(hub, deps.hub);
+      const host = addressOf(hub);
+      const current = [...states.of.values()].filter(({ isCurrent }) => isCurrent).length;
+      return { ...(host !== undefined && { host }), members, current };
+    },
+    next: (hub) =>
+      placementOf(hub)?.serviceType === 'LoadBalancer' &&
+      typeof made === 'object' &&
+      made.is === 'made' &&
+      !made.address
+        ? clock() + ADDRESS_MS
+        : undefined,
+    watches: [
+      statesWatch,
+      watching(stores.secrets, ({ object: { metadata } }) =>
+        isNeeded(metadata.name) ? [keyFor(metadata.namespace, HUB_OBJECT)] : [],
+      ),
+    ],
+  });
+}

@@ -1,0 +1,264 @@
+import { hash } from 'node:crypto';
+import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
+import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
+import { BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
+import type { BusLookups } from '../../../rules/bus-lookups.ts';
+import { v3Name } from '../../../rules/names.ts';
+import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
+import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
+import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
+import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { hostOf } from '../../nodes/rules/settings.ts';
+import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
+import { type ServerConfigInput, serverConfig } from './server-config.ts';
+import { serverName } from './server-names.ts';
+import { storeBytes } from './sizes.ts';
+
+/** Ports of the server of a node, where the node names none. */
+const PORTS = { server: BUS_SERVER_PORT, leaf: 7422, mqtt: 8883, http: 8222 } as const;
+/** Sizes of its store likewise. */
+const STORE = { file: '10g', memory: '1g' } as const;
+/** Names of servers that nodes do not get: they are the hub's. */
+const HUB_NAMES = ['hub'];
+/** The random key of a node that its streams are encrypted with. */
+const STORE_KEY = 'bus-store';
+/** How upstreams name the hub. */
+const HUB = 'default-bus-hub';
+
+const portsOf = ({ spec }: EdgeNode) => ({
+  server: spec.busServerPort ?? PORTS.server,
+  leaf: spec.busLeafPort ?? PORTS.leaf,
+  mqtt: spec.busMqttPort ?? PORTS.mqtt,
+  http: spec.busHttpPort ?? PORTS.http,
+});
+
+/** The server of the message bus on a node (docs/resources/platform.md#the-bus-server). */
+export const BUS_SERVER: PlatformPart = {
+  condition: 'BusReady',
+  wants(node, { isBusEnabled }) {
+    const mode = isBusEnabled ? busModeOf(node, isBusEnabled) : 'none';
+    if (mode === 'none') return undefined;
+    return {
+      entry: entryOf(node, mode),
+      binds: [
+        { set: BUS_SETS.config, containerDestination: BUS_PLACES.config },
+        // Another content of one file replaces the container: what no reload changes is in it.
+        { set: BUS_SETS.config, path: BUS_FILES.start, containerDestination: `${BUS_PLACES.root}/${BUS_FILES.start}` },
+        ...[BUS_SETS.certificate, BUS_SETS.mqttCertificate].map((set) => ({
+          set,
+          containerDestination: `${BUS_PLACES.certificates}/${set}`,
+        })),
+      ],
+      keys: [STORE_KEY],
+      files: (inputs) => filesOf(node, mode, inputs),
+    };
+  },
+};
+
+/** The microservice of the server. Its image is the unchanged public one, whose program any other image with `nats-server` has too. */
+function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
+  const { server, leaf, mqtt, http } = portsOf(node);
+  const published = [server, mqtt, ...(mode === 'server' ? [leaf] : [])];
+  return {
+    name: 'bus',
+    images: { catalogId: BUILT_IN_CATALOG_ITEMS.bus.id },
+    schedule: 1,
+    container: {
+      entrypoint: ['nats-server'],
+      commands: ['-c', `${BUS_PLACES.config}/${BUS_FILES.config}`],
+      ports: published.map((port) => ({ internal: port, external: port, protocol: 'tcp' })),
+      volumes: [
+        {
+          type: 'volume',
+          hostDestination: 'bus',
+          containerDestination: BUS_PLACES.data,
+          accessMode: 'rw',
+          scope: 'private',
+        },
+      ],
+      healthCheck: {
+        test: ['CMD', 'wget', '-q', '-O', '/dev/null', `http://127.0.0.1:${http}/healthz?js-enabled-only=true`],
+        interval: 30,
+        timeout: 10,
+        startPeriod: 60,
+        retries: 3,
+      },
+    },
+  };
+}
+
+/** What keeps a server from being set up, in words of the fix. */
+const lacks = (message: string): PartState['lacks'] => ({ reason: 'BusNotSetUp', message });
+
+function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode }: PartInputs): PartFiles {
+  const operators = operatorsIn(secret(operatorSecretName()));
+  const store = key(STORE_KEY);
+  const system = bus && systemOf(bus, node);
+  const systemUser = system && secret(system.secret)?.creds;
+  if (!bus) return { sets: [], lacks: lacks('the message bus is off: set BUS_ENABLED') };
+  if (operators.length === 0) return { sets: [], lacks: lacks('the operator of the message bus is not made yet') };
+  const accounts = linkedAccounts(node, mode, { bus, secret });
+  const systemAccount = system && accounts.find(({ name }) => name === system.account);
+  if (!systemUser || !systemAccount || !store)
+    return {
+      sets: [],
+      lacks: lacks(
+        `the ${store ? 'system account of the bus server' : 'key of the store'} of this node is not made yet`,
+      ),
+    };
+  const upstreams = upstreamsOf(node, { bus, upstreamNode });
+  const config = configOf(node, mode, { operators, systemAccount, accounts, upstreams, key: text(store) });
+  const tokens = tokenFiles(accounts);
+  const resolver = { dir: `${BUS_PLACES.data}/tokens`, includes: Object.keys(tokens).sort() };
+  const credentials = accounts.flatMap(({ publicKey, creds }) =>
+    creds && upstreams.length > 0 ? [[credentialsFile(publicKey), creds] as const] : [],
+  );
+  const started = serverConfig({ ...config, resolver: { dir: resolver.dir }, remotes: [] });
+  return {
+    sets: [
+      {
+        name: BUS_SETS.config,
+        files: {
+          [BUS_FILES.config]: base64(serverConfig({ ...config, resolver })),
+          [BUS_FILES.start]: base64(`${hash('sha256', started)}\n`),
+          ...tokens,
+          ...Object.fromEntries(credentials),
+        },
+      },
+      systemSet(systemUser),
+    ],
+  };
+}
+
+/** The tokens of the operators that a server trusts: while the operator is rotated, there are several. */
+function operatorsIn(content: Base64ByKey | undefined): string[] {
+  const textOf = (key: string) => (content?.[key] === undefined ? undefined : text(content[key]));
+  const trusted = parsedText<string[]>(textOf(BUS_KEYS.trusted), [], Array.isArray);
+  return [textOf(BUS_KEYS.token), textOf(BUS_KEYS.nextToken), ...trusted].filter((one) => one !== undefined);
+}
+
+/** The user by which the agent tells the server on its machine; the container does not have it. */
+const systemSet = (creds: string): SystemFileSet => ({
+  name: BUS_SETS.system,
+  files: { [BUS_FILES.credentials]: creds },
+});
+
+/** The user of the system account of a node. */
+const systemOf = (bus: BusLookups, node: EdgeNode) =>
+  bus.usersOfNode(v3Name(node)).find(({ isOfSystem }) => isOfSystem);
+
+interface Upstream {
+  host: string;
+  port: number;
+}
+
+/**
+ * The servers that a node links to, the first that answers: what it names, else the hub. One link for each account, however many
+ * upstreams there are: two links would be a loop between servers that are linked themselves.
+ */
+function upstreamsOf(
+  node: EdgeNode,
+  { bus, upstreamNode }: Pick<PartInputs, 'upstreamNode'> & { bus: BusLookups },
+): Upstream[] {
+  const { upstreamBusServers = [], isSystem } = node.spec;
+  const named = upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB];
+  return named.flatMap((name) => {
+    const hub = name === HUB ? bus.hub() : undefined;
+    if (hub) return [{ host: hub.host, port: hub.leafPort }];
+    const other = upstreamNode(name);
+    const host = other && hostOf(other);
+    return other && host ? [{ host, port: portsOf(other).leaf }] : [];
+  });
+}
+
+type Config = Omit<ServerConfigInput, 'resolver'>;
+
+function configOf(
+  node: EdgeNode,
+  mode: BusMode,
+  {
+    operators,
+    systemAccount,
+    accounts,
+    upstreams,
+    key,
+  }: {
+    operators: readonly string[];
+    systemAccount: NodeAccount;
+    accounts: readonly NodeAccount[];
+    upstreams: readonly Upstream[];
+    key: string;
+  },
+): Config {
+  const ports = portsOf(node);
+  const name = serverName(v3Name(node), HUB_NAMES);
+  const host = hostOf(node);
+  const { jsStorageSize, jsMemoryStoreSize } = node.spec;
+  return {
+    mode: mode === 'server' ? 'server' : 'leaf',
+    name,
+    serverPort: ports.server,
+    monitor: { port: ports.http },
+    operators,
+    systemAccount: systemAccount.publicKey,
+    store: {
+      dir: `${BUS_PLACES.data}/store`,
+      domain: name,
+      memory: bytesOf(jsMemoryStoreSize, STORE.memory),
+      file: bytesOf(jsStorageSize, STORE.file),
+      key,
+    },
+    ...(mode === 'server' && {
+      leafs: {
+        port: ports.leaf,
+        tls: tlsOf(BUS_SETS.certificate),
+        ...(host !== undefined && { advertise: `${inUrl(host)}:${ports.leaf}` }),
+      },
+    }),
+    mqtt: { port: ports.mqtt, tls: tlsOf(BUS_SETS.mqttCertificate) },
+    remotes:
+      upstreams.length === 0
+        ? []
+        : accounts.flatMap(({ publicKey, creds, imported }) =>
+            creds
+              ? [
+                  {
+                    urls: upstreams.map(({ host, port }) => `tls://${inUrl(host)}:${port}`),
+                    account: publicKey,
+                    credentials: `${BUS_PLACES.config}/${credentialsFile(publicKey)}`,
+                    tls: tlsOf(BUS_SETS.certificate),
+                    denyImports: imported,
+                    denyExports: imported,
+                  },
+                ]
+              : [],
+          ),
+  };
+}
+
+const tlsOf = (set: string) => ({
+  ca: `${BUS_PLACES.certificates}/${set}/ca.crt`,
+  cert: `${BUS_PLACES.certificates}/${set}/tls.crt`,
+  key: `${BUS_PLACES.certificates}/${set}/tls.key`,
+});
+
+const inUrl = (host: string) => (host.includes(':') ? `[${host}]` : host);
+
+const bytesOf = (size: string | undefined, absent: string): number =>
+  storeBytes(size ?? absent) ?? storeBytes(absent) ?? 0;
+
+const credentialsFile = (publicKey: string) => `creds/${publicKey}.creds`;
+
+/** Tokens in files by the first characters of their keys: one changed token is one small file on the link. */
+function tokenFiles(accounts: readonly NodeAccount[]): Record<string, string> {
+  const lines = new Map<string, string[]>();
+  for (const { publicKey, token } of accounts) {
+    const file = tokensFile(publicKey);
+    lines.set(file, [...(lines.get(file) ?? []), `${publicKey}: "${token}"\n`]);
+  }
+  return Object.fromEntries([...lines].map(([file, texts]) => [file, base64(texts.sort().join(''))]));
+}
+
+const text = (content: string) => Buffer.from(content, 'base64').toString();
+const base64 = (content: string) => Buffer.from(content).toString('base64');
