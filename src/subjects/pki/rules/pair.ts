@@ -1,5 +1,6 @@
 import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
 import type { KeyAlgorithm } from '../../../api/v3/issued.ts';
+import { onceEach } from '../../../rules/once-each.ts';
 import type { Validity } from './validity.ts';
 
 /** A private key and the certificate of its public key, PEM. `cert` may continue with the certificates of its authorities. */
@@ -35,25 +36,36 @@ const MOST_CERTIFICATES = 16;
 
 /** The certificates of a PEM text that can be read, in its order. */
 export const readCertificates = (pem: string): readonly CertificateFacts[] =>
-  (pem.match(PEM_CERTIFICATE) ?? []).slice(0, MOST_CERTIFICATES).flatMap((one) => {
-    try {
-      return [factsOf(new X509Certificate(one), one)];
-    } catch {
-      return [];
-    }
-  });
+  Array.from(parsedIn(pem), ({ facts }) => facts);
+
+/** One after another: who needs the first alone does not pay for the authorities behind it. */
+function* parsedIn(pem: string): Generator<{ certificate: X509Certificate; facts: CertificateFacts }> {
+  for (const text of (pem.match(PEM_CERTIFICATE) ?? []).slice(0, MOST_CERTIFICATES)) {
+    const one = parse(text);
+    if (one) yield one;
+  }
+}
+
+function parse(text: string): { certificate: X509Certificate; facts: CertificateFacts } | undefined {
+  try {
+    const certificate = new X509Certificate(text);
+    return { certificate, facts: factsOf(certificate, text) };
+  } catch {
+    return undefined;
+  }
+}
 
 /** The first certificate of a pair, or why it is none. No error shows anything of a key. */
 export function readPair({ cert, key }: PemPair): CertificateFacts | { problem: string } {
-  const [first] = readCertificates(cert);
+  const [first] = parsedIn(cert);
   if (!first) return { problem: 'tls.crt has no certificate in PEM' };
   try {
-    if (!new X509Certificate(first.pem).checkPrivateKey(createPrivateKey(key)))
+    if (!first.certificate.checkPrivateKey(createPrivateKey(key)))
       return { problem: 'tls.key is not the key of the certificate in tls.crt' };
   } catch {
     return { problem: 'tls.key has no private key in PEM without a password' };
   }
-  return first;
+  return first.facts;
 }
 
 const signatures = new WeakMap<CertificateFacts, WeakMap<CertificateFacts, boolean>>();
@@ -67,8 +79,11 @@ export function isSignedBy(certificate: CertificateFacts, authority: Certificate
   return isSigned;
 }
 
+/** An authority signs many certificates, and is parsed once. */
+const parsed = onceEach(({ pem }: CertificateFacts) => new X509Certificate(pem));
+
 function verified(certificate: CertificateFacts, authority: CertificateFacts): boolean {
-  const by = new X509Certificate(authority.pem);
+  const by = parsed(authority);
   const one = new X509Certificate(certificate.pem);
   return one.checkIssued(by) && one.verify(by.publicKey);
 }
