@@ -8,7 +8,7 @@ import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../ru
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
 import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
-import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
 import { type ServerConfigInput, serverConfig } from './server-config.ts';

@@ -51,6 +51,7 @@ const topology = (deps: RestDependencies, network: Network): Topology =>
   topologyOf(
     network,
     deps.nodes.list().filter((node) => isPresent(node)),
+    deps.lookups.bus !== undefined,
   );
 
 /** The members of a network, and one of them, or 404. */

@@ -14,7 +14,7 @@ const NODES = [
   node('alone', { routerMode: 'edge', containerEngine: 'embedded' }),
   node('off', { routerMode: 'none' }),
 ];
-const router = topologyOf('router', NODES);
+const router = topologyOf('router', NODES, false);
 
 describe('the router network', () => {
   test('has every node but those with the mode none', () => {
@@ -73,19 +73,27 @@ describe('a subgraph', () => {
       node('hub', { routerMode: 'interior' }),
       ...Array.from({ length: 400 }, (_, i) => node(`edge-${i}`, { upstreamRouters: ['hub'] })),
     ];
-    expect(subgraph(topologyOf('router', star), { center: 'hub', depth: 1, limit: 500 }).nodes).toHaveLength(200);
+    expect(subgraph(topologyOf('router', star, false), { center: 'hub', depth: 1, limit: 500 }).nodes).toHaveLength(
+      200,
+    );
   });
 });
 
 test('the bus network is empty until nodes have a bus mode', () => {
-  expect(topologyOf('bus', NODES).nodes.size).toBe(0);
-  const bus = topologyOf('bus', [
-    node('a', { busMode: 'server' }),
-    node('b', { busMode: 'leaf', upstreamBusServers: ['a'] }),
-  ]);
+  expect(topologyOf('bus', NODES, false).nodes.size).toBe(0);
+  const bus = topologyOf(
+    'bus',
+    [node('a', { busMode: 'server' }), node('b', { busMode: 'leaf', upstreamBusServers: ['a'] })],
+    false,
+  );
   expect(topologyOverview('bus', bus)).toMatchObject({
     serverNodes: [{ id: 'a' }],
     spokeGroups: [{ upstreamOf: 'a', role: 'leaf', count: 1 }],
   });
   expect(topologyDetails('bus', node('a', { busMode: 'server' }))).toMatchObject({ serverPort: 4222, isHub: false });
+});
+
+test('every node without a bus mode is a leaf of the bus network while the bus is on', () => {
+  const bus = topologyOf('bus', [node('a', {}), node('b', { busMode: 'none' })], true);
+  expect([...bus.nodes.values()]).toMatchObject([{ id: 'a', role: 'leaf' }]);
 });

@@ -60,16 +60,16 @@ export interface Topology {
 }
 
 /** Of several nodes with one name the first given counts. */
-export function topologyOf(network: Network, nodes: Iterable<EdgeNode>): Topology {
+export function topologyOf(network: Network, nodes: Iterable<EdgeNode>, isBusOn: boolean): Topology {
   const { mode, upstreams } = NETWORKS[network];
   const members = [...nodes]
-    .filter((node) => settingShown(node, mode) !== 'none')
-    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode))) }))
+    .filter((node) => settingShown(node, mode, isBusOn) !== 'none')
+    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode, isBusOn))) }))
     .sort((a, b) => (a.shown.fogName < b.shown.fogName ? -1 : 1));
   const byId = new Map(members.map(({ shown }) => [shown.id, shown]));
   const byName = new Map(members.toReversed().map(({ shown }) => [shown.fogName, shown]));
   const connections = members.flatMap(({ node, shown: { id: source } }) => {
-    const named = (settingShown(node, upstreams) as readonly string[]).flatMap((ref) => {
+    const named = (settingShown(node, upstreams, isBusOn) as readonly string[]).flatMap((ref) => {
       const dest = (byId.get(ref) ?? byName.get(ref))?.id;
       return dest === undefined || dest === source ? [] : [dest];
     });
@@ -86,7 +86,7 @@ function topologyNode(node: EdgeNode, mode: string): TopologyNode {
     fogName: name,
     displayName: name,
     host: hostOf(node) ?? '',
-    deploymentTarget: settingShown(node, 'containerEngine') === 'embedded' ? 'embedded' : 'remote',
+    deploymentTarget: settingShown(node, 'containerEngine', false) === 'embedded' ? 'embedded' : 'remote',
     role: mode,
     mode,
   };
@@ -94,7 +94,7 @@ function topologyNode(node: EdgeNode, mode: string): TopologyNode {
 
 /** Ports and sizes of one member of a network, with the names that v3 has for them. */
 export function topologyDetails(network: Network, node: EdgeNode): Record<string, unknown> {
-  const shown = DETAILS[network].map((field) => [shortName(field), settingShown(node, field)]);
+  const shown = DETAILS[network].map((field) => [shortName(field), settingShown(node, field, false)]);
   return { ...Object.fromEntries(shown), ...(network === 'router' ? { isDefault: false } : { isHub: false }) };
 }
 

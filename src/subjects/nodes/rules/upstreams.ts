@@ -47,7 +47,7 @@ const UPSTREAMS: readonly Upstreams[] = [
 
 type Field = Upstreams['field'];
 type Spec = Pick<EdgeNodeSpec, Field>;
-type NodeLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid'>;
+type NodeLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'bus'>;
 
 const namedIn = (spec: Spec, { field, own }: Upstreams): readonly string[] =>
   [spec[field] ?? []].flat().filter((name) => name !== '' && name !== own);
@@ -56,7 +56,10 @@ const namedIn = (spec: Spec, { field, own }: Upstreams): readonly string[] =>
 export const upstreamsOf = (spec: Spec): ReadonlySet<string> => new Set(UPSTREAMS.flatMap((one) => namedIn(spec, one)));
 
 /** The node that an upstream means: by its uuid, else by its name. One that is being deleted accepts no connection. */
-export function upstreamNode(name: string, { nodeByName, nodeByUuid }: NodeLookups): EdgeNode | undefined {
+export function upstreamNode(
+  name: string,
+  { nodeByName, nodeByUuid }: Pick<NodeLookups, 'nodeByName' | 'nodeByUuid'>,
+): EdgeNode | undefined {
   const found = nodeByUuid(name) ?? nodeByName(name);
   return found?.metadata.deletionTimestamp === undefined ? found : undefined;
 }
@@ -83,7 +86,7 @@ function upstreamVerdict(
   const wrong = (message: string): Verdict => ({ reason, status: 400, code, field, message: `${field}: ${message}` });
   if (node.metadata.uid !== undefined && found.metadata.uid === node.metadata.uid)
     return wrong(`${shown} is this node, which cannot connect to itself`);
-  const is = String(settingShown(found, mode));
+  const is = String(settingShown(found, mode, lookups.bus !== undefined));
   if (accepts.includes(is)) return undefined;
   return wrong(`the ${what} of ${shown} is of mode ${is}; others connect to those of mode ${accepts.join(' or ')}`);
 }
@@ -97,6 +100,6 @@ const facts = (node: EdgeNode) =>
     nodeUuid(node),
     v3Name(node),
     node.metadata.deletionTimestamp !== undefined,
-    settingShown(node, 'routerMode'),
-    settingShown(node, 'busMode'),
+    settingShown(node, 'routerMode', true),
+    settingShown(node, 'busMode', true),
   ]);
