@@ -1,6 +1,7 @@
 import type { VerdictReason } from '../../../api/conditions.ts';
 import type { RestErrorCode } from '../../../api/error-codes.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
+import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Lookups, Verdict } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
@@ -39,7 +40,7 @@ const UPSTREAMS: readonly Upstreams[] = [
     what: 'bus server',
     mode: 'busMode',
     accepts: ['server'],
-    own: 'default-bus-hub',
+    own: HUB_UPSTREAM,
     code: 'INVALID_BUS_SERVER',
     reason: 'BusServerWrongMode',
   },
@@ -54,6 +55,10 @@ const namedIn = (spec: Spec, { field, own }: Upstreams): readonly string[] =>
 
 /** Names and uuids of the nodes that a node names. */
 export const upstreamsOf = (spec: Spec): ReadonlySet<string> => new Set(UPSTREAMS.flatMap((one) => namedIn(spec, one)));
+
+/** The bus servers that the server of a node links to: the named ones, else the hub. A node of the system is part of the hub. */
+export const namedBusServers = ({ upstreamBusServers = [], isSystem }: EdgeNodeSpec): readonly string[] =>
+  upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB_UPSTREAM];
 
 /** The node that an upstream means: by its uuid, else by its name. One that is being deleted accepts no connection. */
 export function upstreamNode(
