@@ -178,7 +178,7 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
 }
 
 /** A client of this process, which never connects again. */
-function connectAs(creds: string, servers: string): Promise<NatsConnection> {
+export function connectAs(creds: string, servers: string): Promise<NatsConnection> {
   const authenticator = credsAuthenticator(new TextEncoder().encode(creds));
   return connect({ servers, authenticator, reconnect: false, timeout: 2_000 });
 }
