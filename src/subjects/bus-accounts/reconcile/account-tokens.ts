@@ -1,6 +1,7 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { uuidOf } from '../../../rules/identity.ts';
+import { onceEach } from '../../../rules/once-each.ts';
 import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { accountClaims, type BusClaims } from '../../bus-rules/rules/tokens/claims.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
@@ -70,7 +71,8 @@ export function createAccountTokens(
 
   const nameOf = (account: BusAccount) => accountSecretName(uuidOf(account));
 
-  function keysIn(texts: BusTexts): AccountKeys | undefined {
+  // Each user that is signed asks for them, and they would be most of the work.
+  const keysIn = onceEach((texts: BusTexts): AccountKeys | undefined => {
     const { [BUS_KEYS.seed]: seed, [BUS_KEYS.signing]: signing, [BUS_KEYS.extra]: extra } = texts;
     const token = decodeToken(texts[BUS_KEYS.token] ?? '');
     if (!seed || !signing || !extra || !token) return undefined;
@@ -81,7 +83,7 @@ export function createAccountTokens(
       extra: { key: publicNkey(extra), seed: extra },
       former: formerIn(texts, BUS_KEYS.formerKeys),
     };
-  }
+  });
   const formerIn = (texts: BusTexts, key: string) =>
     parsedText<FormerKeys | undefined>(texts[key], undefined, isFormer);
 
