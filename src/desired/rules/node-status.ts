@@ -357,8 +357,9 @@ function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFi
   const { node, observation, desired } = inputs;
   const former = isOfFormerAgent(inputs) ? undefined : node.status;
   const systemFiles = observation?.report.systemFiles ?? former?.systemFiles;
-  const busServer = hasBus(desired) ? (observation?.report.busServer ?? former?.busServer) : undefined;
-  return { ...(systemFiles && { systemFiles }), ...(busServer && { busServer }) };
+  const isWithoutBus = desired !== undefined && !hasBus(desired);
+  const busServer = isWithoutBus ? undefined : (observation?.report.busServer ?? former?.busServer);
+  return { ...(systemFiles && { systemFiles }), busServer };
 }
 
 /** Whether nothing is known yet of the agent that was provisioned last. */

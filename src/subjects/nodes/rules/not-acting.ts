@@ -62,6 +62,9 @@ export const newlyNotActing = (
   isBusOn: boolean,
   before: EdgeNode = { ...after, spec: {} },
 ): string[] =>
-  settingsNotActing(after.spec, isBusOn).filter((field) => textShown(after, field) !== textShown(before, field));
+  settingsNotActing(after.spec, isBusOn).filter(
+    (field) => textShown(after, field, isBusOn) !== textShown(before, field, isBusOn),
+  );
 
-const textShown = (node: EdgeNode, field: Setting) => canonicalJson(settingShown(node, field) ?? null);
+const textShown = (node: EdgeNode, field: Setting, isBusOn: boolean) =>
+  canonicalJson(settingShown(node, field, isBusOn) ?? null);

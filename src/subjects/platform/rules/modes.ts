@@ -1,7 +1,6 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { PlatformFacts } from '../../../rules/part.ts';
-import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
-import { SYSTEM_MODES } from '../../nodes/rules/settings.ts';
+import { type BusMode, busModeOf, SYSTEM_MODES } from '../../nodes/rules/modes.ts';
 
 export interface NodeModes {
   router: NonNullable<EdgeNode['spec']['routerMode']>;
