@@ -75,6 +75,7 @@ export const VERDICT_REASONS = {
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
+  RouterHubInvalid: 'Two ports of the default router are the same, or one is a port that it has for something else.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
   BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
