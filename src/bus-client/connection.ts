@@ -1,4 +1,5 @@
 import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
+import { untilAborted } from '../lib/until-aborted.ts';
 
 /** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
 export interface BusConnection {
@@ -202,20 +203,3 @@ interface UpdateReply {
 const MOST_OF_REFUSAL = 256;
 const refusalOf = ({ code, description }: NonNullable<UpdateReply['error']>) =>
   `${description ?? 'no reason'} (${code ?? 'no code'})`.slice(0, MOST_OF_REFUSAL);
-
-/** Rejects when the signal aborts first; what was waited for then ends by `abandon`. */
-async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal, abandon = () => {}): Promise<T> {
-  let stop = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => {
-      abandon();
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', stop);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
-}
