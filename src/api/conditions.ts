@@ -163,6 +163,8 @@ export const STATUS_REASONS = {
   BusServerRefuses:
     'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
+  RouterBehind: 'The running router of the machine does not have its present configuration and certificates yet.',
+  RouterRefuses: 'The running router of the machine refuses a part of its configuration; the message has its words.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
   FilesFailed: 'The machine cannot keep the files of the system.',

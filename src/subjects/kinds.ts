@@ -74,6 +74,9 @@ export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as
 /** Kinds that desired states are made from while the message bus is on. */
 export const ESSENTIAL_BUS_KINDS = ['busHubs', 'busAccounts', 'busUsers'] as const satisfies readonly KindKey[];
 
+/** Kinds that desired states are made from while routers are on. */
+export const ESSENTIAL_ROUTER_KINDS = ['routerHubs'] as const satisfies readonly KindKey[];
+
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;
 };
