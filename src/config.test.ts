@@ -230,6 +230,7 @@ describe('every variable of the environment', () => {
     TUNNEL_LOCAL_PORT: ['8022', TUNNELS],
     SKERRY_TUNNEL_SECRET: ['tunnels', TUNNELS],
     BUS_ENABLED: 'true',
+    ROUTERS_ENABLED: 'true',
     BUS_HUB_REPLICAS: ['3', { BUS_ENABLED: 'true' }],
     BUS_HUB_IMAGE: ['mirror.example/nats:1', HUB],
     BUS_HUB_SERVICE_TYPE: ['LoadBalancer', HUB],

@@ -264,6 +264,9 @@ const environment = z.object({
     .default('ClusterIP')
     .describe('Type of the Service by which nodes reach these servers.'),
   BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
+  ROUTERS_ENABLED: flag.describe(
+    'Routers and services: a router on nodes whose routerMode asks for one, which connects to the default router.',
+  ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -321,6 +324,8 @@ export interface Config {
   systemImages: SystemImages;
   /** nodes without a busMode are leaves of the bus */
   isBusEnabled: boolean;
+  /** routers and services act */
+  hasRouters: boolean;
   /** the servers of the hub of the bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
   /** what is between the replicas for sessions; the internal port when neither is configured */
@@ -381,6 +386,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     systemImages: systemImagesOf(images.data),
     ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
+    hasRouters: e.ROUTERS_ENABLED,
     ...hubOf(e, systemImagesOf(images.data)),
     relay: relayOf(e),
     warnings: warningsOf(e, hostname()),

@@ -77,6 +77,7 @@ export const VERDICT_REASONS = {
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
+  RouterHubInvalid: 'Two ports of the default router are the same, or one is a port that it has for something else.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
   BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
@@ -164,6 +165,8 @@ export const STATUS_REASONS = {
   BusServerRefuses:
     'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
+  RouterBehind: 'The running router of the machine does not have its present configuration and certificates yet.',
+  RouterRefuses: 'The running router of the machine refuses a part of its configuration; the message has its words.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
   FilesFailed: 'The machine cannot keep the files of the system.',
