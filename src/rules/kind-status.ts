@@ -1,7 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import { conditionsOf, joined, kstatus, type Progress } from './conditions.ts';
+import { conditionsOf, type Findings, joined, kstatus, type Progress } from './conditions.ts';
 import type { Verdict } from './inputs.ts';
 
 /** The inputs of the status of an object that machines do not report on. */
@@ -18,6 +18,8 @@ export interface KindStatusInputs {
   users: readonly string[];
   /** why the object cannot be used, when its identity is not the reason */
   obstacle?: Progress;
+  /** further conditions */
+  findings?: Findings;
   /** RFC 3339 */
   now: string;
 }
@@ -25,7 +27,12 @@ export interface KindStatusInputs {
 /** Status of an object. The same inputs give the same status. */
 export const kindStatus = (inputs: KindStatusInputs): { observedGeneration: number; conditions: Condition[] } => ({
   observedGeneration: inputs.object.metadata.generation ?? 0,
-  conditions: conditionsOf(inputs.definition, inputs.object, kstatus(progress(inputs)), inputs.now),
+  conditions: conditionsOf(
+    inputs.definition,
+    inputs.object,
+    { ...kstatus(progress(inputs)), ...inputs.findings },
+    inputs.now,
+  ),
 });
 
 /** Greatest number of users or nodes that one message names. */

@@ -18,6 +18,7 @@ import { volumeMountKind } from './content/kinds/volume-mount.ts';
 import { edgeNodeKind } from './nodes/kinds/edge-node.ts';
 import { certificateKind } from './pki/kinds/certificate.ts';
 import { certificateAuthorityKind } from './pki/kinds/certificate-authority.ts';
+import { serviceKind } from './services/kinds/service.ts';
 import { applicationKind } from './workloads/kinds/application.ts';
 import { applicationTemplateKind } from './workloads/kinds/application-template.ts';
 import { microserviceTemplateKind } from './workloads/kinds/microservice-template.ts';
@@ -43,6 +44,7 @@ const ALL = [
   busUserKind,
   busAccountRuleKind,
   busUserRuleKind,
+  serviceKind,
 ] as const;
 
 type All = (typeof ALL)[number];

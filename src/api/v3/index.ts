@@ -19,5 +19,6 @@ export * from './microservice-template.ts';
 export * from './model.ts';
 export * from './registry.ts';
 export * from './runtime-class.ts';
+export * from './service.ts';
 export * from './service-account.ts';
 export * from './volume-mount.ts';

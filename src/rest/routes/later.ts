@@ -16,8 +16,6 @@ const TABLE: Readonly<Record<string, string>> = {
   'Default router': `
     GET    /router                                 router get
     PUT    /router                                 router update`,
-  Services: `${patchable('/services', 'services')}
-    POST   /services/{name}/reconcile              services patch`,
   User: `
     POST   /user/login                             public
     POST   /user/refresh                           public
