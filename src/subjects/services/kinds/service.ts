@@ -92,6 +92,7 @@ export const serviceCrud: KindCrud<Service> = {
     return plain.patch(service, others);
   },
   read: serviceRead,
+  namesOthers: true,
   upload: { part: 'service', update: 'PATCH', body: fileBody },
 };
 
