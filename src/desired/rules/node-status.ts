@@ -362,14 +362,11 @@ function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFi
   const { node, observation, desired } = inputs;
   const former = isOfFormerAgent(inputs) ? undefined : node.status;
   const systemFiles = observation?.report.systemFiles ?? former?.systemFiles;
-<<<<<<< HEAD
-  const busServer = hasBus(desired) ? (observation?.report.busServer ?? former?.busServer) : undefined;
-  const router = hasRouter(desired) ? (observation?.report.router ?? former?.router) : undefined;
-  return {
-    ...(systemFiles && { systemFiles }),
-    ...(busServer && { busServer }),
-    ...(router && { router: routerOf(router) }),
-  };
+  const isWithoutBus = desired !== undefined && !hasBus(desired);
+  const busServer = isWithoutBus ? undefined : (observation?.report.busServer ?? former?.busServer);
+  const isWithoutRouter = desired !== undefined && !hasRouter(desired);
+  const router = isWithoutRouter ? undefined : (observation?.report.router ?? former?.router);
+  return { ...(systemFiles && { systemFiles }), busServer, router: router && routerOf(router) };
 }
 
 /** What the status keeps of a router; what it says of each service is the leader's alone. */
@@ -379,11 +376,6 @@ function routerOf({ isCurrent, problem, links = [] }: NonNullable<EdgeNodeStatus
     ...(problem !== undefined && { problem }),
     ...(links.length > 0 && { links: links.toSorted() }),
   };
-=======
-  const isWithoutBus = desired !== undefined && !hasBus(desired);
-  const busServer = isWithoutBus ? undefined : (observation?.report.busServer ?? former?.busServer);
-  return { ...(systemFiles && { systemFiles }), busServer };
->>>>>>> main
 }
 
 /** Whether nothing is known yet of the agent that was provisioned last. */

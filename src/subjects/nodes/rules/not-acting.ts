@@ -74,19 +74,10 @@ export const storedWithoutEffect = (fields: readonly string[]): string | undefin
  * The settings that nothing acts on and that a write asks for. What a read of the node showed before, the defaults of v3
  * included, is not asked for by who sends it back.
  */
-<<<<<<< HEAD
 export const newlyNotActing = (after: EdgeNode, acting: Acting, before: EdgeNode = { ...after, spec: {} }): string[] =>
-  settingsNotActing(after.spec, acting).filter((field) => textShown(after, field) !== textShown(before, field));
-=======
-export const newlyNotActing = (
-  after: EdgeNode,
-  isBusOn: boolean,
-  before: EdgeNode = { ...after, spec: {} },
-): string[] =>
-  settingsNotActing(after.spec, isBusOn).filter(
-    (field) => textShown(after, field, isBusOn) !== textShown(before, field, isBusOn),
+  settingsNotActing(after.spec, acting).filter(
+    (field) => textShown(after, field, acting.hasBus) !== textShown(before, field, acting.hasBus),
   );
->>>>>>> main
 
 const textShown = (node: EdgeNode, field: Setting, isBusOn: boolean) =>
   canonicalJson(settingShown(node, field, isBusOn) ?? null);

@@ -26,7 +26,7 @@ export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'st
 /** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
 export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
   const host = hostOf(node);
-  const ports = PORTS.map((field) => [field, Number(settingShown(node, field) ?? DEFAULTS[field])] as const);
+  const ports = PORTS.map((field) => [field, Number(settingShown(node, field, false) ?? DEFAULTS[field])] as const);
   const shown = Object.fromEntries(ports) as Record<(typeof PORTS)[number], number>;
   return { ...(host !== undefined && { host }), ...shown };
 }
