@@ -14,7 +14,7 @@ export const CORE_SERVICES: Resource<ClusterService> = {
 export function servicesInMemory(nodes: number, env: Record<string, string> = {}) {
   let fleet: InMemoryController;
   beforeAll(async () => {
-    fleet = await startInMemoryController(nodes, { env });
+    fleet = await startInMemoryController(nodes, { env: { ROUTERS_ENABLED: 'true', ...env } });
   }, 60_000);
   afterAll(() => fleet[Symbol.asyncDispose]());
   beforeEach(() => fleet.reset());
