@@ -35,3 +35,11 @@ export async function costOf(stack: Stack, atRest: Cost, count: number, work: ()
   const used = usage();
   return each(costIn(used), (ms, of) => (ms - atRest[of] * used.seconds) / count);
 }
+
+/** At rest right before a phase: the statuses that an earlier phase wrote are written again five minutes later. */
+export async function restOf(stack: Stack): Promise<{ cost: Cost; writes: number }> {
+  const wrote = await stack.watchWrites();
+  const began = performance.now();
+  const cost = await rateOf(stack);
+  return { cost, writes: (await wrote()).total / ((performance.now() - began) / 1_000) };
+}

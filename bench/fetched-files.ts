@@ -45,14 +45,35 @@ export class FetchedFiles {
     this.#digest = parseHave(headers.etag as string | undefined).systemFiles ?? '';
   }
 
+  /** All files as they are due now, by set and path; nothing of it is kept. */
+  async content(): Promise<Map<string, Map<string, Buffer>>> {
+    const { systemFiles: sets } = JSON.parse((await this.#get(PATH)).text) as { systemFiles: SystemFileSetView[] };
+    const found = new Map<string, Map<string, Buffer>>();
+    for (const { name, files } of sets) {
+      const digests = files.map(({ digest }) => digest);
+      const contents: Record<string, string> = {};
+      for (let i = 0; i < digests.length; i += SYSTEM_FILES_ASKED)
+        Object.assign(contents, await this.#contents(digests.slice(i, i + SYSTEM_FILES_ASKED)));
+      const of = ({ path, digest }: (typeof files)[number]) =>
+        [path, Buffer.from(contents[digest] ?? '', 'base64')] as const;
+      found.set(name, new Map(files.map(of)));
+    }
+    return found;
+  }
+
   async #fetch(digests: readonly string[]): Promise<void> {
+    await this.#contents(digests);
+    this.#fetched += digests.length;
+  }
+
+  async #contents(digests: readonly string[]): Promise<SystemFileContent['contents']> {
     const { contents } = JSON.parse(
       (await this.#get(`${PATH}/content?digests=${digests.join(',')}`)).text,
     ) as SystemFileContent;
     const missing = digests.filter((digest) => contents[digest] === undefined);
     // The list has changed meanwhile: it is read again.
     if (missing.length > 0) throw new Error(`${missing.length} of ${digests.length} files of the system were not sent`);
-    this.#fetched += digests.length;
+    return contents;
   }
 
   /** What a report says of the files; nothing until there was a list. */

@@ -89,7 +89,8 @@ const UNCOUNTED: ReadonlySet<string> = new Set([
   'serviceaccounts',
 ]);
 
-export async function createStack(log: Log): Promise<Stack> {
+/** `settings`: of the controller, besides its defaults. */
+export async function createStack(log: Log, settings: Readonly<Record<string, string>> = {}): Promise<Stack> {
   await using started = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'skerry-bench-'));
   if (process.env.SKERRY_KEEP) log(`Data and logs are kept in ${dir}`);
@@ -107,7 +108,7 @@ export async function createStack(log: Log): Promise<Stack> {
 
   const ports = { rest: await freePort(), metrics: await freePort(), internal: await freePort() };
   const url = `http://127.0.0.1:${ports.rest}`;
-  const launch = () => startController({ dir, kube, kubeconfig: cluster.kubeconfig, ports });
+  const launch = () => startController({ dir, kube, kubeconfig: cluster.kubeconfig, ports, settings });
   log('Starting the controller');
   let controller: Daemon = await launch();
   started.defer(() => controller.stop(5_000));

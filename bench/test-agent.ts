@@ -50,7 +50,7 @@ export interface TestAgent {
   readonly microservices: readonly Entry[] | undefined;
   /** The volume mounts that were received last. */
   readonly volumeMounts: readonly VolumeMountView[] | undefined;
-  readonly files: Pick<FetchedFiles, 'digest' | 'sets' | 'fetched'>;
+  readonly files: Pick<FetchedFiles, 'digest' | 'sets' | 'fetched' | 'content'>;
   /** Called when the agent has the change that ended a long poll; `at`: performance.now() when that poll returned. */
   onTold: ((at: number) => void) | undefined;
   /** Called with the response to each long poll, or with the error. */

@@ -14,6 +14,8 @@ export interface BusHubOfTest extends AsyncDisposable {
   url: string;
   /** the domain of its streams */
   domain: string;
+  /** each member: its ports, and its process */
+  members: readonly (HubMemberPorts & { readonly pid: number })[];
   /** every port at which leafs reach it */
   leafPorts: readonly number[];
   /** Ends a member as a crash would. */
@@ -51,6 +53,12 @@ export async function startHubOfThree({ kube, namespace }: Stack): Promise<BusHu
   return {
     url: `nats://${hub.host}:${clients.port}`,
     domain: hub.domain,
+    members: members.map((ports, index) => ({
+      ...ports,
+      get pid() {
+        return daemons[index]?.pid ?? 0;
+      },
+    })),
     leafPorts: [leafs.port, ...members.map(({ leafPort }) => leafPort)],
     kill: async (index) => daemons[index]?.kill(),
     start,

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
 import { type BusMachine, type BusMachines, connectAs, startBusMachines } from './_bus.ts';
 import { type BusHubOfTest, startHubOfThree } from './_bus-hub.ts';
+import { listeners } from './_listeners.ts';
 import { Relay } from './_relay.ts';
 import { until } from './_stack.ts';
 
@@ -95,6 +96,15 @@ test('containers on two leafs of a hub receive from each other, and a container 
   expect(Object.keys((await bus.hears('stranger', 'stranger')).heard)).toEqual(['stranger']);
   laptop = await user('laptop');
 }, 300_000);
+
+test('each server of the hub listens at its five ports and no other, and for probes on the machine alone', () => {
+  for (const { pid, serverPort, leafPort, mqttPort, clusterPort, httpPort } of hub.members) {
+    const open = listeners(pid, { own: true });
+    const ports = (isLoopback: boolean) => open.filter((one) => one.isLoopback === isLoopback).map(({ port }) => port);
+    expect(ports(false).sort()).toEqual([serverPort, leafPort, mqttPort, clusterPort].sort());
+    expect(ports(true)).toEqual([httpPort]);
+  }
+});
 
 test('a member of the hub that is killed takes no acknowledged message with it, and messages pass between the leafs again', async () => {
   const client = await steady(laptop);

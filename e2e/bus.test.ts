@@ -4,6 +4,7 @@ import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AUTHORITY_SECRET_PREFIX, SYSTEM_AUTHORITY } from '../src/api/names.ts';
 import { type BusMachine, type BusMachines, type Heard, MACHINE, startBusMachines } from './_bus.ts';
+import { listeners } from './_listeners.ts';
 import { until } from './_stack.ts';
 
 /** The message bus on two machines that are linked without a hub: the bus servers are real. */
@@ -121,20 +122,3 @@ test('the bus opens the ports of the table in the page of the platform, and no o
     expect(open.map(({ port }) => port).sort()).toEqual([...allowed].sort());
   }
 });
-
-/** Ports on which something listens in the network of a process. */
-function listeners(pid: number): { port: number; isLoopback: boolean }[] {
-  const found = ['tcp', 'tcp6'].flatMap((table) =>
-    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
-      .trim()
-      .split('\n')
-      .slice(1)
-      .map((line) => line.trim().split(/\s+/))
-      .filter(([, , , state]) => state === '0A')
-      .map(([, local = '']) => {
-        const [address = '', port = ''] = local.split(':');
-        return { port: Number.parseInt(port, 16), isLoopback: address.length === 8 && address.endsWith('7F') };
-      }),
-  );
-  return [...new Map(found.map((one) => [`${one.port}${one.isLoopback}`, one])).values()];
-}

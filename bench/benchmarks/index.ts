@@ -1,5 +1,6 @@
 import type { Benchmark } from '../benchmark.ts';
 import { apply } from './apply.ts';
+import { bus } from './bus.ts';
 import { certificates } from './certificates.ts';
 import { change } from './change.ts';
 import { creation } from './creation.ts';
@@ -37,6 +38,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   secrets,
   certificates,
   platform,
+  bus,
   provisioning,
   creation,
   replay,

@@ -3,7 +3,7 @@ import { ANNOTATIONS, DEFAULT_NAMESPACE, SYSTEM_AUTHORITY } from '../../src/api/
 import { platformSecretName } from '../../src/subjects/platform/rules/secret.ts';
 import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
 import { type ByteCounter, countBytes } from '../byte-counter.ts';
-import { type Cost, costOf, rateOf } from '../cost.ts';
+import { costOf, rateOf, restOf } from '../cost.ts';
 import { createFleet, type Fleet } from '../fleet.ts';
 import { createHttp } from '../http.ts';
 import { liveHeap } from '../inspector.ts';
@@ -259,14 +259,6 @@ async function otherAuthority(run: Size): Promise<Measured> {
     },
     notes: [`written for another key of an authority, for each: ${describeRequests(writes, size)}`],
   };
-}
-
-/** At rest right before a phase: the statuses that an earlier phase wrote are written again five minutes later. */
-async function restOf(stack: Stack): Promise<{ cost: Cost; writes: number }> {
-  const wrote = await stack.watchWrites();
-  const began = performance.now();
-  const cost = await rateOf(stack);
-  return { cost, writes: (await wrote()).total / ((performance.now() - began) / 1_000) };
 }
 
 async function patchAll({ stack, fleet }: Size, specOf: (i: number) => object): Promise<void> {

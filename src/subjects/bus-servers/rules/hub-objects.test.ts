@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { makeBus, natsServer } from '../../../../testing/bus.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { hubSettings } from './hub.ts';
 import { type HubPlacement, hubConfig, hubHosts, hubObjects, type StoreMark, storeMarkIn } from './hub-objects.ts';
 
 const placement: HubPlacement = {
@@ -65,14 +66,42 @@ describe('the configuration of the hub', () => {
 });
 
 describe('the objects of the hub', () => {
-  test('let nobody but members and probes reach the ports of the cluster and of monitoring', () => {
-    const { spec } = objectsOf(hubOf()).network as unknown as {
-      spec: { ingress: { from?: unknown; ports: { port: string }[] }[] };
-    };
-    const open = spec.ingress.filter(({ from }) => !from).flatMap(({ ports }) => ports.map(({ port }) => port));
-    expect(open).toEqual(['client', 'leaf', 'mqtt']);
-    const members = spec.ingress.filter(({ from }) => from).flatMap(({ ports }) => ports.map(({ port }) => port));
-    expect(members).toEqual(['cluster']);
+  test('open the ports of the table in the page of the hub, by Service and by NetworkPolicy, and no other', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../../docs/resources/bus-hub.md'), 'utf8');
+    const table = [...page.matchAll(/^\| `(\w+Port)`, (\d+) \| `(\w+)` \| [^|]* \| ([^|]*) \| (\w+) \|/gm)].map(
+      ([, field = '', port, name = '', services = '', who = '']) => ({
+        field,
+        port: Number(port),
+        name,
+        services,
+        who,
+      }),
+    );
+    const settings = hubSettings(hubOf());
+    expect(table.map(({ field, port }) => [field, port])).toEqual(
+      table.map(({ field }) => [field, settings[field as keyof typeof settings]]),
+    );
+    const objects = objectsOf(hubOf());
+    const [container] = (objects.members.spec as unknown as Members).template.spec.containers;
+    const sorted = (names: readonly string[]) => [...names].sort();
+    const byPort = (a: { containerPort: number }, b: { containerPort: number }) => a.containerPort - b.containerPort;
+    expect(container?.ports.toSorted(byPort)).toEqual(
+      table.map(({ port, name }) => ({ name, containerPort: port, protocol: 'TCP' })).toSorted(byPort),
+    );
+    for (const { metadata, spec } of objects.services) {
+      const listed = table.filter(({ services }) => services.includes(`\`${metadata.name}\``)).map(({ name }) => name);
+      expect(sorted((spec as { ports: { name: string }[] }).ports.map(({ name }) => name))).toEqual(sorted(listed));
+    }
+    const { ingress } = objects.network.spec as { ingress: { from?: unknown; ports: { port: string }[] }[] };
+    const open = (isForMembers: boolean) =>
+      ingress.filter(({ from }) => (from !== undefined) === isForMembers).flatMap(({ ports }) => ports);
+    for (const [isForMembers, who] of [
+      [false, 'everybody'],
+      [true, 'members'],
+    ] as const)
+      expect(sorted(open(isForMembers).map(({ port }) => port))).toEqual(
+        sorted(table.filter((row) => row.who === who).map(({ name }) => name)),
+      );
   });
 
   test('lead clients to a member only once it has every token, and the leader before', () => {
