@@ -267,7 +267,7 @@ const environment = z.object({
     .describe('Type of the Service by which nodes reach these servers.'),
   BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
   ROUTERS_ENABLED: flag.describe(
-    'Routers and services: TCP ports of backends that clients reach through the routers of nodes and of the hub.',
+    'Routers and services: a router on nodes whose routerMode asks for one, and TCP ports that clients reach through the routers.',
   ),
   BRIDGE_PORTS_RANGE: portRange
     .default({ first: 10_024, last: 65_535 })
@@ -337,6 +337,8 @@ export interface Config {
   systemImages: SystemImages;
   /** nodes without a busMode are leaves of the bus */
   isBusEnabled: boolean;
+  /** routers and services act */
+  hasRouters: boolean;
   services: ServiceSettings;
   /** the servers of the hub of the bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
@@ -398,6 +400,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     systemImages: systemImagesOf(images.data),
     ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
+    hasRouters: e.ROUTERS_ENABLED,
     services: {
       isEnabled: e.ROUTERS_ENABLED,
       controlPlane: e.CONTROL_PLANE,

@@ -60,6 +60,8 @@ export const BOUNDS = {
   report: 500,
   /** models, or knowledge, of one node */
   artifacts: 256,
+  /** what a router says of its services, in one report */
+  routerIssues: 256,
   /** globs of one model or knowledge */
   artifactFiles: 64,
   runtimeClasses: 64,

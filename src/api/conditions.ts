@@ -29,6 +29,8 @@ export const CONDITIONS = {
   CertificatesReady: 'The machine has the present certificates of its platform; absent where the node needs none.',
   RouterReady: 'The router of the node runs with what it needs; absent where the node has none.',
   BusReady: 'The bus server of the node runs with what it needs; absent where the node has none.',
+  CredentialsOutdated:
+    'Users hold credentials that a former key of their account signed: they end by an order, or at a number of revocations.',
   Connected: 'The router that reaches the backend of a service has its connector.',
   Listening: 'A router listens for the service; the message has how many of how many do.',
   SettingsRefused:
@@ -84,6 +86,7 @@ export const VERDICT_REASONS = {
   BridgeNotConnected:
     'The defaultBridge of a service is no interior router that the router of the backend connects to.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
+  RouterHubInvalid: 'Two ports of the default router are the same, or one is a port that it has for something else.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
   BusNotReachable: 'A microservice has access to the message bus, and there is no server on its node, and no hub.',
   BusRuleInvalid: 'Members of a rule of the message bus say what no bus server accepts.',
@@ -171,6 +174,8 @@ export const STATUS_REASONS = {
   BusServerRefuses:
     'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
+  RouterBehind: 'The running router of the machine does not have its present configuration and certificates yet.',
+  RouterRefuses: 'The running router of the machine refuses a part of its configuration; the message has its words.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',
   FilesPending: 'The machine does not report the present files of the system yet.',
   FilesFailed: 'The machine cannot keep the files of the system.',
@@ -193,6 +198,7 @@ export const STATUS_REASONS = {
     'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
+  FormerKeyTrusted: 'The account trusts a former key until users have fetched credentials that its present key signed.',
   BusOperatorRotating:
     'The operator of the message bus gets another key: servers learn it, then all accounts are signed again.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',

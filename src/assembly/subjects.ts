@@ -11,6 +11,7 @@ import type { KindKey } from '../subjects/kinds.ts';
 import { nodes, type Silence } from '../subjects/nodes/subject.ts';
 import { pki } from '../subjects/pki/subject.ts';
 import { platform } from '../subjects/platform/subject.ts';
+import { routers } from '../subjects/routers/subject.ts';
 import { services } from '../subjects/services/subject.ts';
 import { workloads } from '../subjects/workloads/subject.ts';
 
@@ -41,6 +42,7 @@ export const SUBJECTS: readonly Subject[] = [
   content,
   pki,
   workloads,
+  routers,
   services,
   busRules,
   busAccounts,

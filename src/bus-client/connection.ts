@@ -1,4 +1,5 @@
 import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
+import { untilAborted } from '../lib/until-aborted.ts';
 
 /** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
 export interface BusConnection {
@@ -18,6 +19,8 @@ export interface BusConnection {
   tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, readonly (string | undefined)[]>>;
   /** Makes the server at the other end read its configuration again; rejects with its refusal, after which it works on as before. */
   reload(signal: AbortSignal): Promise<void>;
+  /** Tags in the configuration that the server at the other end has read. */
+  tags(signal: AbortSignal): Promise<readonly string[]>;
   /** Ends the connection; never rejects. */
   close(): Promise<void>;
 }
@@ -110,6 +113,15 @@ class SystemConnection implements BusConnection {
     });
   }
 
+  async tags(signal: AbortSignal): Promise<readonly string[]> {
+    let tags: readonly string[] = [];
+    await this.#ask(`$SYS.REQ.SERVER.${this.server.id}.STATSZ`, '', signal, (reply, { done }) => {
+      tags = reply.json<UpdateReply>().server?.tags ?? [];
+      done();
+    });
+    return tags;
+  }
+
   async tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, (string | undefined)[]>> {
     const lists: ListReply[] = [];
     await this.#gather(LIST, signal, (reply) => {
@@ -195,27 +207,10 @@ interface ListReply {
 }
 
 interface UpdateReply {
-  server?: { id?: string };
+  server?: { id?: string; tags?: string[] };
   error?: { code?: number; description?: string };
 }
 
 const MOST_OF_REFUSAL = 256;
 const refusalOf = ({ code, description }: NonNullable<UpdateReply['error']>) =>
   `${description ?? 'no reason'} (${code ?? 'no code'})`.slice(0, MOST_OF_REFUSAL);
-
-/** Rejects when the signal aborts first; what was waited for then ends by `abandon`. */
-async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal, abandon = () => {}): Promise<T> {
-  let stop = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => {
-      abandon();
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', stop);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
-}

@@ -48,8 +48,8 @@ export interface KindExtension<T extends KindObject> {
   use?: UserIndex<T>;
   /** why the object cannot be used */
   obstacle?(object: T): Progress | undefined;
-  /** conditions besides Ready, Reconciling and Stalled */
-  findings?(object: T): Findings;
+  /** conditions besides those that all kinds have */
+  conditions?(object: T): Findings;
   /** further members of the status */
   status?(object: T): Partial<NonNullable<T['status']>>;
   /** Unix ms of the next run, when no change leads to an earlier one; undefined: none is needed */
@@ -98,7 +98,7 @@ export function createKindController<T extends KindObject>(
       // Only the message of a deletion names the users.
       users: deleting ? use.users(object) : [],
       obstacle: obstacleOf(object),
-      ...(extension.findings && { findings: extension.findings(object) }),
+      further: extension.conditions?.(object),
       now: new Date(clock()).toISOString(),
     });
     const name = kind.recordsName && rival?.reason !== 'NameTaken' ? { name: nameIn(kind, object) } : {};

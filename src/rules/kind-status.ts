@@ -18,8 +18,8 @@ export interface KindStatusInputs {
   users: readonly string[];
   /** why the object cannot be used, when its identity is not the reason */
   obstacle?: Progress;
-  /** further conditions */
-  findings?: Findings;
+  /** conditions besides those that all kinds have */
+  further?: Findings | undefined;
   /** RFC 3339 */
   now: string;
 }
@@ -30,7 +30,7 @@ export const kindStatus = (inputs: KindStatusInputs): { observedGeneration: numb
   conditions: conditionsOf(
     inputs.definition,
     inputs.object,
-    { ...kstatus(progress(inputs)), ...inputs.findings },
+    { ...kstatus(progress(inputs)), ...inputs.further },
     inputs.now,
   ),
 });
@@ -42,7 +42,7 @@ function progress({ definition, noun, object, identity, id, users, obstacle }: K
   if (object.metadata.deletionTimestamp !== undefined) {
     if (users.length === 0) return { is: 'working', reason: 'Deleting', message: `the ${noun} is being deleted` };
     // The object stays usable until its last user is removed, which only a person can do.
-    const message = `deletion is blocked: the ${noun} is used by ${named(users)}`;
+    const message = `deletion is blocked: the ${noun} is used by ${namesShown(users)}`;
     return { is: 'stalled', reason: 'Deleting', message };
   }
   if (identity) return stalledBy(identity);
@@ -72,14 +72,15 @@ export function linkObstacle(
   });
   const wrong: Pick<Verdict, 'reason' | 'message'>[] = [];
   if (missing.length > 0)
-    wrong.push({ reason: 'NodeNotFound', message: `linked to nodes that do not exist: ${named(missing)}` });
+    wrong.push({ reason: 'NodeNotFound', message: `linked to nodes that do not exist: ${namesShown(missing)}` });
   if (refusal && refused.length > 0)
-    wrong.push({ reason: refusal.reason, message: `linked to ${refusal.nodes}: ${named(refused)}` });
+    wrong.push({ reason: refusal.reason, message: `linked to ${refusal.nodes}: ${namesShown(refused)}` });
   const [first] = wrong;
   return first && stalledBy({ ...first, message: wrong.map(({ message }) => message).join('; ') });
 }
 
-function named(names: readonly string[]): string {
+/** Names in a message: without duplicates, sorted, and at most 20 of them. */
+export function namesShown(names: readonly string[]): string {
   const first = [...new Set(names)].sort();
   const more = first.length - NAMED;
   return joined(first.slice(0, NAMED)) + (more > 0 ? ` and ${more} more` : '');

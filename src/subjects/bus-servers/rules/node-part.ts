@@ -2,16 +2,18 @@ import { hash } from 'node:crypto';
 import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
+import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
 import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
-import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
+import { namedBusServers } from '../../nodes/rules/upstreams.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
-import { type ServerConfigInput, serverConfig } from './server-config.ts';
+import { type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
 
@@ -23,8 +25,6 @@ const STORE = { file: '10g', memory: '1g' } as const;
 const HUB_NAMES = ['hub'];
 /** The random key of a node that its streams are encrypted with. */
 const STORE_KEY = 'bus-store';
-/** How upstreams name the hub. */
-const HUB = 'default-bus-hub';
 
 const portsOf = ({ spec }: EdgeNode) => ({
   server: spec.busServerPort ?? PORTS.server,
@@ -32,6 +32,13 @@ const portsOf = ({ spec }: EdgeNode) => ({
   mqtt: spec.busMqttPort ?? PORTS.mqtt,
   http: spec.busHttpPort ?? PORTS.http,
 });
+
+/** Ports and sizes of the server of a node, by their names in a hub. */
+export function nodeServerSettings(node: EdgeNode) {
+  const { server, leaf, mqtt, http } = portsOf(node);
+  const { jsStorageSize = STORE.file, jsMemoryStoreSize = STORE.memory } = node.spec;
+  return { serverPort: server, leafPort: leaf, mqttPort: mqtt, httpPort: http, jsStorageSize, jsMemoryStoreSize };
+}
 
 /** The server of the message bus on a node (docs/resources/platform.md#the-bus-server). */
 export const BUS_SERVER: PlatformPart = {
@@ -114,7 +121,8 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const credentials = accounts.flatMap(({ publicKey, creds }) =>
     creds && upstreams.length > 0 ? [[credentialsFile(publicKey), creds] as const] : [],
   );
-  const started = serverConfig({ ...config, resolver: { dir: resolver.dir }, remotes: [] });
+  // Any other store counts as well: nothing here knows whether it is smaller.
+  const started = serverConfig({ ...startedWith({ ...config, resolver }), store: config.store });
   return {
     sets: [
       {
@@ -161,10 +169,8 @@ function upstreamsOf(
   node: EdgeNode,
   { bus, upstreamNode }: Pick<PartInputs, 'upstreamNode'> & { bus: BusLookups },
 ): Upstream[] {
-  const { upstreamBusServers = [], isSystem } = node.spec;
-  const named = upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB];
-  return named.flatMap((name) => {
-    const hub = name === HUB ? bus.hub() : undefined;
+  return namedBusServers(node.spec).flatMap((name) => {
+    const hub = name === HUB_UPSTREAM ? bus.hub() : undefined;
     if (hub) return [{ host: hub.host, port: hub.leafPort }];
     const other = upstreamNode(name);
     const host = other && hostOf(other);

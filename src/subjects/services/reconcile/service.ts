@@ -26,7 +26,7 @@ const kind = KINDS.services;
 /** Service: gives it its port, makes its Service of the cluster, follows its backend, and says how far it is. */
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, namespace, clock, services: settings, serviceLinks: links } = deps;
-  const facts = platformFacts(deps.platform, lookups.hasSystemNode);
+  const facts = platformFacts(deps.platform, lookups);
   const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
@@ -135,7 +135,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     takeOver: (service, signal) => (isOn ? end.takeOver(service, signal) : undefined),
     prepare,
     obstacle,
-    findings(service) {
+    conditions(service) {
       const link = links?.of(service.metadata.name);
       return link ? { Connected: link.connected, Listening: link.listening } : {};
     },
