@@ -12,8 +12,8 @@ import { plainTranslation } from '../../../kinds/plain.ts';
 import { type KindCrud, plainShapes } from '../../../kinds/rest.ts';
 import { isObject, quoted, readDocument, requireUnchanged } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
+import { eligibleTags } from '../../routers/rules/tags.ts';
 import { serviceRead } from '../rules/read.ts';
-import { tokensOf } from '../rules/tags.ts';
 import { bridgeOf, formVerdict } from '../rules/verdict.ts';
 
 type Json = Record<string, unknown>;
@@ -109,7 +109,7 @@ export const serviceKind = defineKind<Service>()({
     /** uuid of the microservice or the node that it was found to lead to */
     backend: ({ status }) => (status?.backend ? [status.backend.uuid] : []),
     /** tokens by which nodes select it */
-    tag: (service) => new Set(tokensOf(service)),
+    tag: (service) => new Set(eligibleTags({ tags: service.spec.tags ?? [] })),
     /** `true`: every service */
     all: () => ['true'],
     /** the port under which routers listen for it */

@@ -8,6 +8,8 @@ import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { accessByKey, presentObject } from '../../../rest/objects/lookup.ts';
 import { verdictError } from '../../../rules/errors.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
+import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
+import { routerHubSettings } from '../../routers/rules/hub.ts';
 import { serviceCrud, serviceKind } from '../kinds/service.ts';
 import { backendOf } from '../rules/backend.ts';
 import { requestedReconciles } from '../rules/provisioning.ts';
@@ -18,10 +20,13 @@ import { placeVerdict } from '../rules/verdict.ts';
 
 /** The fault of a service in this installation. Objects that another replica made a moment ago are read. */
 async function judge(deps: RestDependencies, service: Service, signal: AbortSignal): Promise<Verdict | undefined> {
-  const { lookups, self, nodes, applications } = deps;
+  const { lookups, self, nodes, applications, routerHubs } = deps;
   const facts = {
     get hasDefaultRouter() {
-      return self.controlPlane === 'remote' && nodes.find('system', 'true').length > 0;
+      if (self.controlPlane === 'remote') return nodes.find('system', 'true').length > 0;
+      const hub =
+        self.hasRouters === true && routerHubs.list().find(({ metadata }) => metadata.name === ROUTER_HUB_OBJECT);
+      return hub !== undefined && hub !== false && routerHubSettings(hub).host !== undefined;
     },
   };
   const now = () => placeVerdict(service, { lookups, controlPlane: self.controlPlane, facts });
