@@ -135,6 +135,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sequences.test.ts'),
   },
   {
+    name: 'bus-sequences',
+    about: 'random steps on the message bus, with a real server of it, against a model, for ten minutes',
+    command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
+  },
+  {
     name: 'forms',
     about: 'random multipart forms, five minutes for each property',
     command: tests('unit', 'src/rest/server/multipart.test.ts'),
@@ -181,6 +186,12 @@ const RUNS: readonly Run[] = [
     about:
       'helm upgrade, rollback and uninstall, and a leader that is killed, on a cluster with pods, with 200 agents that poll',
     command: tests('e2e', 'e2e/cluster-upgrade.test.ts'),
+  },
+  {
+    name: 'bus-hub',
+    about:
+      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart',
+    command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
   },
   {
     name: 'release',

@@ -63,6 +63,8 @@ export interface TestRouter {
   ports: RouterConfigInput['ports'];
   /** folder of its certificates */
   certificates: string;
+  /** its configuration, as the product makes it */
+  pairs: readonly RouterPair[];
   /** The pairs that its configuration becomes on this machine. */
   local(pairs: readonly RouterPair[]): RouterPair[];
   /** Connects to its management until the test ends. */
@@ -106,7 +108,9 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
     await waitFor(
       async () => {
         daemon?.assertRunning();
-        (await tcpClient(ports.messaging)).destroy();
+        const { mode } = input;
+        const taken = mode === 'interior' ? Object.values(ports) : [ports.messaging];
+        for (const port of taken) (await tcpClient(port)).destroy();
         return true;
       },
       { what: `the router ${id} to take clients` },
@@ -121,7 +125,7 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
     atEnd(() => connection.close());
     return connection;
   };
-  return { id, ports, certificates, local, manage, kill: async () => daemon?.kill(), start };
+  return { id, ports, certificates, pairs: routerPairs(input), local, manage, kill: async () => daemon?.kill(), start };
 }
 
 const programOf = (file: string) =>

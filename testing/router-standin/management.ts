@@ -64,7 +64,10 @@ export class StandInManagement {
     try {
       const operation = String(properties.operation ?? '').toUpperCase();
       const act = { QUERY: this.#query, CREATE: this.#create, UPDATE: this.#update, DELETE: this.#delete }[operation];
-      if (!act) throw new Refusal(501, `Operation '${operation}' not implemented`);
+      if (!act) {
+        this.#find(properties.type, properties.name);
+        throw new Refusal(501, `Operation '${operation}' not implemented`);
+      }
       return act.call(this, properties, (body ?? {}) as Record<string, unknown>);
     } catch (error) {
       const status = error instanceof Refusal ? error.status : 500;
@@ -104,14 +107,11 @@ export class StandInManagement {
     });
     const [problem] = attributeProblems(entity.kind, Object.fromEntries(changed), 'update');
     if (problem) throw new Refusal(400, problem);
-    const before = { ...entity.attributes };
+    // As the program, it shows the new attributes even when it does not take them.
     Object.assign(entity.attributes, normalised(entity.kind, Object.fromEntries(changed)));
-    try {
-      this.#effects.updated(entity);
-    } catch (error) {
-      entity.attributes = before;
-      throw error;
-    }
+    if (Number(entity.attributes.ordinal ?? 0) < Number(entity.attributes.oldestValidOrdinal ?? 0))
+      throw new Refusal(500, 'ordinal must be >= oldestValidOrdinal');
+    this.#effects.updated(entity);
     return { status: 200, description: 'OK', body: entity.attributes };
   }
 
@@ -150,17 +150,22 @@ export class StandInManagement {
     if (profile !== undefined && this.#entities.get(String(profile))?.kind !== 'sslProfile')
       throw new Refusal(500, `CError: Not found: sslProfile '${String(profile)}' not found`);
     const attributes = { ...defaults(kind), ...normalised(kind, given), name, type: typeOfKind(kind) };
-    const entity = { kind, name, attributes };
+    const entity = { kind, name, attributes: { ...attributes, identity: identityOf(kind, attributes) } };
     this.#effects.made(entity);
     this.#entities.set(name, entity);
     return entity;
   }
 }
 
+const PLACED: ReadonlySet<EntityKind> = new Set(['listener', 'connector', 'tcpListener', 'tcpConnector']);
+
+const identityOf = (kind: EntityKind, { name, host, port }: Record<string, unknown>): string =>
+  PLACED.has(kind) ? `${kind}/${host}:${port}:${name}` : `${kind}/${name}`;
+
 function kindOf(type: unknown): EntityKind {
   const kind = Object.keys(ROUTER_SCHEMA).find((one) => isEntityKind(one) && typeOfKind(one) === type);
   if (kind === undefined || !isEntityKind(kind))
-    throw new Refusal(404, `No such entity type '${String(type ?? NO_MANAGEMENT_NAME)}'`);
+    throw new Refusal(400, `No such entity type '${String(type ?? NO_MANAGEMENT_NAME)}'`);
   return kind;
 }
 

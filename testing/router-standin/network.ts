@@ -123,7 +123,7 @@ export class Network {
   #openFor(peer: Peer, number: number, address: string): void {
     const local = [...this.#connectors.values()].find((one) => one.address === address);
     if (local) {
-      const backend = connectTcp(Number(local.port), local.host);
+      const backend = dialled(local);
       local.opened++;
       local.sockets.add(backend);
       backend.on('close', () => local.sockets.delete(backend));
@@ -136,12 +136,12 @@ export class Network {
       return;
     }
     // Between two connections, through a pair of sockets of this machine.
-    const relay = createServer((there) => {
+    const relay = createServer({ allowHalfOpen: true }, (there) => {
       relay.close();
       this.#open(next, address, there);
     });
     relay.listen(0, '127.0.0.1', () =>
-      carry(peer, number, connectTcp((relay.address() as { port: number }).port, '127.0.0.1')),
+      carry(peer, number, dialled({ host: '127.0.0.1', port: (relay.address() as { port: number }).port })),
     );
   }
 
@@ -164,7 +164,7 @@ export class Network {
     const local = [...this.#connectors.values()].find((one) => one.address === address);
     const peer = this.#nearest(address);
     if (local) {
-      const backend = connectTcp(Number(local.port), local.host);
+      const backend = dialled(local);
       local.opened++;
       local.sockets.add(backend);
       backend.on('close', () => {
@@ -203,7 +203,7 @@ export class Network {
         listening.server?.close();
         delete listening.server;
       } else if (!listening.server && listening.message === '') {
-        const server = createServer((client) => this.#accept(listening, client));
+        const server = createServer({ allowHalfOpen: true }, (client) => this.#accept(listening, client));
         listening.server = server;
         server.on('error', (error: NodeJS.ErrnoException) => {
           delete listening.server;
@@ -215,6 +215,10 @@ export class Network {
     }
   }
 }
+
+/** Either side may end what it sends before the other does. */
+const dialled = ({ host, port }: { host: string; port: string | number }): Socket =>
+  connectTcp({ host, port: Number(port), allowHalfOpen: true });
 
 const sentTo = new WeakMap<Peer, string>();
 

@@ -130,8 +130,12 @@ export class StandInRouter {
         ) as unknown as Server)
       : createTcpServer(keep);
     server.on('error', () => server.close());
-    server.listen({ port: portNumber(attributes.port), ...(host ? { host: String(host) } : {}) });
     this.#servers.set(name, { server, ...(profile !== undefined && { profile }) });
+    // A configuration that is refused as a whole opens no port.
+    queueMicrotask(() => {
+      if (this.#servers.get(name)?.server === server)
+        server.listen({ port: portNumber(attributes.port), ...(host ? { host: String(host) } : {}) });
+    });
   }
 
   /** A client of the management. */
