@@ -135,6 +135,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sequences.test.ts'),
   },
   {
+    name: 'bus-sequences',
+    about: 'random steps on the message bus, with a real server of it, against a model, for ten minutes',
+    command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
+  },
+  {
     name: 'forms',
     about: 'random multipart forms, five minutes for each property',
     command: tests('unit', 'src/rest/server/multipart.test.ts'),

@@ -146,7 +146,7 @@ export async function createApp(
       metrics,
     });
   const stores = overrides.stores ?? createStores({ namespace, kinds, log });
-  const essential = essentialStores(stores, config.isBusEnabled);
+  const essential = essentialStores(stores, config);
   const usage = building.use(trackUsage(byKey(stores)));
   const budgets = budgetsOf(config.budgets);
   const reflectors = followStores(stores, { client, log, metrics }, stop.signal);
@@ -155,6 +155,7 @@ export async function createApp(
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
     ...(config.isBusEnabled && { bus: { namespace } }),
+    ...(config.hasRouters && { routers: { namespace } }),
   });
   const ids = createIds({
     client,
@@ -204,6 +205,7 @@ export async function createApp(
   const platform = {
     parts: overrides.parts ?? PARTS,
     isBusEnabled: config.isBusEnabled,
+    hasRouters: config.hasRouters,
     isRemote: config.controlPlane === 'remote',
   };
   const agents = building.use(
@@ -255,6 +257,7 @@ export async function createApp(
     installation: config.installation.name,
     controlPlane: config.controlPlane,
     ...(config.hub && { hub: config.hub }),
+    services: config.services,
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,
@@ -284,6 +287,7 @@ export async function createApp(
       releasesUrl: config.releasesUrl,
       controlPlane: config.controlPlane,
       isBusEnabled: config.isBusEnabled,
+      hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
     authenticator: overrides.authenticator,

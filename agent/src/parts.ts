@@ -27,6 +27,7 @@ import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
+import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
@@ -155,7 +156,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
     changed: () => link.changed(),
   });
-  const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer];
+  const router = new RouterPart({
+    ...{ clock, random, log },
+    read: (set) => deps.mountedFiles.read(setPath(set)),
+    changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
+    changed: () => link.changed(),
+  });
+  const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
   const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
 
   const pruning = {

@@ -80,7 +80,7 @@ export function createAgentRoutes(options: AgentRoutesOptions): AgentRoutes {
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const required: Readonly<Record<string, Store<KubeObject>>> = essentialStores(
     stores,
-    options.platform?.isBusEnabled === true,
+    options.platform ?? {},
   ) as never;
   const { requests, guesses, refusals } = createLimits(limits, clock);
   const readiness = createReadiness(Object.values(required), clock);

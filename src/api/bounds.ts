@@ -37,6 +37,9 @@ export const BOUNDS = {
   healthMessage: 256,
   url: 2048,
   tags: 64,
+  /** the backend of a service: application/microservice at most; a tag of it, which may be an annotation with its value */
+  serviceResource: 512,
+  serviceTag: 1024,
   /** a subject of the message bus, a queue group included; subjects of one list of a rule */
   busSubject: 255,
   busSubjects: 64,
@@ -57,6 +60,8 @@ export const BOUNDS = {
   report: 500,
   /** models, or knowledge, of one node */
   artifacts: 256,
+  /** what a router says of its services, in one report */
+  routerIssues: 256,
   /** globs of one model or knowledge */
   artifactFiles: 64,
   runtimeClasses: 64,

@@ -165,6 +165,7 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     const { body } = await admin.post('/node', { json: { name: 'gw-of-shell', archId: 1 } });
     return { path: `/node/${body.uuid}/exec` };
   },
+  replaceDefaultRouter: async () => ({ path: '/router', options: { json: { host: 'router.example' } } }),
   replaceBusHub: async () => ({ path: '/bus/hub', options: { json: { host: 'bus.example' } } }),
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),

@@ -8,7 +8,8 @@ import { nodeUuid } from '../rules/identity.ts';
 import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
-import { holder } from '../rules/precedence.ts';
+import { byAge, holder } from '../rules/precedence.ts';
+import type { DefaultRouter } from '../rules/router-hub.ts';
 import type { Base64ByKey } from '../rules/system-files.ts';
 import { type TunnelSettings, tunnelServer } from '../rules/tunnel.ts';
 import { contentText } from '../subjects/content/rules/core-objects/content.ts';
@@ -21,6 +22,7 @@ import {
 import { KINDS } from '../subjects/kinds.ts';
 import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
 import { createBusLookups } from './bus-lookups.ts';
+import { defaultRouterOf } from './default-router.ts';
 import { holderIn, isCalled } from './holder.ts';
 import { isPasswordOf } from './keyed-text.ts';
 import type { ReadStores } from './stores.ts';
@@ -34,6 +36,10 @@ export interface StoreLookups extends Lookups {
   secretOfSystem(namespace: string, name: string): Base64ByKey | undefined;
   applicationNamed(namespace: string, name: string): Application | undefined;
   hasSystemNode(): boolean;
+  /** the oldest first */
+  systemNodes(): readonly EdgeNode[];
+  /** the default router of the cluster, once it has an address; none while routers are off */
+  defaultRouter(): DefaultRouter | undefined;
 }
 
 export interface LookupsOptions {
@@ -43,6 +49,8 @@ export interface LookupsOptions {
   tunnel?: { settings: TunnelSettings; namespace: string };
   /** the message bus, whose hub is in this namespace; absent: it is off */
   bus?: { namespace: string };
+  /** the default router, which is in this namespace; absent: routers are off */
+  routers?: { namespace: string } | undefined;
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
@@ -50,7 +58,7 @@ const PROCESS_KEY = randomBytes(32).toString('base64');
 
 export function createLookups(
   stores: ReadStores,
-  { revisionKey = PROCESS_KEY, tunnel, bus }: LookupsOptions = {},
+  { revisionKey = PROCESS_KEY, tunnel, bus, routers }: LookupsOptions = {},
 ): StoreLookups {
   const secretText = onceEach((secret: Secret) => identified(textOfSecret(secret), revisionKey));
   const configMapText = onceEach((configMap: ConfigMap) => identified(textOfConfigMap(configMap), revisionKey));
@@ -94,6 +102,8 @@ export function createLookups(
     },
     applicationNamed: (namespace, name) => stores.applications.get(namespace, name),
     hasSystemNode: () => stores.nodes.byIndex('system', 'true').length > 0,
+    systemNodes: () => stores.nodes.byIndex('system', 'true').toSorted(byAge),
+    defaultRouter: () => (routers ? defaultRouterOf(stores, routers.namespace) : undefined),
     registryPassword(registry) {
       const ref = registry.spec.passwordSecretRef;
       const secret = ref && stores.secrets.get(registry.metadata.namespace, ref.name);

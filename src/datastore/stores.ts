@@ -19,6 +19,7 @@ import { CORE_KINDS } from '../subjects/content/kinds/core-objects.ts';
 import {
   ESSENTIAL_BUS_KINDS,
   ESSENTIAL_KINDS,
+  ESSENTIAL_ROUTER_KINDS,
   KINDS,
   type KindKey,
   type Kinds,
@@ -28,9 +29,9 @@ import { CORE_INDEXES, indexesOf } from './indexes.ts';
 
 /** The stores that lookups, desired states and the authentication of agents read. */
 export type ReadStores = {
-  readonly [K in keyof EssentialStores | EssentialBusKind]: Stores[K] extends MutableStore<infer T> ? Store<T> : never;
+  readonly [K in keyof EssentialStores | SwitchedKind]: Stores[K] extends MutableStore<infer T> ? Store<T> : never;
 };
-type EssentialBusKind = (typeof ESSENTIAL_BUS_KINDS)[number];
+type SwitchedKind = (typeof ESSENTIAL_BUS_KINDS | typeof ESSENTIAL_ROUTER_KINDS)[number];
 
 type KindStores = { [K in KindKey]: MutableStore<ObjectOf<K>> };
 
@@ -66,14 +67,15 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
 }
 
 /**
- * The stores that agents depend on, of the message bus while it is on. A store of another kind that never syncs does not affect
+ * The stores that agents depend on, of the message bus and of routers while they are on. A store of another kind that never syncs does not affect
  * agents, such as of a kind whose CRD an upgrade has not brought yet.
  */
 export function essentialStores<T extends ReadStores>(
   stores: T,
-  isBusEnabled: boolean,
-): Pick<T, keyof EssentialStores> & Partial<Pick<T, EssentialBusKind>> {
-  const keys = [...ESSENTIAL_KINDS, ...(isBusEnabled ? ESSENTIAL_BUS_KINDS : []), 'secrets', 'configMaps'] as const;
+  { isBusEnabled, hasRouters }: { isBusEnabled?: boolean | undefined; hasRouters?: boolean | undefined },
+): Pick<T, keyof EssentialStores> & Partial<Pick<T, SwitchedKind>> {
+  const switched = [...(isBusEnabled ? ESSENTIAL_BUS_KINDS : []), ...(hasRouters ? ESSENTIAL_ROUTER_KINDS : [])];
+  const keys = [...ESSENTIAL_KINDS, ...switched, 'secrets', 'configMaps'] as const;
   return Object.fromEntries(keys.map((key) => [key, stores[key]])) as ReturnType<typeof essentialStores<T>>;
 }
 

@@ -109,6 +109,12 @@ export function subscribeAffectedNodes(
       }
       onAffected(nodes, true);
     }),
+    stores.routerHubs.subscribe((change) => {
+      if (change.initial) return;
+      const nodes = new Set<string>();
+      add(nodes, dependents(dependency.defaultRouter));
+      onAffected(nodes, true);
+    }),
     ...busSubscriptions(stores, dependents, onAffected),
     stores.configMaps.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;

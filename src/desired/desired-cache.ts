@@ -49,7 +49,11 @@ const NOTHING: ReadonlyMap<string, MicroserviceView> = new Map();
 /** Three lines over a hundred: what invalidates a state and what computes it share the states of this replica. */
 export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const { stores, desiredState, metrics = {}, capacity = 1_000, namespace, platform } = options;
-  const lookups = createLookups(stores, { ...options, ...(platform?.isBusEnabled && { bus: { namespace } }) });
+  const lookups = createLookups(stores, {
+    ...options,
+    ...(platform?.isBusEnabled && { bus: { namespace } }),
+    ...(platform?.hasRouters && { routers: { namespace } }),
+  });
   const inputsOf = createNodeInputs(lookups, options);
   const memos = new Map<string, Memo>();
   const dependents = createDependents();

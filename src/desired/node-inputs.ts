@@ -26,6 +26,7 @@ export const dependency = {
   password: (name: string) => `password:${name}`,
   configMap: (name: string) => `config-map:${name}`,
   busHub: 'bus-hub',
+  defaultRouter: 'default-router',
   /** by the uuid of its microservice */
   busUser: (microservice: string) => `bus-user:${microservice}`,
   /** by the v3 name of their node */
@@ -39,63 +40,89 @@ export const dependency = {
 
 /** Collects the inputs of one node. `track` is called for every look-up of the domain, successful or not. */
 export function createNodeInputs(
-  { applicationsOn, linkedTo, secretOfSystem, applicationNamed, hasSystemNode, ...lookups }: StoreLookups,
+  {
+    applicationsOn,
+    linkedTo,
+    secretOfSystem,
+    applicationNamed,
+    hasSystemNode,
+    systemNodes,
+    defaultRouter,
+    ...lookups
+  }: StoreLookups,
   options: { revisionKey?: string; platform?: PlatformOptions },
 ) {
-  return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => ({
-    ...lookups,
-    node: desiredFrom(node),
-    applications: applicationsOn(node),
-    // A change of an object that is linked reaches its nodes without a dependency.
-    linked: linkedTo(node),
-    find(kind, ref) {
-      track(dependency.object(kind, ref));
-      return lookups.find(kind, ref);
-    },
-    nodeByName(name) {
-      track(dependency.node(name));
-      const named = lookups.nodeByName(name);
-      return named && desiredFrom(named);
-    },
-    nodeByUuid(uuid) {
-      track(dependency.nodeOfUuid(uuid));
-      const found = lookups.nodeByUuid(uuid);
-      return found && desiredFrom(found);
-    },
-    secret(name) {
-      track(dependency.secret(name));
-      return lookups.secret(name);
-    },
-    configMap(name) {
-      track(dependency.configMap(name));
-      return lookups.configMap(name);
-    },
-    registryPassword(registry: Registry) {
-      const ref = registry.spec.passwordSecretRef;
-      if (ref) track(dependency.password(ref.name));
-      return lookups.registryPassword(registry);
-    },
-    ...(lookups.tunnels && { tunnels: tracked(lookups.tunnels, track) }),
-    ...(lookups.bus && { bus: trackedBus(lookups.bus, track) }),
-    ...(options.platform && {
-      platform: {
-        parts: options.platform.parts,
-        facts: platformFacts(options.platform, () => {
-          track(dependency.systemNode);
-          return hasSystemNode();
-        }),
-        secret(name) {
-          track(dependency.ofSystem(name));
-          return secretOfSystem(node.metadata.namespace ?? '', name);
-        },
-        applicationNamed(name) {
-          track(dependency.application(name));
-          return applicationNamed(node.metadata.namespace ?? '', name);
-        },
+  return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => {
+    const ofSystem = {
+      hasSystemNode() {
+        track(dependency.systemNode);
+        return hasSystemNode();
       },
-    }),
-    ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
-  });
+      defaultRouter() {
+        track(dependency.defaultRouter);
+        return defaultRouter();
+      },
+    };
+    return {
+      ...lookups,
+      node: desiredFrom(node),
+      applications: applicationsOn(node),
+      // A change of an object that is linked reaches its nodes without a dependency.
+      linked: linkedTo(node),
+      find(kind, ref) {
+        track(dependency.object(kind, ref));
+        return lookups.find(kind, ref);
+      },
+      nodeByName(name) {
+        track(dependency.node(name));
+        const named = lookups.nodeByName(name);
+        return named && desiredFrom(named);
+      },
+      nodeByUuid(uuid) {
+        track(dependency.nodeOfUuid(uuid));
+        const found = lookups.nodeByUuid(uuid);
+        return found && desiredFrom(found);
+      },
+      secret(name) {
+        track(dependency.secret(name));
+        return lookups.secret(name);
+      },
+      configMap(name) {
+        track(dependency.configMap(name));
+        return lookups.configMap(name);
+      },
+      registryPassword(registry: Registry) {
+        const ref = registry.spec.passwordSecretRef;
+        if (ref) track(dependency.password(ref.name));
+        return lookups.registryPassword(registry);
+      },
+      ...(lookups.tunnels && { tunnels: tracked(lookups.tunnels, track) }),
+      ...(lookups.bus && { bus: trackedBus(lookups.bus, track) }),
+      ...(options.platform && {
+        platform: {
+          parts: options.platform.parts,
+          facts: platformFacts(options.platform, ofSystem),
+          defaultRouter: ofSystem.defaultRouter,
+          systemNodes() {
+            track(dependency.systemNode);
+            return systemNodes().map((one) => {
+              track(dependency.nodeOfUuid(nodeUuid(one)));
+              return desiredFrom(one);
+            });
+          },
+          secret(name) {
+            track(dependency.ofSystem(name));
+            return secretOfSystem(node.metadata.namespace ?? '', name);
+          },
+          applicationNamed(name) {
+            track(dependency.application(name));
+            return applicationNamed(node.metadata.namespace ?? '', name);
+          },
+        },
+      }),
+      ...(options.revisionKey !== undefined && { revisionKey: options.revisionKey }),
+    };
+  };
 }
 
 /** A change of the Secret of the ssh server reaches the nodes that were sent its content. */

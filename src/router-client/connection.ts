@@ -1,4 +1,5 @@
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import rhea, { type Connection, type ConnectionOptions, type EventContext, type Sender } from 'rhea';
 import { untilAborted } from '../lib/until-aborted.ts';
 import { typeOfKind } from '../router-schema/schema.ts';
@@ -107,7 +108,10 @@ class Management implements RouterConnection {
     // What would be an exception without a listener.
     for (const event of ENDING) container.on(event, () => {});
     this.#connection = container.connect({
-      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', servername, rejectUnauthorized: true },
+      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', rejectUnauthorized: true },
+      // An address is no name of TLS, but certificates have it.
+      servername: isIP(servername) ? '' : servername,
+      checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(servername, certificate),
       ...{ idle_time_out: IDLE_MS, max_frame_size: MOST_FRAME_BYTES, enable_sasl_external: true, ...tls },
     } as unknown as ConnectionOptions);
     for (const event of ENDING)

@@ -14,6 +14,8 @@ export interface RouterDeliveryOptions {
   owned: Owned;
   /** Called at each change of the state. */
   report(state: RouterState): void;
+  /** Called after each comparison, of what `wanted` and `certificates` were at its start. */
+  compared?(): void;
   clock: Clock;
   random: () => number;
   log: Log;
@@ -124,6 +126,7 @@ export class RouterDelivery implements AsyncDisposable {
       this.#isChanged = false;
       const { hasTrouble } = await this.#compare(connection, here);
       compared();
+      this.#options.compared?.();
       const pause = hasTrouble ? backoffDelay(LOOK_AGAIN, looks, random) : jittered(LOOK_MS, LOOK_SPREAD, random);
       if (!hasTrouble) looks = 0;
       await this.#pause(pause, here, clock);

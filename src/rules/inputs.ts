@@ -23,8 +23,10 @@ import type { ArtifactView } from '../wire/artifacts.ts';
 import type { Digests } from '../wire/sections.ts';
 import type { TunnelView } from '../wire/tunnel.ts';
 import type { VolumeMountView } from '../wire/volume-mounts.ts';
+import type { ServiceLookups } from './bridges.ts';
 import type { BusLookups } from './bus-lookups.ts';
 import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
+import type { DefaultRouter } from './router-hub.ts';
 import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 import type { Tunnels } from './tunnel.ts';
 
@@ -88,6 +90,8 @@ export interface NodeInputs {
   tunnels?: Tunnels;
   /** absent: the bus is off */
   bus?: BusLookups;
+  /** absent: there are no services */
+  services?: ServiceLookups;
   /**
    * The oldest Application with this v3 name, over the whole namespace. Without it only `applications` are searched, and
    * the name of an application on other nodes counts as free.
@@ -141,6 +145,10 @@ export interface PlatformInputs {
   secret: (name: string) => Base64ByKey | undefined;
   /** The Application with this name of the object. */
   applicationNamed: (name: string) => Application | undefined;
+  /** the nodes of the system, the oldest first; without it there are none */
+  systemNodes?: () => readonly EdgeNode[];
+  /** the default router of the cluster, once it has an address; without it there is none */
+  defaultRouter?: () => DefaultRouter | undefined;
 }
 
 /** The desired state of a node, with one digest per section. */

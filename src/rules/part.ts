@@ -1,7 +1,9 @@
 import type { Reason } from '../api/conditions.ts';
 import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import type { ServiceLookups } from './bridges.ts';
 import type { BusLookups } from './bus-lookups.ts';
+import type { DefaultRouter } from './router-hub.ts';
 import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 
 /**
@@ -25,6 +27,8 @@ export interface PlatformFacts {
   readonly hasDefaultRouter: boolean;
   /** whether nodes without a `busMode` are part of the bus */
   readonly isBusEnabled: boolean;
+  /** whether nodes with a router mode have a router */
+  readonly hasRouters?: boolean | undefined;
 }
 
 /** What a part wants on one node. */
@@ -38,6 +42,8 @@ export interface PartWants {
   keys?: readonly string[];
   /** further files of the machine, from what others keep in Secrets of the system */
   files?(inputs: PartInputs): PartFiles;
+  /** The `config` of the microservice, for images that fetch it themselves; it replaces no container. */
+  config?(inputs: PartInputs): unknown;
 }
 
 /** What files of parts are made from. */
@@ -50,6 +56,22 @@ export interface PartInputs {
   upstreamNode(ref: string): EdgeNode | undefined;
   /** absent: the bus is off */
   bus?: BusLookups;
+  /** the nodes of the system, the oldest first */
+  systemNodes?(): readonly EdgeNode[];
+  /** the default router of the cluster, once it has an address */
+  defaultRouter?(): DefaultRouter | undefined;
+  /** the microservices that are placed on the node, whether or not they run */
+  placed?(): readonly PlacedEntry[];
+  /** absent: there are no services */
+  services?: ServiceLookups | undefined;
+}
+
+/** A microservice that is placed on a node. */
+export interface PlacedEntry {
+  uuid: string;
+  application: string;
+  name: string;
+  isOnHostNetwork: boolean;
 }
 
 /** Files of a part. */
@@ -94,18 +116,21 @@ export interface PartState {
 export interface PlatformOptions {
   parts: readonly PlatformPart[];
   isBusEnabled: boolean;
+  /** whether nodes have routers */
+  hasRouters?: boolean;
   /** whether nodes of the system are the hub; a cluster has its own */
   isRemote: boolean;
 }
 
-/** What parts know of the installation. `hasSystemNode` is asked only where the answer matters. */
+/** What parts know of the installation. The lookups are asked only where the answer matters. */
 export const platformFacts = (
-  { isBusEnabled, isRemote }: PlatformOptions,
-  hasSystemNode: () => boolean,
+  { isBusEnabled, hasRouters, isRemote }: PlatformOptions,
+  { hasSystemNode, defaultRouter }: { hasSystemNode(): boolean; defaultRouter?(): DefaultRouter | undefined },
 ): PlatformFacts => ({
   isBusEnabled,
+  hasRouters,
   get hasDefaultRouter() {
-    return isRemote && hasSystemNode();
+    return isRemote ? hasSystemNode() : hasRouters === true && defaultRouter?.() !== undefined;
   },
 });
 

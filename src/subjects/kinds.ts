@@ -18,6 +18,8 @@ import { volumeMountKind } from './content/kinds/volume-mount.ts';
 import { edgeNodeKind } from './nodes/kinds/edge-node.ts';
 import { certificateKind } from './pki/kinds/certificate.ts';
 import { certificateAuthorityKind } from './pki/kinds/certificate-authority.ts';
+import { routerHubKind } from './routers/kinds/router-hub.ts';
+import { serviceKind } from './services/kinds/service.ts';
 import { applicationKind } from './workloads/kinds/application.ts';
 import { applicationTemplateKind } from './workloads/kinds/application-template.ts';
 import { microserviceTemplateKind } from './workloads/kinds/microservice-template.ts';
@@ -43,6 +45,8 @@ const ALL = [
   busUserKind,
   busAccountRuleKind,
   busUserRuleKind,
+  routerHubKind,
+  serviceKind,
 ] as const;
 
 type All = (typeof ALL)[number];
@@ -71,6 +75,9 @@ export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as
 
 /** Kinds that desired states are made from while the message bus is on. */
 export const ESSENTIAL_BUS_KINDS = ['busHubs', 'busAccounts', 'busUsers'] as const satisfies readonly KindKey[];
+
+/** Kinds that desired states are made from while routers are on. */
+export const ESSENTIAL_ROUTER_KINDS = ['routerHubs'] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

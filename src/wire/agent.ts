@@ -5,6 +5,7 @@ import { jsonExcess } from '../api/json.ts';
 import { ARCHITECTURES } from '../api/names.ts';
 import { artifactStatusSchema } from './artifacts.ts';
 import { busServerReportSchema } from './bus.ts';
+import { routerReportSchema } from './router.ts';
 import { systemFilesReportSchema } from './system-files.ts';
 import { tunnelStatusSchema } from './tunnel.ts';
 
@@ -359,6 +360,8 @@ export const statusReportSchema = z.object({
   systemFiles: systemFilesReportSchema.optional(),
   /** ours: the server of the message bus; absent until there was one */
   busServer: busServerReportSchema.optional(),
+  /** ours: the router; absent until there was one */
+  router: routerReportSchema.optional(),
   modelStatus: jsonArray(artifactStatusSchema, BOUNDS.artifacts),
   activeModels: numeric.optional(),
   modelLastUpdate: numeric.optional(),

@@ -1,3 +1,6 @@
+import { z } from 'zod';
+import { BOUNDS } from '../api/bounds.ts';
+
 /** What controller, agent and the client of routers agree on about the configuration of a router. */
 
 /** An attribute of an entity, as configurations of ours have it. */
@@ -31,3 +34,19 @@ export const ROUTER_PLACES = {
   config: '/etc/skupper-router/config',
   certificates: '/etc/skupper-router-certs',
 } as const;
+
+const issue = z.object({ name: z.string().max(BOUNDS.name), message: z.string().max(BOUNDS.message).optional() });
+
+/** What a report says of the running router: whether it has all that the files here say, and what it says itself. */
+export const routerReportSchema = z.object({
+  isCurrent: z.boolean(),
+  problem: z.string().max(BOUNDS.message).optional(),
+  /** routers that it is connected to: uuids of their nodes, or `default-router` */
+  links: z.array(z.string().max(BOUNDS.name)).max(BOUNDS.upstreams).default([]),
+  /** what it does not take, and why */
+  refused: z.array(issue).max(BOUNDS.routerIssues).default([]),
+  /** listeners of services that admit no clients; without a message they wait for a connector */
+  notUp: z.array(issue).max(BOUNDS.routerIssues).default([]),
+  /** all of them, of which `notUp` has the first */
+  notUpCount: z.number().int().min(0).max(1_000_000).default(0),
+});

@@ -17,7 +17,7 @@ export interface NodeSettings {
  * Kinds whose objects the controller makes of others, or of which there is one: accounts and users of the message bus follow from
  * applications, and src/subjects/bus-accounts tests them.
  */
-type MadeKind = 'busOperators' | 'busAccounts' | 'busUsers' | 'busHubs';
+type MadeKind = 'busOperators' | 'busAccounts' | 'busUsers' | 'busHubs' | 'routerHubs';
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = Exclude<KindKey, MadeKind> | keyof typeof CORE_KINDS;
@@ -238,6 +238,13 @@ export const RULES: Readonly<Record<Kind, Rules>> = {
   busUserRules: {
     noun: 'bus user rule',
     notFound: 'BUS_USER_RULE_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 204,
+  },
+  services: {
+    noun: 'service',
+    notFound: 'SERVICE_NOT_FOUND',
     created: 201,
     changed: 200,
     deleted: 204,

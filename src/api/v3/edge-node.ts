@@ -330,6 +330,15 @@ export const edgeNodeStatusSchema = object({
   })
     .optional()
     .describe('The running bus server of the machine, as its agent reports it.'),
+  router: object({
+    isCurrent: z.boolean().describe('It has the configuration and the certificates of the files on the machine.'),
+    problem: text({ max: BOUNDS.message }).optional().describe('What keeps it from that.'),
+    links: atomicList(text({ min: 1, max: BOUNDS.name }), BOUNDS.upstreams)
+      .optional()
+      .describe('Routers that it is connected to: uuids of their nodes, or default-router.'),
+  })
+    .optional()
+    .describe('The running router of the machine, as its agent reports it.'),
   microserviceCount: text({ max: 32 }).optional().describe('Running of all reported microservices, for example 5/6.'),
 });
 

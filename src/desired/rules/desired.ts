@@ -1,6 +1,6 @@
 import type { Application, MicroserviceEntry, Registry } from '../../api/v3/index.ts';
 import { hasContainer } from '../../rules/deletion.ts';
-import { isIdentityTaken } from '../../rules/identity.ts';
+import { isIdentityTaken, nodeUuid } from '../../rules/identity.ts';
 import type { DesiredEntry, DesiredState, NodeInputs } from '../../rules/inputs.ts';
 import { entryUuid, v3Name } from '../../rules/names.ts';
 import { normalEntry } from '../../rules/normal-entry.ts';
@@ -13,7 +13,7 @@ import { normalType, resolveRegistry } from '../../subjects/catalog/rules/regist
 import { contentSections } from '../../subjects/content/rules/node.ts';
 import { busCredsOf } from '../../subjects/nodes/rules/bus-mode.ts';
 import { nodeSections } from '../../subjects/nodes/rules/node.ts';
-import { isSame, keptOn, placedOn, shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
+import { currentNodeOf, isSame, keptOn, placedOn, shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
 import { digestWithMoves, wasOn } from '../../subjects/nodes/rules/placement/moves.ts';
 import { platformSections } from '../../subjects/platform/rules/node.ts';
 import { entryHolder } from '../../subjects/workloads/rules/application/claims.ts';
@@ -40,7 +40,24 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
-  const platform = platformSections(node, inputs);
+  const placed = () =>
+    applications.flatMap((application) =>
+      entriesOf(application).flatMap((entry) => {
+        // A node that keeps an entry has it until the leader has recorded the move; the other one has it from then on.
+        const has = currentNodeOf(application, entry, lookups);
+        if (has && nodeUuid(has) !== nodeUuid(node)) return [];
+        const isOnHostNetwork = entry.container?.hostNetworkMode === true;
+        return [
+          {
+            uuid: entryUuid(application, entry),
+            application: v3Name(application),
+            name: entry.name,
+            isOnHostNetwork,
+          },
+        ];
+      }),
+    );
+  const platform = platformSections(node, inputs, placed);
   const credentials: SystemFileSet[] = [];
 
   const isAnothersHere = (application: Application, entry: MicroserviceEntry, uuid: string): boolean => {
@@ -70,7 +87,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       if (entry.container.runtime) runtimes.add(entry.container.runtime);
       const binds = platform.bindsOf(application, entry);
       credentials.push(...(busCredsOf({ application, entry, uuid, node }, inputs) ?? []));
-      const view = entryView({ application, entry, uuid, node, lookups, binds, key: inputs.revisionKey });
+      const config = platform.configOf(application, entry);
+      const view = entryView({ application, entry, uuid, node, lookups, binds, config, key: inputs.revisionKey });
       const registry = resolveRegistry(inputs.find, imageSourceOf(entry, inputs.find).registry);
       if (registry && normalType(registry.spec.type) === 'oci') registries.add(registry);
       if (!negative) views.push(view);

@@ -298,7 +298,7 @@ function settingsRefused(
   const isMisplaced = node.spec.isSystem === true && controlPlane !== 'remote';
   if (isMisplaced) owned.push({ field: 'isSystem', reason: 'nodes of the system exist on control plane remote alone' });
   // A field without effect has a condition of its own.
-  const elsewhere: readonly string[] = settingsNotActing(node.spec, hasBus(desired));
+  const elsewhere: readonly string[] = settingsNotActing(node.spec, actingOf(desired));
   const refused = [...owned, ...(report.refusedSettings ?? status.refusedSettings ?? [])].filter(
     ({ field }, index, all) => !elsewhere.includes(field) && all.findIndex((other) => other.field === field) === index,
   );
@@ -344,7 +344,7 @@ function contentLeftOut({ desired }: NodeStatusInputs): Finding | undefined {
 }
 
 function notSupportedYet({ node: { spec }, desired }: NodeStatusInputs): Finding | undefined {
-  const message = storedWithoutEffect(settingsNotActing(spec, hasBus(desired)));
+  const message = storedWithoutEffect(settingsNotActing(spec, actingOf(desired)));
   return message === undefined ? undefined : { status: 'True', reason: 'Fields', message };
 }
 
@@ -352,14 +352,30 @@ function notSupportedYet({ node: { spec }, desired }: NodeStatusInputs): Finding
 const hasBus = (desired: NodeStatusInputs['desired']): boolean =>
   desired?.parts?.some(({ condition }) => condition === 'BusReady') ?? false;
 
+const actingOf = (desired: NodeStatusInputs['desired']) => ({ hasBus: hasBus(desired), hasRouter: hasRouter(desired) });
+
+const hasRouter = (desired: NodeStatusInputs['desired']): boolean =>
+  desired?.parts?.some(({ condition }) => condition === 'RouterReady') ?? false;
+
 /** The files of the system on the machine. An agent that had the identity before has its files on another machine. */
-function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles' | 'busServer'> {
+function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFiles' | 'busServer' | 'router'> {
   const { node, observation, desired } = inputs;
   const former = isOfFormerAgent(inputs) ? undefined : node.status;
   const systemFiles = observation?.report.systemFiles ?? former?.systemFiles;
   const isWithoutBus = desired !== undefined && !hasBus(desired);
   const busServer = isWithoutBus ? undefined : (observation?.report.busServer ?? former?.busServer);
-  return { ...(systemFiles && { systemFiles }), busServer };
+  const isWithoutRouter = desired !== undefined && !hasRouter(desired);
+  const router = isWithoutRouter ? undefined : (observation?.report.router ?? former?.router);
+  return { ...(systemFiles && { systemFiles }), busServer, router: router && routerOf(router) };
+}
+
+/** What the status keeps of a router; what it says of each service is the leader's alone. */
+function routerOf({ isCurrent, problem, links = [] }: NonNullable<EdgeNodeStatus['router']>) {
+  return {
+    isCurrent,
+    ...(problem !== undefined && { problem }),
+    ...(links.length > 0 && { links: links.toSorted() }),
+  };
 }
 
 /** Whether nothing is known yet of the agent that was provisioned last. */
@@ -374,7 +390,7 @@ function isOfFormerAgent({ node, observation, provisioned }: NodeStatusInputs): 
 function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findingsOf> {
   const { desired, now } = inputs;
   const { digest: here, problem } = status.systemFiles ?? {};
-  const { busServer } = status;
+  const { busServer, router } = status;
   return findingsOf(
     (desired?.parts ?? []).map((state) => ({
       state,
@@ -384,6 +400,7 @@ function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findin
       now,
       files: { due: desired?.digests?.systemFiles, here, problem },
       ...(busServer && state.condition === 'BusReady' && { server: busServer }),
+      ...(router && state.condition === 'RouterReady' && { server: router }),
       ...(state.entry && { entry: partProgress({ inputs, alive, status }, state.entry.name) }),
     })),
   );

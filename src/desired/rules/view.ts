@@ -38,6 +38,8 @@ interface ViewInputs {
   lookups: Lookups;
   /** what the container binds of the system's files */
   binds?: readonly SystemBind[];
+  /** in place of the `config` of the entry */
+  config?: unknown;
   key: string | undefined;
 }
 
@@ -58,7 +60,7 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
     application: v3Name(application),
     imageId: imageFor(source, archOf(node)) ?? '',
     registryId: (registry && registryId(registry)) ?? BUILT_IN_REGISTRIES.remote.id,
-    config: configText(entry.config),
+    config: configText(inputs.config ?? entry.config),
     rebuild: rebuildCount > carriedOut,
     rebuildCount,
     revision: '',

@@ -106,7 +106,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     budgets:
       options.budgets ?? createWriteBudgets({ usage: trackUsage(byKey(stores)), budgets: budgetsOf(DEFAULT_BUDGETS) }),
     audit: options.audit ?? NO_AUDIT,
-    readiness: createReadinessCheck(client, essentialStores(stores, options.self?.isBusEnabled === true)),
+    readiness: createReadinessCheck(client, essentialStores(stores, options.self ?? {})),
     templates: options.templates,
     authenticator:
       options.authenticator ??

@@ -155,6 +155,8 @@ export interface Self {
   controlPlane: ControlPlane;
   /** whether there is a message bus */
   isBusEnabled?: boolean;
+  /** whether routers and services act */
+  hasRouters?: boolean;
 }
 
 /** Unix milliseconds. */

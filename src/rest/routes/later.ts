@@ -13,11 +13,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
 const TABLE: Readonly<Record<string, string>> = {
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
-  'Default router': `
-    GET    /router                                 router get
-    PUT    /router                                 router update`,
-  Services: `${patchable('/services', 'services')}
-    POST   /services/{name}/reconcile              services patch`,
   User: `
     POST   /user/login                             public
     POST   /user/refresh                           public

@@ -58,7 +58,7 @@ export function createEdgeNodeController(
   const removed = createRemovedEntries((entry) => nodeOf(entry, deps.lookups));
   const reconciledAt = new Map<string, number>();
   const tunnels = new TunnelPorts(deps.lookups.tunnels, stores.nodes);
-  const facts = platformFacts(deps.platform, deps.lookups.hasSystemNode);
+  const facts = platformFacts(deps.platform, deps.lookups);
   const usersOf = (authority: string | undefined) =>
     nodesOfAuthority(authority, () => stores.nodes.list(), { parts: deps.platform.parts, facts }).map(keyOf);
   const reconcile = createReconcile(deps, { massSilence, pacer, statuses, removed, tunnels });

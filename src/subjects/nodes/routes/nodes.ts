@@ -40,8 +40,10 @@ const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
 const isBusOnIn = ({ lookups }: Pick<RestDependencies, 'lookups'>): boolean => lookups.bus !== undefined;
 
-const withoutEffect = ({ lookups }: Pick<RestDependencies, 'lookups'>, after: Node, before?: Node) =>
-  [storedWithoutEffect(newlyNotActing(after, isBusOnIn({ lookups }), before)) ?? []].flat();
+function withoutEffect({ lookups, self }: Pick<RestDependencies, 'lookups' | 'self'>, after: Node, before?: Node) {
+  const acting = { hasBus: isBusOnIn({ lookups }), hasRouter: self.hasRouters === true };
+  return [storedWithoutEffect(newlyNotActing(after, acting, before)) ?? []].flat();
+}
 
 /**
  * Refuses routers and bus servers that a node newly names and cannot connect to. The store may lack a node that another replica

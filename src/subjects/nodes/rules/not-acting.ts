@@ -34,8 +34,16 @@ const NOT_ACTING: readonly { field: Setting; is: (spec: EdgeNode['spec']) => boo
 ];
 
 /** The settings of a spec that nothing acts on; a setting at the value of its absence is not named. */
-export const settingsNotActing = (spec: EdgeNode['spec'], isBusOn: boolean) =>
-  NOT_ACTING.filter(({ field, is }) => is(spec) && !(isBusOn && OF_BUS.has(field))).map(({ field }) => field);
+export const settingsNotActing = (spec: EdgeNode['spec'], { hasBus, hasRouter }: Acting) =>
+  NOT_ACTING.filter(
+    ({ field, is }) => is(spec) && !(hasBus && OF_BUS.has(field)) && !(hasRouter && OF_ROUTER.has(field)),
+  ).map(({ field }) => field);
+
+/** What a node has that acts on settings. */
+export interface Acting {
+  hasBus: boolean;
+  hasRouter: boolean;
+}
 
 /** Settings that act while the bus is on: servers of nodes are members of no cluster. */
 const OF_BUS: ReadonlySet<Setting> = new Set<Setting>([
@@ -49,6 +57,15 @@ const OF_BUS: ReadonlySet<Setting> = new Set<Setting>([
   'upstreamBusServers',
 ]);
 
+/** Settings that act while the node has a router. */
+const OF_ROUTER: ReadonlySet<Setting> = new Set<Setting>([
+  'routerMode',
+  'messagingPort',
+  'edgeRouterPort',
+  'interRouterPort',
+  'upstreamRouters',
+]);
+
 /** What a condition and a warning say of settings that nothing acts on; undefined without one. */
 export const storedWithoutEffect = (fields: readonly string[]): string | undefined =>
   fields.length === 0 ? undefined : `stored, but without effect yet: ${fields.toSorted().join(', ')}`;
@@ -57,13 +74,9 @@ export const storedWithoutEffect = (fields: readonly string[]): string | undefin
  * The settings that nothing acts on and that a write asks for. What a read of the node showed before, the defaults of v3
  * included, is not asked for by who sends it back.
  */
-export const newlyNotActing = (
-  after: EdgeNode,
-  isBusOn: boolean,
-  before: EdgeNode = { ...after, spec: {} },
-): string[] =>
-  settingsNotActing(after.spec, isBusOn).filter(
-    (field) => textShown(after, field, isBusOn) !== textShown(before, field, isBusOn),
+export const newlyNotActing = (after: EdgeNode, acting: Acting, before: EdgeNode = { ...after, spec: {} }): string[] =>
+  settingsNotActing(after.spec, acting).filter(
+    (field) => textShown(after, field, acting.hasBus) !== textShown(before, field, acting.hasBus),
   );
 
 const textShown = (node: EdgeNode, field: Setting, isBusOn: boolean) =>

@@ -1,6 +1,6 @@
 import { LABELS, PLATFORM_SECRET_PREFIX } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
-import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import {
@@ -22,6 +22,7 @@ import type { Signer } from '../../../signer/signer.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { nodeVerdict } from '../../nodes/rules/verdict.ts';
+import { routerHubSettings } from '../../routers/rules/hub.ts';
 import { wantsOn } from '../rules/node.ts';
 import { platformSecretName } from '../rules/secret.ts';
 import { createNodeCertificates } from './certificates.ts';
@@ -38,7 +39,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
   const { stores, lookups, log, metrics, clock, platform } = deps;
   const certificates = createNodeCertificates(deps, signer);
   const entries = createPlatformEntries(deps);
-  const facts = platformFacts(platform, lookups.hasSystemNode);
+  const facts = platformFacts(platform, lookups);
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const { namespace, name } = parseKey(key);
@@ -119,6 +120,10 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
         ...nodesOf(object),
         ...(initial ? [] : usersOf(object.metadata.labels?.[LABELS.authority])),
       ]),
+      // Nodes without a router mode are edge routers once the default router has an address.
+      watching(stores.routerHubs, (change) =>
+        platform.hasRouters && !change.initial && isAddressKnown(change) !== wasAddressKnown(change) ? allNodes() : [],
+      ),
       // An authority that is deleted by force is made again.
       watching(stores.certificateAuthorities, ({ object, type }) =>
         type === 'delete' ? usersOf(object.metadata.name) : [],
@@ -136,6 +141,14 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
     metrics,
   });
 }
+
+const hasAddress = (hub: RouterHub) =>
+  hub.metadata.deletionTimestamp === undefined && routerHubSettings(hub).host !== undefined;
+const isAddressKnown = ({ object, type }: Change<RouterHub>) => type !== 'delete' && hasAddress(object);
+const wasAddressKnown = ({ object, previous, type }: Change<RouterHub>) => {
+  const before = type === 'delete' ? object : previous;
+  return before !== undefined && hasAddress(before);
+};
 
 const isNode = ({ kind }: { kind: string }) => kind === RESOURCES.nodes.kind;
 

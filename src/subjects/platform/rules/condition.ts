@@ -53,12 +53,25 @@ const RULES: readonly ((facts: PartFacts) => Finding | undefined)[] = [
     const message = `the microservice "${state.entry?.name}": ${entry.message ?? ''}`;
     return is(entry.is === 'unknown' ? 'Unknown' : 'False', entry.reason, message);
   },
-  ({ server }) => {
-    if (!server || server.isCurrent) return undefined;
-    if (server.problem) return is('False', 'BusServerRefuses', `the bus server of the machine: ${server.problem}`);
-    return is('False', 'BusServerBehind', 'the running bus server does not have all present tokens and settings yet');
+  ({ server, state: { condition } }) => {
+    const program = PROGRAMS[condition];
+    if (!server || server.isCurrent || !program) return undefined;
+    if (server.problem) return is('False', program.refuses, `the ${program.what} of the machine: ${server.problem}`);
+    return is('False', program.behind, `the running ${program.what} does not have all present ${program.lacks} yet`);
   },
 ];
+
+/** The programs of parts, which are sent what changes while they run. */
+const PROGRAMS: Partial<Record<PartCondition, { what: string; lacks: string; refuses: Reason; behind: Reason }>> = {
+  BusReady: {
+    ...{ what: 'bus server', lacks: 'tokens and settings' },
+    ...{ refuses: 'BusServerRefuses', behind: 'BusServerBehind' },
+  },
+  RouterReady: {
+    ...{ what: 'router', lacks: 'services, connections and certificates' },
+    ...{ refuses: 'RouterRefuses', behind: 'RouterBehind' },
+  },
+};
 
 /** Whether the machine has what a part wants. True only for what the machine itself reports. */
 export function partFinding(facts: PartFacts): Finding {
@@ -78,6 +91,7 @@ const PASSING: ReadonlySet<Reason> = new Set<Reason>([
   'NodeUnreachable',
   'NotProvisioned',
   'Restarting',
+  'RouterBehind',
   'Starting',
   'Stopping',
   'Updating',

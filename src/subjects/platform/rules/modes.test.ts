@@ -40,6 +40,6 @@ test.each([
   ['remote', true, true],
   ['kubernetes', false, false],
 ])('a node of the system makes a default router on the control plane %s alone', (_, isRemote, hasDefaultRouter) => {
-  const facts = platformFacts({ parts: [], isBusEnabled: false, isRemote }, () => true);
+  const facts = platformFacts({ parts: [], isBusEnabled: false, isRemote }, { hasSystemNode: () => true });
   expect(facts.hasDefaultRouter).toBe(hasDefaultRouter);
 });

@@ -1,9 +1,10 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { PlatformFacts } from '../../../rules/part.ts';
-import { type BusMode, busModeOf, SYSTEM_MODES } from '../../nodes/rules/modes.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
+import { type RouterMode, routerModeOf } from '../../nodes/rules/router-mode.ts';
 
 export interface NodeModes {
-  router: NonNullable<EdgeNode['spec']['routerMode']>;
+  router: RouterMode;
   bus: BusMode;
 }
 
@@ -12,11 +13,7 @@ export interface NodeModes {
  * exists that it can connect to, and a leaf of the bus only where the bus is on. Nodes of the system are the hub of both, whatever
  * their spec says.
  */
-export function modesOf(node: EdgeNode, facts: PlatformFacts): NodeModes {
-  const { isSystem, routerMode } = node.spec;
-  const unset = () => (facts.hasDefaultRouter ? 'edge' : 'none');
-  return {
-    router: isSystem ? SYSTEM_MODES.routerMode : (routerMode ?? unset()),
-    bus: busModeOf(node, facts.isBusEnabled),
-  };
-}
+export const modesOf = (node: EdgeNode, facts: PlatformFacts): NodeModes => ({
+  router: routerModeOf(node, facts),
+  bus: busModeOf(node, facts.isBusEnabled),
+});

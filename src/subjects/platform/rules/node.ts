@@ -1,7 +1,15 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { NodeInputs, PlatformInputs } from '../../../rules/inputs.ts';
-import type { NodeCertificate, PartFiles, PartState, PartWants, SystemBind } from '../../../rules/part.ts';
+import type {
+  NodeCertificate,
+  PartFiles,
+  PartInputs,
+  PartState,
+  PartWants,
+  PlacedEntry,
+  SystemBind,
+} from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { upstreamNode } from '../../nodes/rules/upstreams.ts';
@@ -15,9 +23,11 @@ export interface PlatformSections {
   systemFiles: readonly SystemFileSet[];
   /** what the container of a microservice binds of the system's files; none for microservices of users */
   bindsOf(application: Application, entry: Pick<MicroserviceEntry, 'name'>): readonly SystemBind[];
+  /** the `config` of a microservice that the system computes; undefined: its own */
+  configOf(application: Application, entry: Pick<MicroserviceEntry, 'name'>): unknown;
 }
 
-const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [] };
+const NOTHING: PlatformSections = { parts: [], systemFiles: [], bindsOf: () => [], configOf: () => undefined };
 
 /** What all parts want on a node, each with its condition. */
 export const wantsOn = (node: EdgeNode, { parts, facts }: Pick<PlatformInputs, 'parts' | 'facts'>) =>
@@ -38,21 +48,24 @@ export function platformSections(
     nodeByName,
     nodeByUuid = () => undefined,
     bus,
-  }: Pick<NodeInputs, 'platform' | 'nodeByName' | 'nodeByUuid' | 'bus'>,
+    services,
+  }: Pick<NodeInputs, 'platform' | 'nodeByName' | 'nodeByUuid' | 'bus' | 'services'>,
+  placed: () => readonly PlacedEntry[] = () => [],
 ): PlatformSections {
   const wanted = inputs ? wantsOn(node, inputs) : [];
   if (!inputs || wanted.length === 0) return NOTHING;
   const own = inputs.secret(platformSecretName(nodeUuid(node)));
   const certificates = wanted.flatMap((each) => each.certificates ?? []);
   const key = (name: string) => own?.[randomKey(name)];
-  const further = wanted.map(({ files }) =>
-    files?.({
-      key,
-      secret: inputs.secret,
-      upstreamNode: (ref) => upstreamNode(ref, { nodeByName, nodeByUuid }),
-      ...(bus && { bus }),
-    }),
-  );
+  const { secret, systemNodes, defaultRouter } = inputs;
+  const partInputs: PartInputs = {
+    ...{ key, secret, placed, services },
+    upstreamNode: (ref) => upstreamNode(ref, { nodeByName, nodeByUuid }),
+    ...(systemNodes && { systemNodes }),
+    ...(defaultRouter && { defaultRouter }),
+    ...(bus && { bus }),
+  };
+  const further = wanted.map(({ files }) => files?.(partInputs));
   const sets = new Map(
     [
       ...certificates.flatMap((certificate) => setOf(certificate, own, inputs) ?? []),
@@ -65,6 +78,10 @@ export function platformSections(
     parts: wanted.map((each, i) => stateOf(each, node, { ...inputs, own, sets, files: further[i] })),
     systemFiles,
     bindsOf: (application, { name }) => (isSystemApplicationOf(node, application) && binds.get(name)) || [],
+    configOf: (application, { name }) =>
+      isSystemApplicationOf(node, application)
+        ? wanted.find(({ entry }) => entry?.name === name)?.config?.(partInputs)
+        : undefined,
   };
 }
 

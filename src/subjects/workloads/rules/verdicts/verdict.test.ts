@@ -546,6 +546,8 @@ describe('verdict', () => {
     tried.add('MovingFromNode');
     // The hub of the message bus: src/subjects/bus-servers/routes/hub.test.ts
     tried.add('BusHubInvalid');
+    // The default router: src/subjects/routers/routes/hub.test.ts
+    tried.add('RouterHubInvalid');
     // are of a model or knowledge: see artifact.test.ts
     tried.add('FilesRequired').add('FilesForbidden');
     // is no entry's: see catalog-item.test.ts
@@ -564,6 +566,8 @@ describe('verdict', () => {
       .add('NameReserved')
       .add('NotOnControlPlane')
       .add('SecretTaken');
+    // Services: src/subjects/services/rules/verdict.test.ts
+    tried.add('ServiceInvalid').add('MicroserviceNotFound').add('RouterNone').add('BridgeNotConnected');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
     // need a crowded node: see ../artifact/artifact.test.ts

@@ -1,0 +1,314 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { fuzzing } from '../../../hack/testing/fuzz.ts';
+import type { ChainUser } from '../../../testing/bus-chain.ts';
+import type { ProtocolClient } from '../../../testing/bus-protocol.ts';
+import { type InMemoryController, startInMemoryController } from '../../../testing/in-memory-controller.ts';
+import { busOf, entryWithBus } from './_fleet.ts';
+import { emptyState, type ModelState, nodesOf, PATTERNS, usersOf } from './_model.ts';
+import { APPLICATIONS, type BusOperation, type BusStep, busSteps } from './_operations.ts';
+import { isEnded, lasts, RealServer, tryAll } from './_real.ts';
+import { BUS_KEYS } from './rules/secret.ts';
+
+/**
+ * Random steps on the bus at a controller in memory, whose tokens a real nats-server has: after each step the server lets in, stops and
+ * refuses whom the model says. A failure prints the shortest steps that were found, and its seed.
+ */
+const { about, budget, timeout } = fuzzing({ runs: 2, nightlySeconds: 600 });
+
+let fleet: InMemoryController;
+let server: RealServer;
+const bus = busOf(() => fleet);
+beforeAll(async () => {
+  fleet = await startInMemoryController(2, { env: { BUS_ENABLED: 'true' } });
+  await fleet.settle();
+  server = new RealServer(fleet, bus);
+  await server.start();
+}, 120_000);
+afterAll(async () => {
+  await server?.close();
+  await fleet[Symbol.asyncDispose]();
+});
+
+/** Credentials that were valid once, with a connection that was opened with them. */
+interface Known {
+  as: ChainUser;
+  /** what the model says of it: another value means other credentials */
+  mark: string;
+  client: ProtocolClient | undefined;
+}
+
+class Story {
+  readonly state: ModelState = emptyState();
+  readonly #present = new Map<string, Known>();
+  readonly #former: ChainUser[] = [];
+  /** begin with each account and each user, so that a name that returns is somebody else */
+  readonly #births = new Map<string, number>();
+  #born = 0;
+
+  /** Two applications with access to the bus, so that every step meets somebody. */
+  async begin(): Promise<void> {
+    for (const app of APPLICATIONS) {
+      const services = ['pump', 'valve'].map((name, node) => [name, { hasAccess: true, node }] as const);
+      this.state.applications.set(app, { hasAccess: true, services: new Map(services), extras: new Map() });
+      await this.#send('POST', '/application', this.#bodyOf(app), 201);
+    }
+    await fleet.settle();
+    await this.take({ operation: { do: 'extra', app: 'shop', name: 'dashboard' }, changesLeader: false });
+  }
+
+  async take({ operation, changesLeader }: BusStep): Promise<void> {
+    await Promise.all([this.#perform(operation), changesLeader && fleet.nextTerm()]);
+    await this.#settled();
+    this.#follow();
+    await server.deliver();
+    await this.#check();
+  }
+
+  /** Machines report what they have, and no former key waits. */
+  async #settled(): Promise<void> {
+    await fleet.settle();
+    for (const i of [0, 1]) fleet.report(fleet.node(i));
+    fleet.report(fleet.spare);
+    fleet.time.now += 3_000;
+    await fleet.settle();
+    const waiting = () =>
+      [...usersOf(this.state).values()].filter(({ account, name }) => bus.userTexts(account, name).former);
+    await expect.poll(waiting, { timeout: 20_000 }).toEqual([]);
+    await fleet.settle();
+  }
+
+  async #send(method: string, path: string, body: object | undefined, expected: number): Promise<void> {
+    const answer = await fleet.request(method, path, { token: 'admin', ...(body && { body }) });
+    expect(answer.status, `${method} ${path} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`).toBe(expected);
+  }
+
+  async #perform(one: BusOperation): Promise<void> {
+    const { accountRules, userRules, applications } = this.state;
+    const missing = (rules: ReadonlyMap<string, unknown>, rule?: string) => rule !== undefined && !rules.has(rule);
+    switch (one.do) {
+      case 'accountRule': {
+        const { isStoreless, ...limits } = one.rule;
+        const body = {
+          ...limits,
+          ...(isStoreless ? { memStorage: 0, diskStorage: 0 } : { memStorage: -1, diskStorage: -1 }),
+        };
+        const isNew = !accountRules.has(one.name);
+        accountRules.set(one.name, one.rule);
+        return this.#rule('/bus/account-rules', one.name, body, isNew);
+      }
+      case 'userRule': {
+        const isNew = !userRules.has(one.name);
+        userRules.set(one.name, one.rule);
+        return this.#rule('/bus/user-rules', one.name, one.rule, isNew);
+      }
+      case 'deleteRule': {
+        const path = one.of === 'accountRules' ? '/bus/account-rules' : '/bus/user-rules';
+        const had = this.state[one.of].delete(one.name);
+        return this.#send('DELETE', `${path}/${one.name}`, undefined, had ? 204 : 404);
+      }
+      case 'application': {
+        const present = applications.get(one.app);
+        if (missing(accountRules, one.rule)) return;
+        // A microservice has no access where its application has none.
+        if (!one.hasAccess) for (const service of present?.services.values() ?? []) service.hasAccess = false;
+        applications.set(one.app, {
+          services: present?.services ?? new Map(),
+          extras: one.hasAccess ? (present?.extras ?? new Map()) : new Map(),
+          hasAccess: one.hasAccess,
+          ...(one.rule !== undefined && { rule: one.rule }),
+        });
+        if (present) return this.#put(one.app);
+        return this.#send('POST', '/application', this.#bodyOf(one.app), 201);
+      }
+      case 'deleteApplication': {
+        const had = applications.delete(one.app);
+        return this.#send('DELETE', `/application/${one.app}`, undefined, had ? 204 : 404);
+      }
+      case 'service': {
+        const application = applications.get(one.app);
+        if (!application || missing(userRules, one.rule) || application.extras.has(one.name)) return;
+        const { rule, node } = one;
+        const hasAccess = one.hasAccess && application.hasAccess;
+        application.services.set(one.name, { hasAccess, node, ...(rule !== undefined && { rule }) });
+        return this.#put(one.app);
+      }
+      case 'removeService': {
+        if (!applications.get(one.app)?.services.delete(one.name)) return;
+        return this.#put(one.app);
+      }
+      case 'rename': {
+        const application = applications.get(one.app);
+        const service = application?.services.get(one.name);
+        if (!application || !service || application.services.has(one.to) || application.extras.has(one.to)) return;
+        application.services.delete(one.name);
+        application.services.set(one.to, service);
+        return bus.edit(one.app, ({ microservices = [] }) => {
+          const entry = microservices.find(({ name }) => name === one.name);
+          if (entry) entry.name = one.to;
+        });
+      }
+      case 'extra': {
+        const application = applications.get(one.app);
+        const path = `/bus/accounts/${one.app}/users`;
+        const body = { name: one.name, ...(one.rule !== undefined && { busRule: one.rule }) };
+        if (!application?.hasAccess) return this.#send('POST', path, body, 404);
+        const isPresent = application.services.has(one.name) || application.extras.has(one.name);
+        if (isPresent || missing(userRules, one.rule)) return;
+        application.extras.set(one.name, one.rule);
+        return this.#send('POST', path, body, 201);
+      }
+      case 'deleteExtra': {
+        const had = applications.get(one.app)?.extras.delete(one.name);
+        if (!had) return;
+        return this.#send('DELETE', `/bus/accounts/${one.app}/users/${one.name}`, undefined, 204);
+      }
+      case 'rotate':
+        return this.#rotate();
+      case 'leader':
+        return fleet.nextTerm();
+      case 'server':
+        return this.#restart(one.is);
+    }
+  }
+
+  async #rule(path: string, name: string, body: object, isNew: boolean): Promise<void> {
+    if (isNew) return this.#send('POST', path, { name, ...body }, 201);
+    await this.#send('DELETE', `${path}/${name}`, undefined, 204);
+    return this.#send('POST', path, { name, ...body }, 201);
+  }
+
+  #bodyOf(app: string): object {
+    const application = this.state.applications.get(app);
+    if (!application) throw new Error(`the model has no application ${app}`);
+    const configOf = ({ hasAccess, rule }: { hasAccess: boolean; rule?: string }) => ({
+      busAccess: hasAccess,
+      ...(rule !== undefined && { busRule: rule }),
+    });
+    const microservices = [...application.services].map(([name, service]) =>
+      entryWithBus(name, { agentName: `gateway-${service.node}`, busConfig: configOf(service) }),
+    );
+    return { name: app, busConfig: configOf(application), microservices };
+  }
+  #put = (app: string) => this.#send('PUT', `/application/${app}`, this.#bodyOf(app), 204);
+
+  /** Servers trust both keys, then every account is signed anew, then they trust the next one alone. */
+  async #rotate(): Promise<void> {
+    await this.#send('POST', '/bus/operator/rotate', undefined, 200);
+    await fleet.settle();
+    await this.#restart('restarted');
+    for (let i = 0; i < 2; i++) {
+      for (const node of [fleet.node(0), fleet.node(1), fleet.spare]) fleet.report(node);
+      fleet.time.now += 11 * 60_000;
+      await fleet.nextTerm();
+    }
+    const isRotating = () =>
+      fleet.stores.busOperators.list()[0]?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+    await expect.poll(isRotating, { timeout: 20_000 }).toBe('True');
+    await this.#restart('restarted');
+  }
+
+  async #restart(is: 'restarted' | 'emptied' | 'set back'): Promise<void> {
+    await server.restart(is);
+    for (const known of this.#present.values()) known.client = undefined;
+  }
+
+  /** What ended or began, as the model has it now. */
+  #follow(): void {
+    const users = usersOf(this.state);
+    const alive = new Set([...users.keys(), ...[...users.values()].map(({ account }) => account)]);
+    for (const [name, { hasAccess }] of this.state.applications) if (hasAccess) alive.add(name);
+    for (const name of this.#births.keys()) if (!alive.has(name)) this.#births.delete(name);
+    for (const name of alive) if (!this.#births.has(name)) this.#births.set(name, this.#born++);
+  }
+
+  async #check(): Promise<void> {
+    const users = usersOf(this.state);
+    for (const app of APPLICATIONS) {
+      const leafs = nodesOf(this.state, app).map((node) => `leaf-gateway-${node}`);
+      const names = [...users.values()].filter(({ account }) => account === app).map(({ name }) => name);
+      expect(bus.users(app), `users of ${app}`).toEqual([...names, ...leafs].sort());
+    }
+    const next = new Map<string, Known>();
+    for (const [key, { account, name, grant }] of users) {
+      const texts = bus.userTexts(account, name);
+      const token = texts[BUS_KEYS.token] ?? '';
+      const as = { publicKey: bus.decode(token)?.sub ?? '', seed: texts[BUS_KEYS.seed] ?? '', token };
+      const mark = [this.#births.get(account), this.#births.get(key), grant].join();
+      const known = this.#present.get(key);
+      if (known) expect(known.as.token === token, `${key} keeps its credentials`).toBe(known.mark === mark);
+      next.set(key, known?.mark === mark ? known : { as, mark, client: undefined });
+    }
+    for (const [key, known] of this.#present) {
+      if (next.get(key) === known) {
+        if (known.client) expect(await lasts(known.client), `the connection of ${key} lasts`).toBe(true);
+        continue;
+      }
+      if (known.client) expect(await isEnded(known.client), `the connection of the former ${key} ends`).toBe(true);
+      this.#former.push(known.as);
+    }
+    for (const as of this.#former)
+      expect(await server.connect(as), `former credentials ${bus.decode(as.token)?.name} are refused`).toBeUndefined();
+    this.#present.clear();
+    const clients = new Map<string, ProtocolClient>();
+    for (const [key, known] of next) {
+      this.#present.set(key, known);
+      const client = await server.connect(known.as);
+      expect(client, `${key} is let in`).toBeDefined();
+      if (client) clients.set(key, client);
+      known.client ??= await server.connect(known.as);
+    }
+    const found = await tryAll(clients);
+    for (const client of clients.values()) client.end();
+    for (const [key, user] of users) {
+      const heard = [...users].flatMap(([from, other]) =>
+        PATTERNS.filter((one) => other.account === user.account && other.publishes(one) && user.subscribes(one)).map(
+          (one) => `from ${from} ${one}`,
+        ),
+      );
+      const { hears = [], ...does } = found.get(key) ?? {};
+      expect({ ...does, hears: hears.sort() }, `what ${key} may`).toEqual({
+        publishes: PATTERNS.filter(user.publishes),
+        subscribes: PATTERNS.filter(user.subscribes),
+        hasStreams: user.hasStreams,
+        hears: heard.sort(),
+      });
+    }
+  }
+
+  /** Leaves nothing behind but the accounts of the system, whose keys the server has. */
+  async end(): Promise<void> {
+    for (const { client } of this.#present.values()) client?.end();
+    for (const app of APPLICATIONS) await bus.send('DELETE', `/application/${app}`);
+    for (const of of ['account', 'user'])
+      for (const name of ['first', 'second']) await bus.send('DELETE', `/bus/${of}-rules/${name}`);
+    await server.deliver();
+  }
+}
+
+test(
+  `after any steps a real server lets in, stops and refuses whom the rules say (${about})`,
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(busSteps, async (steps) => {
+        const story = new Story();
+        server.remember();
+        try {
+          await story.begin();
+          for (const [index, step] of steps.entries()) {
+            try {
+              await story.take(step);
+            } catch (error) {
+              if (error instanceof Error) error.message = `step ${index} (${step.operation.do}): ${error.message}`;
+              throw error;
+            }
+          }
+        } finally {
+          await story.end();
+        }
+      }),
+      budget,
+    );
+  },
+  timeout,
+);

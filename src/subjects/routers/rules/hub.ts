@@ -1,0 +1,51 @@
+import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
+import { invalid } from '../../../rules/errors.ts';
+import { hostOf, settingShown } from '../../nodes/rules/settings.ts';
+
+const DEFAULTS = { messagingPort: 5671, edgeRouterPort: 45671, interRouterPort: 55671 } as const;
+const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
+
+/** Ports of the pod of a default router that are not configured, by their purpose. */
+const FIXED: Readonly<Record<number, string>> = { 5672: 'clients in the pod', 9090: 'probes' };
+
+/** What the default router is reached by, as reads show it. */
+export interface RouterHubSettings extends Record<(typeof PORTS)[number], number> {
+  /** absent while its Service has no address */
+  host?: string;
+}
+
+export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'status'>): RouterHubSettings {
+  const host = spec.host ?? status?.host;
+  const ports = Object.fromEntries(PORTS.map((field) => [field, spec[field] ?? DEFAULTS[field]])) as Record<
+    (typeof PORTS)[number],
+    number
+  >;
+  return { ...(host !== undefined && { host }), ...ports };
+}
+
+/** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
+export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
+  const host = hostOf(node);
+  const ports = PORTS.map((field) => [field, Number(settingShown(node, field, false) ?? DEFAULTS[field])] as const);
+  const shown = Object.fromEntries(ports) as Record<(typeof PORTS)[number], number>;
+  return { ...(host !== undefined && { host }), ...shown };
+}
+
+/** Why a default router cannot be, although each of its members has the right form. */
+export function routerHubProblem({ spec }: Pick<RouterHub, 'spec'>): { field: string; message: string } | undefined {
+  const settings = routerHubSettings({ spec });
+  for (const [i, field] of PORTS.entries()) {
+    const port = settings[field];
+    const other = PORTS.slice(0, i).find((before) => settings[before] === port);
+    if (other) return { field, message: `${field}: ${port} is the port of ${other} as well` };
+    const fixed = spec.isExternal ? undefined : FIXED[port];
+    if (fixed) return { field, message: `${field}: ${port} is the port for ${fixed} of the default router` };
+  }
+  return undefined;
+}
+
+/** Throws when a default router cannot be. */
+export function requireRouterHub(hub: Pick<RouterHub, 'spec'>): void {
+  const problem = routerHubProblem(hub);
+  if (problem) throw invalid(problem.message, problem.field);
+}
