@@ -415,7 +415,13 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
       ).items;
       const peer = { namespace: 'elsewhere', name: 'stranger' };
       await startPeer(cluster, controller?.spec.containers[0]?.image ?? '', peer);
-      const ports = { client: 4222, leaf: 7423, mqtt: 8883, cluster: 6222, monitor: 8222 };
+      const ports = {
+        client: 4222,
+        leaf: (await hub())?.spec.leafPort ?? 7422,
+        mqtt: 8883,
+        cluster: 6222,
+        monitor: 8222,
+      };
       await expect
         .poll(() => reached(cluster, peer, pod.status.podIP, ports), { timeout: 180_000, interval: 1_000 })
         .toEqual(['client', 'leaf', 'mqtt']);

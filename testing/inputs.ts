@@ -21,9 +21,12 @@ interface Things extends Referenced {
   bus?: BusLookups;
 }
 
+const hubAddress = (hub: ReturnType<BusLookups['hub']>) => hub && { host: hub.host, port: hub.serverPort };
+
 /** A message bus with these members, which has a hub and nothing else. */
 export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups => ({
   hub: () => ({ ...hubSettings({ spec: { host: 'bus.plant.example', serverPort: 4333 } }), host: 'bus.plant.example' }),
+  hubFor: () => (members.hub ? hubAddress(members.hub()) : { host: 'bus.plant.example', port: 4333 }),
   userOf: () => undefined,
   usersOfNode: () => [],
   account: () => undefined,

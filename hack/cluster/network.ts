@@ -36,6 +36,8 @@ export function createClusterNetwork(): ClusterNetwork {
   ip('link', 'set', bridge, 'up');
   // An engine on this machine may have packets between the ports of bridges filtered, and drop those that it does not know.
   run('iptables', ['--wait', '--insert', 'FORWARD', ...between(bridge)]);
+  // A network of an engine here, also one of a run that was killed, may have the addresses of pods and hide them behind its own.
+  run('iptables', ['--wait', '--table', 'nat', '--insert', 'POSTROUTING', ...through(bridge)]);
   return {
     bridge,
     subnet: `10.250.${third}.0/24`,
@@ -72,11 +74,15 @@ function removeLeftovers(): void {
 
 function removeBridge(name: string): void {
   spawnSync('iptables', ['--wait', '--delete', 'FORWARD', ...between(name)]);
+  spawnSync('iptables', ['--wait', '--table', 'nat', '--delete', 'POSTROUTING', ...through(name)]);
   spawnSync('ip', ['link', 'delete', name]);
 }
 
 /** Takes all packets from one port of a bridge to another. */
 const between = (bridge: string) => ['--in-interface', bridge, '--out-interface', bridge, '--jump', 'ACCEPT'];
+
+/** Leaves the addresses of all packets to a bridge as they are. */
+const through = (bridge: string) => ['--out-interface', bridge, '--jump', 'ACCEPT'];
 
 const ip = (...args: string[]) => run('ip', args);
 

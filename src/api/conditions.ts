@@ -194,6 +194,8 @@ export const STATUS_REASONS = {
   // BusOperator, BusAccount, BusUser
   BusHubTaken:
     'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',
+  BusHubMoves:
+    'Nodes get another address of the hub one after the other; containers that reach the hub directly are replaced.',
   BusServersBehind:
     'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',

@@ -1,5 +1,6 @@
 import type { BusAccount } from '../api/v3/bus-account.ts';
 import type { BusUser } from '../api/v3/bus-user.ts';
+import { busAddressFor } from '../rules/bus-clients.ts';
 import { HUB_OBJECT } from '../rules/bus-hub.ts';
 import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups.ts';
 import { uuidOf } from '../rules/identity.ts';
@@ -20,11 +21,18 @@ export function createBusLookups(
     secret: userSecretName(uuidOf({ metadata, ...user })),
     isOfSystem: account(user.spec.account)?.spec.system !== undefined,
   });
+  function settings() {
+    const hub = stores.busHubs.get(namespace, HUB_OBJECT);
+    const found = hub && hubSettings(hub);
+    return found?.host === undefined ? undefined : { ...found, host: found.host };
+  }
   return {
-    hub() {
-      const hub = stores.busHubs.get(namespace, HUB_OBJECT);
-      const settings = hub && hubSettings(hub);
-      return settings?.host === undefined ? undefined : { ...settings, host: settings.host };
+    hub: settings,
+    hubFor(node) {
+      const clients = stores.busHubs.get(namespace, HUB_OBJECT)?.status?.clients;
+      if (clients) return busAddressFor(clients, node);
+      const hub = settings();
+      return hub && { host: hub.host, port: hub.serverPort };
     },
     userOf: (microserviceUuid) => stores.busUsers.byIndex('microservice', microserviceUuid).map(userRef)[0],
     usersOfNode: (node) => stores.busUsers.byIndex('node', node).map(userRef),

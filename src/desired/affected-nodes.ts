@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../api/resources.ts';
+import type { BusHub } from '../api/v3/bus-hub.ts';
 import type { Application } from '../api/v3/index.ts';
 import { rivalsByRecord, rivalsOf } from '../datastore/rivals.ts';
 import type { ReadStores } from '../datastore/stores.ts';
@@ -11,6 +12,7 @@ import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
+import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
@@ -143,7 +145,7 @@ function busSubscriptions(
   };
   return [
     stores.busHubs.subscribe((change) => {
-      if (!change.initial) affect([dependency.busHub]);
+      if (!change.initial && matters(change, sameForNodes)) affect([dependency.busHub]);
     }),
     stores.busUsers.subscribe((change) => {
       if (change.initial || !matters(change, sameSpec)) return;
@@ -182,6 +184,9 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 
 /** The API server raises the generation with every change of a spec, and with no other change. */
 const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.metadata.generation;
+/** Whether nodes reach the hub as before; what else its status says of servers concerns no node. */
+const sameForNodes = (a: BusHub, b: BusHub) =>
+  isDeepStrictEqual([hubSettings(a), a.status?.clients], [hubSettings(b), b.status?.clients]);
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
 const sameReferenced =

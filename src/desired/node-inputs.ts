@@ -144,6 +144,7 @@ const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLo
   }
   return {
     hub: read(bus.hub, () => dependency.busHub),
+    hubFor: read(bus.hubFor, () => dependency.busHub),
     userOf: read(bus.userOf, dependency.busUser),
     usersOfNode: read(bus.usersOfNode, dependency.busUsersOf),
     account: read(bus.account, dependency.busAccount),

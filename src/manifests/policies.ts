@@ -72,6 +72,9 @@ const COLLECTOR = `${USER}.startsWith('system:serviceaccount:kube-system:') || $
 const OBSERVED = 'has(oldObject.status) && has(oldObject.status.microservices)';
 /** CEL: of a microservice `m` of an application, whether something of it may be on its machine. */
 const REACHED = `has(m.node) && m.state != 'QUEUED'`;
+/** CEL: the address under which containers reach a hub. */
+const HUB_ADDRESS = (of: string) =>
+  `(has(${of}.spec.host) ? ${of}.spec.host : '') + ':' + (has(${of}.spec.serverPort) ? string(${of}.spec.serverPort) : '')`;
 /** The most names that a message lists. */
 const SHOWN = 500;
 /** The API server begins every warning with "Validation failed for ValidatingAdmissionPolicy", as it begins a refusal. */
@@ -324,6 +327,18 @@ function policies(namespace: string): Policy[] {
         {
           expression: `!(${marked('oldObject', 'annotations', ANNOTATIONS.protected)}) || oldObject.metadata.annotations['${ANNOTATIONS.protected}'] == 'false' || ${COLLECTOR}`,
           message: PROTECTED,
+        },
+      ],
+    },
+    {
+      name: 'address-of-the-hub',
+      operations: ['UPDATE'],
+      resources: ['bushubs'],
+      warns: true,
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || (${HUB_ADDRESS('oldObject')}) == (${HUB_ADDRESS('object')})`,
+          message: `${NOT_REFUSED}: containers that reach the hub directly get the other address, and are replaced: those of no node in the first half minute, of all nodes within five minutes once its servers have every token`,
         },
       ],
     },

@@ -47,6 +47,11 @@ export const busHubSpecSchema = object({
     .describe('The hub is a NATS server of yours: the controller makes none, and sends it the tokens of accounts.'),
 });
 
+const address = {
+  host: text({ max: BOUNDS.name }).describe('Host name or IP address.'),
+  port: integer(1, 65535).describe('Port of clients.'),
+};
+
 const busHubStatusSchema = object({
   observedGeneration: observedGenerationSchema,
   ...identity.recorded,
@@ -58,6 +63,14 @@ const busHubStatusSchema = object({
   httpPort: portOf('probes, likewise'),
   jsStorageSize: storeSizeSchema.optional().describe('Disk for streams, likewise.'),
   jsMemoryStoreSize: storeSizeSchema.optional().describe('Memory for streams, likewise.'),
+  clients: object({
+    ...address,
+    former: object(address).optional().describe('The address before, which nodes have that are not among the percent.'),
+    percent: integer(0, 100).optional().describe('Nodes whose containers have the address; all when absent.'),
+    since: text({ max: 64 }).optional().describe('When the percent became so, RFC 3339.'),
+  })
+    .optional()
+    .describe('Where containers on nodes without a bus server reach the hub; another address reaches nodes in steps.'),
   members: integer(0, 5).optional().describe('Servers that it has.'),
   current: integer(0, 5).optional().describe('Servers that have every token.'),
 });

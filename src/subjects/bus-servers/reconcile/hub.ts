@@ -4,6 +4,7 @@ import type { ControllerDependencies } from '../../../controllers/dependencies.t
 import { createKindController } from '../../../controllers/kind.ts';
 import { type Controller, keyFor, type Watch, watching } from '../../../kube/mod.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
+import { type BusClients, nextClients, nextStep } from '../../../rules/bus-clients.ts';
 import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
 import type { Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
@@ -22,6 +23,8 @@ import { createHubServers, type HubServers } from './hub-servers.ts';
 
 /** How often the address of a Service is looked at until the cluster has given it one. */
 const ADDRESS_MS = 5_000;
+
+const behindWith = (message: string): Progress => ({ is: 'working', reason: 'BusServersBehind', message });
 
 /** BusHub: makes its servers in the cluster, unless they are elsewhere, and says whether each has every token. */
 export function createHubController(
@@ -60,6 +63,15 @@ export function createHubController(
     return { ...deps.hub, namespace, replicas, serviceType, ...(storageClass && { storageClass }) };
   }
 
+  /** Where containers reach the hub, after what the last run made. */
+  function clientsOf(stored: BusHub): BusClients | undefined {
+    const hub = actual(stored);
+    const host = addressOf(hub);
+    const wanted = host === undefined ? undefined : { host, port: hubSettings(hub).serverPort };
+    const isReady = lackingOf(hub) === undefined && hubMembers(hub, namespace, deps.hub).length > 0;
+    return nextClients(stored.status?.clients, wanted, { isReady, now: clock() });
+  }
+
   async function prepare(hub: BusHub, signal: AbortSignal): Promise<void> {
     made = undefined;
     if (
@@ -83,6 +95,17 @@ export function createHubController(
       ? made.address
       : `${HUB_NAMES.service}.${namespace}.svc`;
   };
+
+  /** What keeps servers of the hub from letting clients in. */
+  function lackingOf(hub: BusHub): Progress | undefined {
+    const members = hubMembers(hub, namespace, deps.hub);
+    const behind = members.filter(({ name }) => !states.of.get(name)?.isCurrent).map(({ name }) => name);
+    return behind.length === 0
+      ? undefined
+      : behindWith(
+          `${behind.length} of ${members.length} servers lack tokens or cannot be reached: ${behind.join(', ')}`,
+        );
+  }
 
   function obstacle(stored: BusHub): Progress | undefined {
     const hub = actual(stored);
@@ -108,20 +131,23 @@ export function createHubController(
           ? 'host is required while no node of the system has an address'
           : 'host is required: the servers are outside of the cluster',
       });
-    const behind = members.filter(({ name }) => !states.of.get(name)?.isCurrent).map(({ name }) => name);
-    const wait = (message: string): Progress => ({ is: 'working', reason: 'BusServersBehind', message });
-    if (behind.length > 0)
-      return wait(
-        `${behind.length} of ${members.length} servers lack tokens or cannot be reached: ${behind.join(', ')}`,
-      );
+    const lacking = lackingOf(hub);
+    if (lacking) return lacking;
     const unread = members.flatMap(({ name }) => {
       const why = states.unread(name);
       return why === undefined ? [] : [`${name}: ${why}`];
     });
-    if (unread.length === 0) return undefined;
-    return wait(
-      `${unread.length} of ${members.length} servers have not read their configuration: ${unread.join('; ')}`,
-    );
+    if (unread.length > 0)
+      return behindWith(
+        `${unread.length} of ${members.length} servers have not read their configuration: ${unread.join('; ')}`,
+      );
+    const { host, port, former, percent = 0 } = clientsOf(stored) ?? {};
+    if (!former) return undefined;
+    return {
+      is: 'working',
+      reason: 'BusHubMoves',
+      message: `${percent}% of the nodes reach it at ${host}:${port}, the others at ${former.host}:${former.port} until their turn; containers on nodes without a bus server are replaced`,
+    };
   }
 
   const statesWatch: Watch = {
@@ -145,15 +171,29 @@ export function createHubController(
       const host = addressOf(hub);
       const current = [...states.of.values()].filter(({ isCurrent }) => isCurrent).length;
       const { clusterPort: _, host: __, ...ofNode } = hubSettings(hub);
-      return { ...(hub !== stored && ofNode), ...(host !== undefined && { host }), members, current };
+      const clients = clientsOf(stored);
+      return {
+        ...(hub !== stored && ofNode),
+        ...(host !== undefined && { host }),
+        ...(clients && { clients }),
+        members,
+        current,
+      };
     },
-    next: (hub) =>
-      placementOf(hub)?.serviceType === 'LoadBalancer' &&
-      typeof made === 'object' &&
-      made.is === 'made' &&
-      !made.address
-        ? clock() + ADDRESS_MS
-        : undefined,
+    next(hub) {
+      const clients = clientsOf(hub);
+      const waitsForAddress =
+        placementOf(hub)?.serviceType === 'LoadBalancer' &&
+        typeof made === 'object' &&
+        made.is === 'made' &&
+        !made.address;
+      const due = [
+        ...(waitsForAddress ? [clock() + ADDRESS_MS] : []),
+        // Until its servers have every token, another change leads to the next step.
+        ...(clients?.former ? [Math.max(nextStep(clients), clock() + ADDRESS_MS)] : []),
+      ];
+      return due.length > 0 ? Math.min(...due) : undefined;
+    },
     watches: [
       statesWatch,
       ...(platform.isRemote

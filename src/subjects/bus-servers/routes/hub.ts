@@ -59,7 +59,7 @@ export const hubRoutes = grouped(busHubKind.rest.tag, [
     operation: 'replaceBusHub',
     summary: 'Names the hub of the message bus, or changes its ports and sizes',
     description:
-      'Without a hub in the cluster, this is a NATS server of yours. Members that the body leaves out get their defaults. Another host or client port reaches every microservice with access to the bus that has no bus server on its node: its container is replaced.',
+      'Without a hub in the cluster, this is a NATS server of yours. Members that the body leaves out get their defaults. Another host or client port reaches every microservice with access to the bus that has no bus server on its node: its container is replaced, a tenth of the nodes each half minute.',
     access: { resource: 'bushubs', verb: 'update' },
     body: { kind: 'json', schema: body, shows: shape },
     reply: { status: 200, schema: shape },

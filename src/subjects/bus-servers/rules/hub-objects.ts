@@ -228,7 +228,7 @@ export function hubObjects(
         apiVersion: 'v1',
         kind: 'Service',
         metadata: metadata(HUB_NAMES.service),
-        spec: { type: serviceType, selector, ports: servicePorts(ports) },
+        spec: { type: serviceType, selector, ports: [...servicePorts(ports), ...formerPort(hub, ports)] },
       },
     ],
     disruptions: {
@@ -346,6 +346,14 @@ export function hubObjects(
       },
     },
   };
+}
+
+/** Containers reach the hub at its former port until their node has the present one. */
+function formerPort({ status }: BusHub, ports: Readonly<Record<string, number>>) {
+  const former = status?.clients?.former?.port;
+  return former === undefined || Object.values(ports).includes(former)
+    ? []
+    : [{ name: 'client-former', port: former, protocol: 'TCP', targetPort: 'client' }];
 }
 
 function hashOf(texts: readonly string[]): string {

@@ -1,6 +1,7 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import { BUS_SERVER_PORT, type BusAccess, busAccessOf, hasBusAccess } from '../../../rules/bus-access.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
 import type { NodeInputs } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { NormalEntry } from '../../../rules/normal-entry.ts';
@@ -27,12 +28,13 @@ export function busAccessOn(
   bus: BusLookups | undefined,
 ): BusAccess | 'no server' | undefined {
   if (!bus || !hasBusAccess(application, entry)) return undefined;
+  const hub = bus.hubFor(nodeUuid(node));
   const access = busAccessOf({
     application: v3Name(application),
     microservice: entry.name,
     hostNetwork: entry.container.hostNetworkMode === true,
     localBus: localBusOf(node),
-    hub: bus.hub(),
+    hub: hub && { host: hub.host, serverPort: hub.port },
   });
   return access ?? 'no server';
 }
