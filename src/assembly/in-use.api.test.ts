@@ -21,7 +21,7 @@ const run = promisify(execFile);
 const EVERY_KIND = { ...KINDS, ...CORE_KINDS } as unknown as Readonly<Record<string, Kind>>;
 /**
  * Kinds that no reference names. Users of a certificate use its Secret (src/subjects/pki/certificates.api.test.ts); accounts and users
- * of the bus exist for an application that names neither (src/subjects/bus-accounts/routes/routes.test.ts).
+ * of the bus exist for an application that names neither (src/subjects/bus-accounts/in-use.api.test.ts).
  */
 const WITHOUT_REFERENCES: ReadonlySet<string> = new Set(
   [KINDS.certificates, KINDS.busAccounts, KINDS.busUsers].map(({ key }) => key),

@@ -466,6 +466,60 @@ describe('a write of an application to which another manager has added a microse
   });
 });
 
+describe('an update that turns access to the message bus off', () => {
+  const shop = (name: string, busAccess: boolean, ...entries: object[]) =>
+    object('Application', name, { busConfig: { busAccess }, microservices: entries });
+  const withBus = (name: string) => ({ name, busConfig: { busAccess: true } });
+  const withoutBus = (name: string) => ({ name, busConfig: { busAccess: false } });
+  const flagged = (name: string) => ({ name, busEnabled: true });
+  const ALL = [withBus('pump'), flagged('valve'), { name: 'lamp' }];
+  const merged = async (name: string, spec: object, words: string[] = []) => {
+    const place = ['--kubeconfig', cluster.kubeconfig, '--namespace', 'skerry', '--dry-run=server'];
+    const args = ['patch', 'application', name, '--type=merge', `--patch=${JSON.stringify({ spec })}`];
+    const { stdout, stderr } = await run(kubectl, [...args, ...place, ...words]);
+    return stderr + stdout;
+  };
+
+  beforeAll(async () => {
+    await admin.request('POST', path('applications', 'skerry'), shop('bus-shop', true, ...ALL));
+    await admin.request('POST', path('applications', 'skerry'), shop('no-bus', false, ...ALL));
+  });
+
+  test.each<[string, object]>([
+    ['says false for the application', { busConfig: { busAccess: false } }],
+    ['says nothing for the application', { busConfig: null }],
+  ])(
+    'which %s prints a warning that names the account, its microservices, and the streams that stay',
+    async (_, spec) => {
+      expect(await merged('bus-shop', spec)).toMatch(
+        /^Warning: .*: only a warning, the request is carried out: this ends the account of the application on the message bus and the credentials of all of its users, also of programs and devices, and of its microservices: pump, valve; its streams stay on the servers, .*\napplication.skerry.dev\/bus-shop patched/,
+      );
+    },
+  );
+
+  test.each<[string, object[], string]>([
+    ['of one microservice', [withoutBus('pump'), flagged('valve')], 'pump'],
+    ['of all, in either spelling', [{ name: 'pump' }, withoutBus('valve'), withBus('lamp')], 'pump, valve'],
+  ])('%s prints a warning that names who loses a user', async (_, microservices, names) => {
+    expect(await merged('bus-shop', { microservices })).toMatch(
+      new RegExp(
+        `^Warning: .*: only a warning, the request is carried out: this ends the users and the credentials on the message bus of: ${names}; the account and its streams stay\napplication.skerry.dev/bus-shop patched`,
+      ),
+    );
+  });
+
+  test.each<[string, string, object, string[]?]>([
+    ['an edit of something else', 'bus-shop', { description: 'other' }],
+    ['another rule', 'bus-shop', { busConfig: { busAccess: true, busRule: 'tiny' } }],
+    ['the removal of an entry, which ends its user as well', 'bus-shop', { microservices: [withBus('pump')] }],
+    ['the other spelling of the same', 'bus-shop', { microservices: [flagged('pump'), withBus('valve')] }],
+    ['an edit of an application without access', 'no-bus', { microservices: [withoutBus('pump')] }],
+    ['the controller', 'bus-shop', { busConfig: null }, [`--as=system:serviceaccount:skerry:${CONTROLLER_ACCOUNT}`]],
+  ])('is not %s, which prints no warning about the bus', async (_, name, spec, words) => {
+    expect(await merged(name, spec, words)).not.toContain('message bus');
+  });
+});
+
 describe('a role that permits more than every microservice may', () => {
   const roleRef = { kind: 'Role', name: 'agent-admin' };
   const account = (name: string, role: object) =>

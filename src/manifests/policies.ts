@@ -99,6 +99,18 @@ const HAS_ENTRY = (managed: string) =>
 /** CEL: whether an update removes the microservice `m` of the former object, which another field manager has. */
 const IS_TAKEN = `!(has(object.spec.microservices) && object.spec.microservices.exists(n, n.name == m.name)) && oldObject.metadata.managedFields.exists(f, ${HAS_ENTRY('f')})`;
 
+/** CEL: whether an application asks for access to the message bus. */
+const HAS_BUS = (application: string) =>
+  `(has(${application}.spec.busConfig) && has(${application}.spec.busConfig.busAccess) && ${application}.spec.busConfig.busAccess)`;
+/** CEL: whether an entry asks for it, as `wantsAccess` of src/subjects/bus-accounts/rules/access.ts. */
+const WANTS_BUS = (entry: string) =>
+  `(has(${entry}.busConfig) && has(${entry}.busConfig.busAccess) ? ${entry}.busConfig.busAccess : has(${entry}.busEnabled) && ${entry}.busEnabled)`;
+/** CEL: the entries of an application that ask for it. */
+const WITH_BUS = (application: string) =>
+  `(has(${application}.spec.microservices) ? ${application}.spec.microservices.filter(m, ${WANTS_BUS('m')}) : [])`;
+/** CEL: of the entries that asked before the update, those that no longer do, and are still there. */
+const WITHOUT_BUS = `${WITH_BUS('oldObject')}.filter(o, has(object.spec.microservices) && object.spec.microservices.exists(n, n.name == o.name && !(${WANTS_BUS('n')})))`;
+
 /** CEL: whether the variable `e` has a name that most programs cannot read. */
 const IS_ODD = `!e.key.matches('${VARIABLE_NAME}')`;
 /** CEL: whether a microservice has a variable with such a name. */
@@ -394,6 +406,34 @@ function policies(namespace: string): Policy[] {
             `oldObject.spec.microservices.filter(m, ${IS_TAKEN})`,
             `m.name + ' (' + oldObject.metadata.managedFields.filter(f, ${HAS_ENTRY('f')})[0].manager + ')'`,
             '; kubectl apply --server-side leaves them',
+          ),
+        },
+      ],
+    },
+    {
+      name: 'bus-access',
+      operations: ['UPDATE'],
+      resources: ['applications'],
+      warns: true,
+      validations: [
+        {
+          expression: `${controller} || ${COLLECTOR} || !(${HAS_BUS('oldObject')}) || ${HAS_BUS('object')}`,
+          message: `${NOT_REFUSED}: this ends the account of the application on the message bus`,
+          messageExpression: listing(
+            `${NOT_REFUSED}: this ends the account of the application on the message bus and the credentials of all of its users, also of programs and devices, and of its microservices: `,
+            WITH_BUS('oldObject'),
+            'm.name',
+            '; its streams stay on the servers, and a later account of its name has another key and does not see them',
+          ),
+        },
+        {
+          expression: `${controller} || ${COLLECTOR} || !(${HAS_BUS('oldObject')}) || !(${HAS_BUS('object')}) || ${WITHOUT_BUS}.size() == 0`,
+          message: `${NOT_REFUSED}: this ends users of the message bus`,
+          messageExpression: listing(
+            `${NOT_REFUSED}: this ends the users and the credentials on the message bus of: `,
+            WITHOUT_BUS,
+            'm.name',
+            '; the account and its streams stay',
           ),
         },
       ],
