@@ -191,7 +191,7 @@ export const BUILT_IN_REGISTRIES = {
 
 /** Catalog items that exist from the start and cannot be changed or deleted: the images of the system's microservices. */
 export const BUILT_IN_CATALOG_ITEMS = {
-  router: { id: 1, name: 'router', image: 'quay.io/skupper/skupper-router:3.4.0' },
+  router: { id: 1, name: 'router', image: 'quay.io/skupper/skupper-router:3.4.2' },
   bus: { id: 2, name: 'bus', image: 'docker.io/library/nats:2.15.2-alpine' },
   debug: { id: 3, name: 'debug', image: 'docker.io/library/busybox:1.37' },
 } as const;

@@ -8,7 +8,6 @@ import {
   type RunningMode,
 } from './rules/bridges.ts';
 import type { RouterConfigInput } from './rules/config.ts';
-import { eligibleTags } from './rules/tags.ts';
 
 /** Routers of every shape, for tests. */
 
@@ -19,7 +18,7 @@ export function makeServiceLookups(services: readonly BridgedService[]): Service
   return {
     tagPrefix: PREFIX,
     all: () => services,
-    tagged: (token) => services.filter((service) => eligibleTags(service).includes(token)),
+    tagged: (token) => services.filter(({ tags }) => !/[:=]/.test(token) && tags.includes(token)),
     backedBy: (resource) => services.filter((service) => service.resource === resource),
     bridgedAt: (uuid) => services.filter(({ defaultBridge }) => defaultBridge === uuid),
   };

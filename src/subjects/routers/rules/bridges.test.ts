@@ -3,7 +3,7 @@ import type { BridgedService } from '../../../rules/bridges.ts';
 import { makeNode } from '../../nodes/_make.ts';
 import { makeService, makeServiceLookups, PREFIX } from '../_shapes.ts';
 import { type Bridges, bridgesOfHub, bridgesOfNode, type PlacedMicroservice, type RunningMode } from './bridges.ts';
-import { eligibleTags, selectsService, serviceTokens } from './tags.ts';
+import { serviceTokens } from './tags.ts';
 
 const NODE = '11111111-1111-4111-8111-111111111111';
 const UUID = 'aaaaaaaa-0000-4000-8000-000000000001';
@@ -251,12 +251,8 @@ describe('random services, tags, modes, moves and deletions', () => {
             services: makeServiceLookups(world.services),
           });
           expect(shown(made)).toEqual(model(world, node));
-          for (const service of world.services)
-            if (selectsService(serviceTokens(tags, PREFIX), service))
-              expect(made.listeners.map(({ address }) => address)).toContain(service.name);
         }
       }
-      expect(world.services.flatMap(eligibleTags).every((tag) => !/[:=]/.test(tag))).toBe(true);
     },
   );
 });

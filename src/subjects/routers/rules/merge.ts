@@ -33,13 +33,16 @@ export function mergePairs(present: string | undefined, own: readonly RouterPair
     own,
     before.filter((pair) => !isOurs(pair, own)),
   );
-  const isSame = present !== undefined && sorted(before) === sorted(pairs);
-  return { text: isSame ? present : routerConfigText(pairs), pairs, leftOut };
+  const text = routerConfigText(pairs);
+  const isSame = present !== undefined && present !== text && sorted(before) === sorted(pairs);
+  return { text: isSame ? present : text, pairs, leftOut };
 }
 
 function withForeign(own: readonly RouterPair[], foreign: readonly RouterPair[]): Omit<MergedConfig, 'text'> {
   if (foreign.length > MOST_FOREIGN)
     return { pairs: own, leftOut: [`there are more than ${MOST_FOREIGN} pairs of others`] };
+  // Ours alone are right.
+  if (foreign.length === 0) return { pairs: own, leftOut: [] };
   const together = [...own, ...foreign];
   if (configProblems(together).length === 0) return { pairs: together, leftOut: [] };
   const pairs = [...own];

@@ -1,6 +1,4 @@
-import type { BridgedService } from '../../../rules/bridges.ts';
-
-/** The token by which a node selectsService every service. */
+/** The token by which a node selects every service. */
 export const ALL_SERVICES = 'all';
 
 /** The tokens of a node: the text after the first colon of each of its tags that has the prefix. */
@@ -12,11 +10,3 @@ export function serviceTokens(tags: readonly string[], prefix: string): Readonly
   });
   return new Set(tokens);
 }
-
-/** Tags of a service by which nodes find it: those with `:` or `=` are annotations alone. */
-export const eligibleTags = ({ tags }: Pick<BridgedService, 'tags'>): readonly string[] =>
-  tags.filter((tag) => !/[:=]/.test(tag));
-
-/** Whether a node with these tokens listens for a service. */
-export const selectsService = (tokens: ReadonlySet<string>, service: Pick<BridgedService, 'tags'>): boolean =>
-  tokens.has(ALL_SERVICES) || eligibleTags(service).some((tag) => tokens.has(tag));
