@@ -489,7 +489,7 @@ describe('an update that turns access to the message bus off', () => {
     ['says false for the application', { busConfig: { busAccess: false } }],
     ['says nothing for the application', { busConfig: null }],
   ])(
-    'which %s prints a warning that names the account, its microservices, and the streams that stay',
+    'a patch that %s prints a warning that names the account, its microservices, and the streams that stay',
     async (_, spec) => {
       expect(await merged('bus-shop', spec)).toMatch(
         /^Warning: .*: only a warning, the request is carried out: this ends the account of the application on the message bus and the credentials of all of its users, also of programs and devices, and of its microservices: pump, valve; its streams stay on the servers, .*\napplication.skerry.dev\/bus-shop patched/,

@@ -1,3 +1,5 @@
+import type { BridgedService } from '../../../rules/bridges.ts';
+
 /** The token by which a node selects every service. */
 export const ALL_SERVICES = 'all';
 
@@ -10,3 +12,7 @@ export function serviceTokens(tags: readonly string[], prefix: string): Readonly
   });
   return new Set(tokens);
 }
+
+/** Tags of a service by which nodes find it: tags with `:` or `=` are annotations alone. */
+export const eligibleTags = ({ tags }: Pick<BridgedService, 'tags'>): readonly string[] =>
+  tags.filter((tag) => !/[:=]/.test(tag));
