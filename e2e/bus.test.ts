@@ -1,160 +1,39 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connect, credsAuthenticator } from 'nats';
-import type { Logger } from 'pino';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { busServerImage } from '../hack/bus-image.ts';
-import { findEngine, removeEngineData } from '../hack/engine.ts';
-import { callEngine } from '../hack/engine-api.ts';
-import { pushImage } from '../hack/image.ts';
-import { freePort } from '../hack/ports.ts';
-import { createApp } from '../src/app.ts';
-import { silentLog } from '../src/lib/log.ts';
-import { testConfig } from '../testing/test-config.ts';
-import { busClientImage, type Heard, heardAt } from './_bus.ts';
-import { type AgentProcess, type ControllerProcess, createStack, get, type Stack, until } from './_stack.ts';
+import { connectAsync } from 'mqtt';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AUTHORITY_SECRET_PREFIX, SYSTEM_AUTHORITY } from '../src/api/names.ts';
+import { type BusMachine, type BusMachines, type Heard, MACHINE, startBusMachines } from './_bus.ts';
+import { until } from './_stack.ts';
 
-/**
- * The message bus on two machines, with an engine of another kind on each: the bus servers are real, and clients in containers
- * have nothing but what the controller gives microservices with access.
- */
-let stack: Stack;
-const started = new AsyncDisposableStack();
-const agents: AgentProcess[] = [];
-const engines: { kind: string; url: string }[] = [];
-const ports: { server: number; mqtt: number; leaf: number }[] = [];
-let client: string;
-const at: Record<string, number> = {};
-
-/** The address of this machine that containers of every engine reach. */
-const MACHINE =
-  Object.values(networkInterfaces())
-    .flat()
-    .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+/** The message bus on two machines that are linked without a hub: the bus servers are real. */
+let bus: BusMachines;
+let first: BusMachine;
+let second: BusMachine;
 
 beforeAll(async () => {
-  stack = started.use(await createStack());
-  const registryUrl = inject('registryUrl');
-  const registry = new URL(registryUrl).host;
-  const first = { kind: 'docker', url: inject('engineUrl') };
-  const dir = await mkdtemp(join(tmpdir(), 'skerry-bus-'));
-  started.defer(() => removeEngineData(dir));
-  const second = started.use(await findEngine({ dir, kind: 'podman', registry }));
-  engines.push(first, second);
-  const repository = `${stack.namespace}/bus`;
-  await pushImage(registryUrl, repository, 'server', await busServerImage());
-  await pushImage(registryUrl, repository, 'client', await busClientImage());
-  client = `${registry}/${repository}:client`;
-  const server = `${registry}/${repository}:server`;
-  const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
-    BUS_ENABLED: 'true',
-    BUS_IMAGE_1: server,
-    BUS_IMAGE_2: server,
-  });
-  const app = started.use(await createApp(config, { log: silentLog as unknown as Logger }));
-  await app.start();
-  const controller = { url: `http://127.0.0.1:${app.addresses.rest}` } as ControllerProcess;
-  const { url } = controller;
-  await until('the controller to be ready', async () => (await fetch(`${url}/api/v3/status`)).ok);
-  for (const [i, { kind, url }] of engines.entries()) {
-    const [server, mqtt, leaf] = [await freePort(), await freePort(), await freePort()];
-    ports.push({ server, mqtt, leaf });
-    const settings = { containerEngine: kind, containerEngineUrl: url };
-    agents.push(await stack.startAgent(`gw-${i + 1}`, controller, { settings }));
-  }
-  const settings = (i: number) => {
-    const { server, mqtt, leaf } = ports[i] ?? { server: 0, mqtt: 0, leaf: 0 };
-    return {
-      busServerPort: server,
-      busMqttPort: mqtt,
-      busLeafPort: leaf,
-      jsStorageSize: '64m',
-      jsMemoryStoreSize: '64m',
-    };
-  };
-  await set('gw-1', { busMode: 'server', host: MACHINE, ...settings(0) });
-  await set('gw-2', { busMode: 'leaf', upstreamBusServers: ['gw-1'], ...settings(1) });
+  bus = await startBusMachines();
+  [first, second] = bus.machines;
+  await bus.set(first.node, { busMode: 'server', host: MACHINE });
+  await bus.set(second.node, { busMode: 'leaf', upstreamBusServers: [first.node] });
 }, 300_000);
-afterAll(() => started.disposeAsync(), 60_000);
-
-const set = (name: string, spec: Record<string, unknown>) =>
-  stack.kube.request(
-    'PATCH',
-    `/apis/skerry.dev/v3/namespaces/${stack.namespace}/edgenodes/${name}`,
-    { spec },
-    'application/merge-patch+json',
-  );
-
-async function apply(name: string, microservices: Readonly<Record<string, { node: string; rule?: string }>>) {
-  const entries = [];
-  for (const [entry, { node, rule }] of Object.entries(microservices)) {
-    at[entry] ??= await freePort();
-    entries.push({
-      name: entry,
-      agent: { name: node },
-      images: { amd64: client, arm64: client },
-      busConfig: { busAccess: true, ...(rule && { busRule: rule }) },
-      container: { ports: [{ internal: 8080, external: at[entry] }], env: [{ key: 'NAME', value: entry }] },
-    });
-  }
-  await stack.apply({
-    apiVersion: 'skerry.dev/v3',
-    kind: 'Application',
-    metadata: { name },
-    spec: { busConfig: { busAccess: true }, microservices: entries },
-  });
-}
-
-const heard = (name: string) => heardAt(at[name] ?? 0);
-const hears = (name: string, from: string, more = 0) =>
-  until(
-    `${name} to receive more than ${more} messages of ${from}`,
-    async () => {
-      const found = await heard(name);
-      return found && (found.heard[from] ?? 0) > more && found;
-    },
-    { timeoutMs: 120_000 },
-  );
-const credsOf = (name: string) => until(`the credentials of ${name}`, () => get(`http://127.0.0.1:${at[name]}/creds`));
-
-/** Whether the server of a node lets in a client with these credentials. */
-async function isLetIn(node: number, creds: string): Promise<boolean> {
-  const authenticator = credsAuthenticator(new TextEncoder().encode(creds));
-  const servers = `nats://127.0.0.1:${ports[node]?.server}`;
-  try {
-    await (await connect({ servers, authenticator, reconnect: false, timeout: 2_000 })).close();
-    return true;
-  } catch (error) {
-    if (/authorization/i.test(String(error))) return false;
-    throw error;
-  }
-}
+afterAll(() => bus?.[Symbol.asyncDispose](), 60_000);
 
 test('containers of one application talk over a leaf and a server on two machines, and another application receives nothing', async () => {
-  for (const name of ['gw-1', 'gw-2'])
-    await until(
-      `the bus server of ${name}`,
-      async () => {
-        const { conditions = [] } = (await stack.node(name))?.status ?? {};
-        return conditions.find(({ type, status }) => type === 'BusReady' && status === 'True');
-      },
-      { timeoutMs: 120_000 },
-    );
-  await apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2' } });
-  await apply('shop', { stranger: { node: 'gw-2' } });
-  await hears('north', 'south');
-  const south = await hears('south', 'north');
-  expect(south.server).toBe(`nats://bus.default.svc.bridge.local:${ports[1]?.server}`);
-  const stranger = (await hears('stranger', 'stranger')) as Heard;
+  for (const { node } of bus.machines) await bus.untilBusReady(node);
+  await bus.apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2' } });
+  await bus.apply('shop', { stranger: { node: 'gw-2' } });
+  await bus.hears('north', 'south');
+  const south = await bus.hears('south', 'north');
+  expect(south.server).toBe(`nats://bus.default.svc.bridge.local:${second.ports.server}`);
+  const stranger = (await bus.hears('stranger', 'stranger')) as Heard;
   expect(Object.keys(stranger.heard)).toEqual(['stranger']);
 }, 300_000);
 
 test('a message arrives once', async () => {
-  const [before, sent] = [await heard('north'), await heard('south')];
-  await hears('south', 'south', (sent?.heard.south ?? 0) + 20);
-  const [after, now] = [await heard('north'), await heard('south')];
+  const [before, sent] = [await bus.heard('north'), await bus.heard('south')];
+  await bus.hears('south', 'south', (sent?.heard.south ?? 0) + 20);
+  const [after, now] = [await bus.heard('north'), await bus.heard('south')];
   const received = (after?.heard.south ?? 0) - (before?.heard.south ?? 0);
   const published = (now?.heard.south ?? 0) - (sent?.heard.south ?? 0);
   expect(received).toBeLessThan(published * 1.5);
@@ -162,50 +41,79 @@ test('a message arrives once', async () => {
 });
 
 test('another rule ends the connection and the former credentials, and the container runs on with its new file', async () => {
-  const former = await credsOf('south');
-  const before = await heard('south');
-  expect(await isLetIn(1, former)).toBe(true);
-  await apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2', rule: 'default-leaf-user' } });
+  const former = await bus.credsOf('south');
+  const before = await bus.heard('south');
+  expect(await bus.isLetIn(second, former)).toBe(true);
+  await bus.apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2', rule: 'default-leaf-user' } });
   await until('the former credentials to be refused on both machines', async () => {
-    const [here, there] = [await isLetIn(0, former), await isLetIn(1, former)];
+    const [here, there] = [await bus.isLetIn(first, former), await bus.isLetIn(second, former)];
     return !here && !there;
   });
-  await apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2' } });
+  await bus.apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2' } });
   const connected = await until('another connection', async () => {
-    const now = await heard('south');
+    const now = await bus.heard('south');
     return now && now.error === '' && now.connects > (before?.connects ?? 0) && now;
   });
-  await hears('north', 'south', (await heard('north'))?.heard.south ?? 0);
+  await bus.hears('north', 'south', (await bus.heard('north'))?.heard.south ?? 0);
   expect(connected.started).toBe(before?.started);
-  expect(await credsOf('south')).not.toBe(former);
+  expect(await bus.credsOf('south')).not.toBe(former);
 }, 180_000);
 
 test('a server whose agent was away refuses within 5 s of its return who was revoked meanwhile', async () => {
-  const former = await credsOf('north');
-  await agents[1]?.kill();
-  await apply('plant', { north: { node: 'gw-1', rule: 'default-leaf-user' }, south: { node: 'gw-2' } });
-  await until('the other server to refuse', async () => !(await isLetIn(0, former)));
-  expect(await isLetIn(1, former)).toBe(true);
-  await agents[1]?.start();
+  const former = await bus.credsOf('north');
+  await second.agent.kill();
+  await bus.apply('plant', { north: { node: 'gw-1', rule: 'default-leaf-user' }, south: { node: 'gw-2' } });
+  await until('the other server to refuse', async () => !(await bus.isLetIn(first, former)));
+  expect(await bus.isLetIn(second, former)).toBe(true);
+  await second.agent.start();
   const began = performance.now();
-  await until('the server that was away to refuse', async () => !(await isLetIn(1, former)), { intervalMs: 100 });
+  await until('the server that was away to refuse', async () => !(await bus.isLetIn(second, former)), {
+    intervalMs: 100,
+  });
   expect(performance.now() - began).toBeLessThan(5_000);
 }, 180_000);
+
+test('a device with a token as its password publishes by MQTT over TLS, and hears what a container on another machine says', async () => {
+  const answer = await bus.rest('POST', '/bus/accounts/plant/mqtt-bearer', { name: 'valve' });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
+  const secret = await bus.stack.kube.get<{ data: Record<string, string> }>(
+    `/api/v1/namespaces/${bus.stack.namespace}/secrets/${AUTHORITY_SECRET_PREFIX}${SYSTEM_AUTHORITY.busLocal}`,
+  );
+  const url = `mqtts://127.0.0.1:${first.ports.mqtt}`;
+  const options = {
+    ...{ username: 'valve', password: answer.body.jwt, connectTimeout: 5_000, reconnectPeriod: 0 },
+    ca: Buffer.from(secret?.data['ca.crt'] ?? '', 'base64'),
+  };
+  await expect(connectAsync(url, { ...options, ca: undefined })).rejects.toThrow(/self-signed|certificate/);
+  const password = `${String(answer.body.jwt).slice(0, -4)}AAAA`;
+  await expect(connectAsync(url, { ...options, password })).rejects.toThrow('Not authorized');
+  const device = await until('the server to know the token', () => connectAsync(url, options).catch(() => undefined));
+  try {
+    const south = Promise.withResolvers<string>();
+    device.on('message', (_, message) => south.resolve(String(message)));
+    await device.subscribeAsync('talk/south', { qos: 1 });
+    expect(await south.promise).toBe('south');
+    await device.publishAsync('talk/valve', 'valve', { qos: 1 });
+    const heard = await bus.hears('south', 'valve');
+    expect(heard.heard.valve).toBe(1);
+    expect((await bus.heard('stranger'))?.heard.valve).toBeUndefined();
+    const closed = new Promise<void>((resolve) => device.once('close', () => resolve()));
+    expect((await bus.rest('DELETE', '/bus/accounts/plant/mqtt-bearer/valve')).status).toBe(204);
+    await closed;
+    await expect(connectAsync(url, options)).rejects.toThrow('Not authorized');
+  } finally {
+    await device.endAsync(true);
+  }
+}, 120_000);
 
 test('the bus opens the ports of the table in the page of the platform, and no other port of the machine', async () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/resources/platform.md'), 'utf8');
   const rows = [...page.matchAll(/^\| `(bus\w+Port)`, \d+ \| [^|]* \| ([^|]*) \|/gm)];
-  for (const [i, mode] of (['server', 'leaf'] as const).entries()) {
-    const spec = (await stack.node(`gw-${i + 1}`))?.spec as unknown as Record<string, number>;
+  for (const machine of bus.machines) {
+    const mode = machine === first ? 'server' : 'leaf';
+    const spec = (await bus.stack.node(machine.node))?.spec as unknown as Record<string, number>;
     const allowed = rows.filter(([, , modes]) => modes?.includes(mode)).map(([, field = '']) => spec[field]);
-    const { url } = engines[i] ?? { url: '' };
-    const list = await callEngine<{ Id: string; Labels: Record<string, string> }[]>(url, 'GET', '/containers/json');
-    const own = list.filter(({ Labels }) => Labels['skerry.dev/microservice'] === 'bus');
-    expect(own).toHaveLength(1);
-    const { State, HostConfig } = await callEngine<{
-      State: { Pid: number };
-      HostConfig: { NetworkMode: string; PortBindings: Record<string, { HostPort: string }[]> };
-    }>(url, 'GET', `/containers/${own[0]?.Id}/json`);
+    const { State, HostConfig } = await bus.serverOf(machine);
     const published = Object.values(HostConfig.PortBindings).flatMap((some) => some.map((one) => Number(one.HostPort)));
     expect(published.sort()).toEqual([...allowed].sort());
     expect(HostConfig.NetworkMode).not.toBe('host');

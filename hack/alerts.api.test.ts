@@ -88,6 +88,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { 'skerry_bus_accounts{ready="False"}': '2x120' },
     silent: { 'skerry_bus_accounts{ready="True"}': '9x120', 'skerry_bus_accounts{ready="False"}': '0x120' },
   },
+  SkerryBusFormerKeys: {
+    fires: { skerry_bus_former_keys: '1x120' },
+    silent: { skerry_bus_former_keys: '0x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
@@ -240,6 +244,7 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     certificates: new Map([['overdue', 1]]),
     busServers: new Map([['behind', 1]]),
     busAccounts: new Map([['False', 1]]),
+    busFormerKeys: 1,
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
     microservices: new Map([['RUNNING', 5]]),

@@ -41,6 +41,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/subjects/bus-rules/rules/tokens/natscli.test.ts'),
   },
   {
+    name: 'bus',
+    about: 'a machine with a bus server that is cut off for ten minutes, with a hub of three',
+    command: tests('e2e', 'e2e/bus-hub.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',

@@ -3,6 +3,7 @@ import type { BusLookups } from '../src/rules/bus-lookups.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
 import type { Find, KeyedText, Linked, Lookups, NodeInputs, ReferencedObjects } from '../src/rules/inputs.ts';
 import { entryUuid, v3Name } from '../src/rules/names.ts';
+import { hubSettings } from '../src/subjects/bus-servers/rules/hub.ts';
 import { makeNode } from '../src/subjects/nodes/_make.ts';
 import { entriesOn } from '../src/subjects/nodes/rules/placement/entries.ts';
 import { nodesOfLeaving } from '../src/subjects/nodes/rules/placement/moves.ts';
@@ -22,7 +23,7 @@ interface Things extends Referenced {
 
 /** A message bus with these members, which has a hub and nothing else. */
 export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups => ({
-  hub: () => ({ host: 'bus.plant.example', serverPort: 4333, leafPort: 7422 }),
+  hub: () => ({ ...hubSettings({ spec: { host: 'bus.plant.example', serverPort: 4333 } }), host: 'bus.plant.example' }),
   userOf: () => undefined,
   usersOfNode: () => [],
   account: () => undefined,

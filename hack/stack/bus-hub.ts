@@ -8,6 +8,7 @@ import { HUB_OBJECT } from '../../src/rules/bus-hub.ts';
 import { objectName } from '../../src/rules/names.ts';
 import { trustedOperators } from '../../src/subjects/bus-accounts/rules/operator.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName } from '../../src/subjects/bus-accounts/rules/secret.ts';
+import { memberName } from '../../src/subjects/bus-servers/rules/hub.ts';
 import { serverConfig } from '../../src/subjects/bus-servers/rules/server-config.ts';
 import { serverName } from '../../src/subjects/bus-servers/rules/server-names.ts';
 import { findTools } from '../binaries.ts';
@@ -27,17 +28,24 @@ export interface BusHubOptions {
   dir: string;
   /** a superuser */
   kube: Kube;
+  /** of the controller; the default one when absent */
+  namespace?: string;
   log: Log;
   again?: Again;
   signal?: AbortSignal;
 }
 
-/** Ports of the hub; the same in a later run. */
+/** Ports of a server of the hub; the same in a later run. */
 interface HubPorts {
   serverPort: number;
   leafPort: number;
   mqttPort: number;
   httpPort: number;
+}
+
+/** Ports of a server beside others. */
+export interface HubMemberPorts extends HubPorts {
+  clusterPort: number;
 }
 
 const GIB = 2 ** 30;
@@ -46,15 +54,44 @@ const GIB = 2 ** 30;
  * Runs the hub of the message bus as a process, by the configuration that its pods have in a cluster, and names it to the controller.
  * It listens at an address of this machine that containers reach. Returns when the controller has sent it every token.
  */
-export async function startBusHub({ dir: stack, kube, log, again, signal }: BusHubOptions): Promise<Daemon> {
+export async function startBusHub(options: BusHubOptions): Promise<Daemon> {
+  const dir = join(options.dir, 'bus');
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const ports = await choosePorts(join(dir, 'ports.json'));
+  const hub = await prepareBusHub(options);
+  const daemon = await hub.start(0, [{ ...ports, clusterPort: 0 }]);
+  try {
+    await hub.announce(ports, () => daemon.assertRunning());
+  } catch (error) {
+    await daemon.stop();
+    throw error;
+  }
+  options.log(`The hub of the message bus listens at nats://${hub.host}:${ports.serverPort}`);
+  return daemon;
+}
+
+/** A hub of processes on this machine. */
+export interface PreparedHub {
+  /** the address of its servers */
+  host: string;
+  /** the domain of its streams */
+  domain: string;
+  /** Starts one server of the hub; `members` are the ports of all, by number. */
+  start(index: number, members: readonly HubMemberPorts[]): Promise<Daemon>;
+  /** Names the hub to the controller, and returns when the controller has sent it every token. Rejects with what `assertRunning` throws. */
+  announce(ports: HubPorts, assertRunning: () => void): Promise<void>;
+}
+
+/** Makes what servers of a hub on this machine need: certificates, and what they trust. The controller has to run. */
+export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub> {
+  const { dir: stack, kube, namespace = DEFAULT_NAMESPACE, log, again, signal } = options;
   const dir = join(stack, 'bus');
   mkdirSync(join(dir, 'tls'), { recursive: true, mode: 0o700 });
   const { 'nats-server': command } = await findTools(['nats-server'], { log, ...(signal && { signal }) });
   const host = machineAddress();
-  const ports = await choosePorts(join(dir, 'ports.json'));
-  const texts = (name: string) => secretTexts(kube, name);
   const wait = { timeoutMs: 60_000, ...(signal && { signal }) };
-
+  const path = (plural: string, name: string) => `/apis/${API_VERSION}/namespaces/${namespace}/${plural}/${name}`;
+  const texts = (name: string) => secretTexts(kube, namespace, name);
   const trust = await waitFor(
     async () => {
       const operators = trustedOperators(await texts(operatorSecretName()));
@@ -66,49 +103,51 @@ export async function startBusHub({ dir: stack, kube, log, again, signal }: BusH
     { what: 'the operator of the message bus and the account of its servers', ...wait },
   );
   const tls = {
-    site: await keepCertificate(kube, dir, 'site', host, wait),
-    mqtt: await keepCertificate(kube, dir, 'mqtt', host, wait),
+    site: await keepCertificate({ kube, namespace, dir, which: 'site', host, wait }),
+    mqtt: await keepCertificate({ kube, namespace, dir, which: 'mqtt', host, wait }),
   };
-  const config = join(dir, 'server.conf');
-  const text = serverConfig({
-    mode: 'hub',
-    name: 'bus-0',
-    ...{ address: host, serverPort: ports.serverPort, monitor: { port: ports.httpPort } },
-    ...{ operators: trust.operators, systemAccount: trust.key },
-    resolver: { dir: join(dir, 'tokens'), preload: { [trust.key]: trust.token } },
-    store: { dir: join(dir, 'streams'), domain: serverName(DEFAULT_NAMESPACE), memory: GIB / 4, file: 2 * GIB },
-    leafs: { port: ports.leafPort, tls: tls.site },
-    mqtt: { port: ports.mqttPort, tls: tls.mqtt },
-  });
-  writeFileSync(config, text, { mode: 0o600 });
-  mkdirSync(join(dir, 'tokens'), { recursive: true });
-  const daemon = await startDaemon({ name: 'bus-hub', dir: stack, command, args: ['--config', config], again });
-  try {
-    const spec = { host, ...ports, isExternal: true };
-    const metadata = { name: HUB_OBJECT, namespace: DEFAULT_NAMESPACE };
-    await kube.apply({ apiVersion: API_VERSION, kind: 'BusHub', metadata, spec } as KubeObject);
-    await waitFor(
-      async () => {
-        daemon.assertRunning();
+  const domain = serverName(namespace);
+  return {
+    host,
+    domain,
+    async start(index, members) {
+      const name = memberName(index);
+      const ports = members[index] as HubMemberPorts;
+      const own = index === 0 ? dir : join(dir, name);
+      mkdirSync(join(own, 'tokens'), { recursive: true, mode: 0o700 });
+      const routes = members.map(({ clusterPort }) => `nats://${host}:${clusterPort}`);
+      const cluster = { name: domain, port: ports.clusterPort, routes, tls: tls.site };
+      const text = serverConfig({
+        mode: 'hub',
+        ...{ name, address: host, serverPort: ports.serverPort, monitor: { port: ports.httpPort } },
+        ...{ operators: trust.operators, systemAccount: trust.key },
+        resolver: { dir: join(own, 'tokens'), preload: { [trust.key]: trust.token } },
+        store: { dir: join(own, 'streams'), domain, memory: GIB / 4, file: 2 * GIB },
+        ...(members.length > 1 && { cluster }),
+        leafs: { port: ports.leafPort, tls: tls.site },
+        mqtt: { port: ports.mqttPort, tls: tls.mqtt },
+      });
+      const config = join(own, 'server.conf');
+      writeFileSync(config, text, { mode: 0o600 });
+      const daemon = members.length > 1 ? `bus-hub-${index}` : 'bus-hub';
+      return startDaemon({ name: daemon, dir: stack, command, args: ['--config', config], again });
+    },
+    async announce(ports, assertRunning) {
+      const spec = { host, ...ports, isExternal: true };
+      const metadata = { name: HUB_OBJECT, namespace };
+      await kube.apply({ apiVersion: API_VERSION, kind: 'BusHub', metadata, spec } as KubeObject);
+      const isCurrent = async () => {
+        assertRunning();
         const hub = await kube.get<{ status?: { current?: number } }>(path('bushubs', HUB_OBJECT));
         return hub?.status?.current === 1;
-      },
-      { what: 'the hub of the message bus to have every token', ...wait },
-    );
-  } catch (error) {
-    await daemon.stop();
-    throw error;
-  }
-  log(`The hub of the message bus listens at nats://${host}:${ports.serverPort}`);
-  return daemon;
+      };
+      await waitFor(isCurrent, { what: 'the hub of the message bus to have every token', ...wait });
+    },
+  };
 }
 
-const path = (plural: string, name: string) => `/apis/${API_VERSION}/namespaces/${DEFAULT_NAMESPACE}/${plural}/${name}`;
-
-async function secretTexts(kube: Kube, name: string): Promise<Record<string, string>> {
-  const secret = await kube.get<{ data?: Record<string, string> }>(
-    `/api/v1/namespaces/${DEFAULT_NAMESPACE}/secrets/${name}`,
-  );
+async function secretTexts(kube: Kube, namespace: string, name: string): Promise<Record<string, string>> {
+  const secret = await kube.get<{ data?: Record<string, string> }>(`/api/v1/namespaces/${namespace}/secrets/${name}`);
   const decoded = Object.entries(secret?.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')]);
   return Object.fromEntries(decoded.map(([key, value]) => [key, String(value)]));
 }
@@ -133,24 +172,32 @@ async function choosePorts(file: string): Promise<HubPorts> {
 }
 
 /** The files of a certificate that the controller makes for the hub. */
-async function keepCertificate(
-  kube: Kube,
-  dir: string,
-  which: keyof typeof BUS_HUB_CERTIFICATES,
-  host: string,
-  wait: { timeoutMs: number; signal?: AbortSignal },
-) {
+async function keepCertificate({
+  kube,
+  namespace,
+  dir,
+  which,
+  host,
+  wait,
+}: {
+  kube: Kube;
+  namespace: string;
+  dir: string;
+  which: keyof typeof BUS_HUB_CERTIFICATES;
+  host: string;
+  wait: { timeoutMs: number; signal?: AbortSignal };
+}) {
   const name = BUS_HUB_CERTIFICATES[which];
   const authority = which === 'site' ? SYSTEM_AUTHORITY.busSite : SYSTEM_AUTHORITY.busLocal;
   const object = (kind: string, of: string, spec: object) =>
-    ({ apiVersion: API_VERSION, kind, metadata: { name: of, namespace: DEFAULT_NAMESPACE }, spec }) as KubeObject;
+    ({ apiVersion: API_VERSION, kind, metadata: { name: of, namespace }, spec }) as KubeObject;
   await kube.apply(object('CertificateAuthority', authority, { type: 'self-signed' }));
   const hosts = [...new Set([host, 'localhost', '127.0.0.1'])].join(',');
   const ca = { type: 'direct', secretName: authority };
   await kube.apply(object('Certificate', name, { subject: name, hosts, keyAlgorithm: 'ECDSA', ca }));
   const found = await waitFor(
     async () => {
-      const { 'tls.crt': cert, 'tls.key': key, 'ca.crt': trusted } = await secretTexts(kube, name);
+      const { 'tls.crt': cert, 'tls.key': key, 'ca.crt': trusted } = await secretTexts(kube, namespace, name);
       return cert && key && trusted ? { cert, key, ca: trusted } : undefined;
     },
     { what: `the certificate ${name}`, ...wait },

@@ -29,6 +29,8 @@ export const CONDITIONS = {
   CertificatesReady: 'The machine has the present certificates of its platform; absent where the node needs none.',
   RouterReady: 'The router of the node runs with what it needs; absent where the node has none.',
   BusReady: 'The bus server of the node runs with what it needs; absent where the node has none.',
+  CredentialsOutdated:
+    'Users hold credentials that a former key of their account signed: they end by an order, or at a number of revocations.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -187,6 +189,7 @@ export const STATUS_REASONS = {
     'Servers of the hub of the message bus lack tokens or cannot be reached; they get them once they can.',
   BusDisabled: 'The message bus is off: BUS_ENABLED of the controller is not true.',
   BusKeyPending: 'The key of the operator, the account or the user of the message bus is being made.',
+  FormerKeyTrusted: 'The account trusts a former key until users have fetched credentials that its present key signed.',
   BusOperatorRotating:
     'The operator of the message bus gets another key: servers learn it, then all accounts are signed again.',
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',

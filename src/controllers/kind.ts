@@ -22,7 +22,7 @@ import {
   type Watch,
   watching,
 } from '../kube/mod.ts';
-import type { Progress } from '../rules/conditions.ts';
+import type { Findings, Progress } from '../rules/conditions.ts';
 import { identityLabels, nameTaken, uuidTaken } from '../rules/identity.ts';
 import { kindStatus, stalledBy } from '../rules/kind-status.ts';
 import { changesMoreThanStatus } from './change-filter.ts';
@@ -48,6 +48,8 @@ export interface KindExtension<T extends KindObject> {
   use?: UserIndex<T>;
   /** why the object cannot be used */
   obstacle?(object: T): Progress | undefined;
+  /** conditions besides those that all kinds have */
+  conditions?(object: T): Findings;
   /** further members of the status */
   status?(object: T): Partial<NonNullable<T['status']>>;
   /** Unix ms of the next run, when no change leads to an earlier one; undefined: none is needed */
@@ -96,6 +98,7 @@ export function createKindController<T extends KindObject>(
       // Only the message of a deletion names the users.
       users: deleting ? use.users(object) : [],
       obstacle: obstacleOf(object),
+      further: extension.conditions?.(object),
       now: new Date(clock()).toISOString(),
     });
     const name = kind.recordsName && rival?.reason !== 'NameTaken' ? { name: nameIn(kind, object) } : {};

@@ -16,6 +16,7 @@ const REPORTED: readonly ConditionType[] = [
   'Updating',
   'UpdateFailed',
   'SettingsRefused',
+  'CredentialsOutdated',
 ];
 
 /** Of these, True is no warning. */

@@ -23,10 +23,8 @@ export function createBusLookups(
   return {
     hub() {
       const hub = stores.busHubs.get(namespace, HUB_OBJECT);
-      const { host, serverPort, leafPort } = hub ? hubSettings(hub) : {};
-      return host !== undefined && serverPort !== undefined && leafPort !== undefined
-        ? { host, serverPort, leafPort }
-        : undefined;
+      const settings = hub && hubSettings(hub);
+      return settings?.host === undefined ? undefined : { ...settings, host: settings.host };
     },
     userOf: (microserviceUuid) => stores.busUsers.byIndex('microservice', microserviceUuid).map(userRef)[0],
     usersOfNode: (node) => stores.busUsers.byIndex('node', node).map(userRef),

@@ -1,6 +1,20 @@
 /** The one object of the hub. */
 export const HUB_OBJECT = 'bus-hub';
 
+/** How nodes name the hub among their upstreams. */
+export const HUB_UPSTREAM = 'default-bus-hub';
+
+export const HUB_PORTS = ['serverPort', 'clusterPort', 'leafPort', 'mqttPort', 'httpPort'] as const;
+export const HUB_SIZES = ['jsStorageSize', 'jsMemoryStoreSize'] as const;
+
+/** What the hub is reached by, and what its servers have. */
+export interface HubSettings
+  extends Record<(typeof HUB_PORTS)[number], number>,
+    Record<(typeof HUB_SIZES)[number], string> {
+  /** absent while its Service has no address */
+  host?: string;
+}
+
 /** What the configuration says of the servers of the hub in the cluster. */
 export interface HubServersOptions {
   /** the installation, and labels of what the controller makes in the cluster */

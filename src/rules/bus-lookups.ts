@@ -1,7 +1,9 @@
+import type { HubSettings } from './bus-hub.ts';
+
 /** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
 export interface BusLookups {
   /** the hub, once it has an address */
-  hub: () => { host: string; serverPort: number; leafPort: number } | undefined;
+  hub: () => (HubSettings & { host: string }) | undefined;
   /** the user of a microservice, by the uuid of the microservice */
   userOf: (microserviceUuid: string) => BusUserRef | undefined;
   /** the users that the server of a node has, by the v3 name of the node */

@@ -1,7 +1,7 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
-import { conditionsOf, joined, kstatus, type Progress } from './conditions.ts';
+import { conditionsOf, type Findings, joined, kstatus, type Progress } from './conditions.ts';
 import type { Verdict } from './inputs.ts';
 
 /** The inputs of the status of an object that machines do not report on. */
@@ -18,6 +18,8 @@ export interface KindStatusInputs {
   users: readonly string[];
   /** why the object cannot be used, when its identity is not the reason */
   obstacle?: Progress;
+  /** conditions besides those that all kinds have */
+  further?: Findings | undefined;
   /** RFC 3339 */
   now: string;
 }
@@ -25,7 +27,12 @@ export interface KindStatusInputs {
 /** Status of an object. The same inputs give the same status. */
 export const kindStatus = (inputs: KindStatusInputs): { observedGeneration: number; conditions: Condition[] } => ({
   observedGeneration: inputs.object.metadata.generation ?? 0,
-  conditions: conditionsOf(inputs.definition, inputs.object, kstatus(progress(inputs)), inputs.now),
+  conditions: conditionsOf(
+    inputs.definition,
+    inputs.object,
+    { ...kstatus(progress(inputs)), ...inputs.further },
+    inputs.now,
+  ),
 });
 
 /** Greatest number of users or nodes that one message names. */
@@ -35,7 +42,7 @@ function progress({ definition, noun, object, identity, id, users, obstacle }: K
   if (object.metadata.deletionTimestamp !== undefined) {
     if (users.length === 0) return { is: 'working', reason: 'Deleting', message: `the ${noun} is being deleted` };
     // The object stays usable until its last user is removed, which only a person can do.
-    const message = `deletion is blocked: the ${noun} is used by ${named(users)}`;
+    const message = `deletion is blocked: the ${noun} is used by ${namesShown(users)}`;
     return { is: 'stalled', reason: 'Deleting', message };
   }
   if (identity) return stalledBy(identity);
@@ -65,14 +72,15 @@ export function linkObstacle(
   });
   const wrong: Pick<Verdict, 'reason' | 'message'>[] = [];
   if (missing.length > 0)
-    wrong.push({ reason: 'NodeNotFound', message: `linked to nodes that do not exist: ${named(missing)}` });
+    wrong.push({ reason: 'NodeNotFound', message: `linked to nodes that do not exist: ${namesShown(missing)}` });
   if (refusal && refused.length > 0)
-    wrong.push({ reason: refusal.reason, message: `linked to ${refusal.nodes}: ${named(refused)}` });
+    wrong.push({ reason: refusal.reason, message: `linked to ${refusal.nodes}: ${namesShown(refused)}` });
   const [first] = wrong;
   return first && stalledBy({ ...first, message: wrong.map(({ message }) => message).join('; ') });
 }
 
-function named(names: readonly string[]): string {
+/** Names in a message: without duplicates, sorted, and at most 20 of them. */
+export function namesShown(names: readonly string[]): string {
   const first = [...new Set(names)].sort();
   const more = first.length - NAMED;
   return joined(first.slice(0, NAMED)) + (more > 0 ? ` and ${more} more` : '');

@@ -30,6 +30,8 @@ export interface FleetFigures {
   busServers: ReadonlyMap<string, number>;
   /** accounts of the message bus by the status of their condition Ready */
   busAccounts: ReadonlyMap<string, number>;
+  /** accounts of the message bus that trust a former key */
+  busFormerKeys: number;
   /** by kind */
   objects: ReadonlyMap<string, number>;
   storedBytes: ReadonlyMap<string, number>;
@@ -80,18 +82,29 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       certificates,
       busServers,
       busAccounts,
+      busFormerKeys,
       objects,
       storedBytes,
       budgetUsed,
       budgetLimit,
     } = metrics;
-    const stored = [certificates, busServers, busAccounts, objects, storedBytes, budgetUsed, budgetLimit];
+    const stored = [
+      certificates,
+      busServers,
+      busAccounts,
+      busFormerKeys,
+      objects,
+      storedBytes,
+      budgetUsed,
+      budgetLimit,
+    ];
     const ofNodes = [nodes, nodesReady, agentVersions, agentUpdates, nodePlatforms, contactAge];
     for (const metric of [...ofNodes, applications, microservices, microserviceRestarts, ...stored]) metric.reset();
     const figures = fleet();
     // A gauge without labels is 0 after a reset; an unknown value must be absent.
     if (!figures) {
       microserviceRestarts.remove();
+      busFormerKeys.remove();
       return;
     }
     for (const [state, count] of figures.nodes) nodes.set({ state }, count);
@@ -105,6 +118,7 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const [state, count] of figures.certificates) certificates.set({ state }, count);
     for (const [state, count] of figures.busServers) busServers.set({ state }, count);
     for (const [ready, count] of figures.busAccounts) busAccounts.set({ ready }, count);
+    busFormerKeys.set(figures.busFormerKeys);
     for (const [kind, count] of figures.objects) objects.set({ kind }, count);
     for (const [kind, bytes] of figures.storedBytes) storedBytes.set({ kind }, bytes);
     for (const [budget, { used, limit }] of Object.entries(figures.budgets)) {

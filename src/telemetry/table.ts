@@ -71,6 +71,11 @@ export const CONTROLLER_METRICS = {
   busAccounts: gauge('skerry_bus_accounts', 'accounts', 'Accounts of the message bus by Ready. Leader only.', {
     ready: 'True, False or Unknown',
   }),
+  busFormerKeys: gauge(
+    'skerry_bus_former_keys',
+    'accounts',
+    'Accounts of the message bus that trust a former key, whose users are to fetch their credentials again. Leader only.',
+  ),
   objects: gauge('skerry_objects', 'objects', 'Objects by kind. Leader only.', {
     kind: 'kind of the objects: `Application`, `EdgeNode`, ...',
   }),

@@ -1,4 +1,5 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
+import type { BusAccount } from '../../../src/api/v3/index.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
 import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
@@ -160,6 +161,11 @@ async function platforms(context: CommandContext): Promise<Finding> {
 /** The kinds of the message bus whose conditions name what is missing. */
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
+const nameOfKind = ({ kind, metadata }: KubeObject): string => `${kind.toLowerCase()}/${metadata.name}`;
+
+const trustsFormerKey = (object: KubeObject): boolean =>
+  (object as BusAccount).status?.conditions?.some(({ type }) => type === 'CredentialsOutdated') === true;
+
 async function messageBus({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
   const check = 'message bus';
   try {
@@ -169,18 +175,25 @@ async function messageBus({ cluster: { client, namespace }, signal }: CommandCon
     const all = lists.flatMap(({ items }) => items);
     if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as BUS_ENABLED is not set' };
     const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
+    const outdated = lists[2]?.items.filter(trustsFormerKey) ?? [];
     const [, hubs, accounts, users] = lists.map(({ items }) => items.length);
+    if (bad.length === 0 && outdated.length > 0)
+      return {
+        check,
+        status: 'warning',
+        detail: `users hold credentials of a former key: ${some(outdated.map(nameOfKind))}`,
+        todo: 'kubectl describe KIND NAME names the users, and the command that ends the key.',
+      };
     if (bad.length === 0)
       return {
         check,
         status: 'ok',
         detail: `${hubs ? 'a hub' : 'no hub'}, ${accounts} accounts, ${users} users, all ready`,
       };
-    const names = bad.map(({ kind, metadata }) => `${kind.toLowerCase()}/${metadata.name}`);
     return {
       check,
       status: 'warning',
-      detail: `not ready: ${some(names)}`,
+      detail: `not ready: ${some(bad.map(nameOfKind))}`,
       todo: 'kubectl describe KIND NAME says why.',
     };
   } catch (error) {

@@ -10,6 +10,7 @@ export const cases: AgreementCase[] = [
     id: 4711,
     busAccess: true,
     rule: 'default-system-account',
+    endedKey: `A${'B2'.repeat(27)}C`,
     system: 'leaf',
     node: 'gw 7',
   }),
@@ -18,5 +19,6 @@ export const cases: AgreementCase[] = [
   refuses('another account of the system', { name: 'SYS', system: 'hub' }),
   refuses('an application that no application can be called', { application: 'Shop 1' }),
   refuses('an empty rule', { application: 'shop', rule: '' }),
+  refuses('the key of a user as a former key', { application: 'shop', endedKey: `U${'B2'.repeat(27)}C` }),
   refuses('a key', { application: 'shop', publicKey: 'A' }),
 ];

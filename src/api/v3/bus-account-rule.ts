@@ -13,6 +13,7 @@ import {
   ruleStatus,
   subjectText,
 } from './bus-rule.ts';
+import { BUS_ACCOUNT_KEY } from './bus-token.ts';
 
 const identity = IDENTITIES.uuid;
 
@@ -30,7 +31,7 @@ const importSchema = object({
   account: text({
     min: 56,
     max: 56,
-    pattern: '^A[A-Z2-7]{55}$',
+    pattern: BUS_ACCOUNT_KEY,
     expects: 'the public key of an account: A and 55 characters of base32',
   }).describe('Public key of the exporting account.'),
   token: text({ max: BOUNDS.busActivation, pattern: '^[0-9A-Za-z_.\\-]*$', expects: 'an activation token (a JWT)' })

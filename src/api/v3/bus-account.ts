@@ -14,7 +14,7 @@ import {
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
 import { integer, object, oneOf, text } from '../schema.ts';
-import { busKeySchema, issuedAtSchema } from './bus-token.ts';
+import { BUS_ACCOUNT_KEY, busKeySchema, issuedAtSchema } from './bus-token.ts';
 
 const identity = IDENTITIES.uuidAndId;
 
@@ -37,6 +37,13 @@ const busAccountSpecSchema = withRules(
     rule: text({ min: 1, max: BOUNDS.anyName })
       .optional()
       .describe('BusAccountRule that limits it; a built-in one when absent, or when there is none of this name.'),
+    endedKey: text({
+      pattern: BUS_ACCOUNT_KEY,
+      max: 56,
+      expects: 'the key that the condition CredentialsOutdated names',
+    })
+      .optional()
+      .describe('Former key of the account that ends, with all credentials that it signed.'),
     system: oneOf(...BUS_SYSTEM_ACCOUNTS)
       .optional()
       .describe('Set by the controller for its own accounts only. Immutable.'),
@@ -76,7 +83,7 @@ export const busAccountResource = {
   spec: busAccountSpecSchema,
   status: busAccountStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: BASIC_CONDITIONS,
+  conditions: [...BASIC_CONDITIONS, 'CredentialsOutdated'],
   selectableFields: ['.spec.name', '.spec.application'],
   printerColumns: [
     { name: 'Application', type: 'string', jsonPath: '.spec.application' },

@@ -2,6 +2,9 @@ import { integer, text } from '../schema.ts';
 
 /** What the kinds of the message bus say of their keys and tokens. */
 
+/** Public keys of accounts in the text form of the bus: base32 without padding. */
+export const BUS_ACCOUNT_KEY = '^A[A-Z2-7]{55}$';
+
 /** Public key in the text form of the bus. */
 export const busKeySchema = () => text({ max: 64 });
 

@@ -3,6 +3,7 @@ import type { Condition } from '../../api/meta.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { type EdgeNode, type EdgeNodeSpec, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
 import type { Verdict } from '../../rules/inputs.ts';
+import type { PartState } from '../../rules/part.ts';
 import {
   at,
   MINUTE,
@@ -614,4 +615,24 @@ describe('the list that the last report follows', () => {
     ['stays for the agent that was provisioned', { provisioned: provisioned(T0 - MINUTE) }, 'digest'],
     ['is unknown when the node was provisioned again', { provisioned: provisioned(T0) }, ''],
   ])('%s', (_, given, list) => expect(statusOf({ status, ...given }).microserviceList).toBe(list));
+});
+
+describe('the bus server of a node in its status', () => {
+  const status = { ...seen, busServer: { isCurrent: true } };
+  const parts = [{ condition: 'BusReady' as const, hasFiles: true }];
+  const desired = (of: PartState[]) => ({ ...makeDesired({}), parts: of });
+  test.each<[sentence: string, given: Given, server: object | undefined]>([
+    ['stays between reports', { desired: desired(parts) }, { isCurrent: true }],
+    [
+      'is the reported one',
+      { desired: desired(parts), report: { busServer: { isCurrent: false } } },
+      { isCurrent: false },
+    ],
+    ['stays while no desired state is known', {}, { isCurrent: true }],
+    [
+      'ends where the node has none any more',
+      { desired: desired([]), report: { busServer: { isCurrent: true } } },
+      undefined,
+    ],
+  ])('%s', (_, given, server) => expect(statusOf({ status, ...given }).busServer).toEqual(server));
 });

@@ -362,13 +362,11 @@ function reportedFiles(inputs: NodeStatusInputs): Pick<EdgeNodeStatus, 'systemFi
   const { node, observation, desired } = inputs;
   const former = isOfFormerAgent(inputs) ? undefined : node.status;
   const systemFiles = observation?.report.systemFiles ?? former?.systemFiles;
-  const busServer = hasBus(desired) ? (observation?.report.busServer ?? former?.busServer) : undefined;
-  const router = hasRouter(desired) ? (observation?.report.router ?? former?.router) : undefined;
-  return {
-    ...(systemFiles && { systemFiles }),
-    ...(busServer && { busServer }),
-    ...(router && { router: routerOf(router) }),
-  };
+  const isWithoutBus = desired !== undefined && !hasBus(desired);
+  const busServer = isWithoutBus ? undefined : (observation?.report.busServer ?? former?.busServer);
+  const isWithoutRouter = desired !== undefined && !hasRouter(desired);
+  const router = isWithoutRouter ? undefined : (observation?.report.router ?? former?.router);
+  return { ...(systemFiles && { systemFiles }), busServer, router: router && routerOf(router) };
 }
 
 /** What the status keeps of a router; what it says of each service is the leader's alone. */

@@ -1,6 +1,6 @@
 import { type InMemoryController, NAMESPACE } from '../../../testing/in-memory-controller.ts';
 import type { Application, BusAccount, BusUser } from '../../api/v3/index.ts';
-import { decodeData } from '../../datastore/keyed-text.ts';
+import { decodeData, encodeData } from '../../datastore/keyed-text.ts';
 import { uuidOf } from '../../rules/identity.ts';
 import { signJwt } from '../../signer/nkeys.ts';
 import { decodeToken } from '../bus-rules/rules/tokens/decode.ts';
@@ -41,6 +41,8 @@ export function busOf(fleet: () => InMemoryController) {
   const userToken = (of: string, name: string) => decodeToken(userTexts(of, name).token ?? '');
   const readyOf = (object: BusAccount | BusUser | undefined) =>
     object?.status?.conditions?.find(({ type }) => type === 'Ready');
+  const outdatedOf = (name: string) =>
+    account(name)?.status?.conditions?.find(({ type }) => type === 'CredentialsOutdated');
   async function send(method: string, path: string, body?: object) {
     const answer = await fleet().request(method, path, { token: 'admin', ...(body && { body }) });
     await fleet().settle();
@@ -55,6 +57,8 @@ export function busOf(fleet: () => InMemoryController) {
     accountToken,
     userToken,
     readyOf,
+    /** the condition that names users with credentials of a former key */
+    outdatedOf,
     send,
     decode: (token: string | undefined) => decodeToken(token ?? ''),
     /** names of the users of an account, sorted */
@@ -65,19 +69,28 @@ export function busOf(fleet: () => InMemoryController) {
         .sort(),
     /** the keys that the token of an account refuses */
     revoked: (name: string) => accountToken(name)?.nats.revocations ?? {},
-    /** Has the token of an account refuse this many users besides, whose keys nobody has. */
-    async refuseMany(name: string, count: number) {
+    /** Has the token of an account refuse this many users besides, whose keys nobody has; `kept`: users that hold their credentials themselves. */
+    async refuseMany(name: string, count: number, { kept: areKept = false, first = 'U' } = {}) {
       const object = account(name);
       const token = accountToken(name);
       const secret = fleet().stores.secrets.get(NAMESPACE, accountSecretName(object ? uuidOf(object) : ''));
       if (!token || !secret) throw new Error(`the account ${name} has no token`);
-      const gone = Object.fromEntries(Array.from({ length: count }, (_, i) => [`U${i}`, token.iat]));
+      const gone = Object.fromEntries(Array.from({ length: count }, (_, i) => [`${first}${i}`, token.iat]));
       const nats = { ...token.nats, revocations: { ...token.nats.revocations, ...gone } };
       const seed = texts(operatorSecretName()).seed ?? '';
       const jwt = await signJwt({ ...token, jti: 'many', iat: token.iat + 1, nats }, seed);
       fleet().cluster.edit(secret, (copy) => {
-        copy.data = { ...copy.data, token: Buffer.from(jwt).toString('base64') };
+        const kept = [...JSON.parse(texts(secret.metadata.name).kept ?? '[]'), ...Object.keys(gone)];
+        copy.data = { ...copy.data, ...encodeData({ token: jwt, ...(areKept && { kept: JSON.stringify(kept) }) }) };
       });
+      await fleet().settle();
+    },
+    /** Ends the former keys of an account, as the command in its condition does. */
+    async endFormerKey(name: string) {
+      const object = account(name);
+      const [, patch = ''] = /-p '(.*?)'/.exec(outdatedOf(name)?.message ?? '') ?? [];
+      if (!object || !patch) throw new Error(`the account ${name} names no order`);
+      fleet().cluster.edit(object, ({ spec }) => Object.assign(spec, JSON.parse(patch).spec));
       await fleet().settle();
     },
     /** An edit as kubectl makes it. */

@@ -198,11 +198,66 @@ test('another signing key ends a long list of revocations, and whoever has the n
   expect(Object.keys(bus.revoked('shop')).length).toBeGreaterThan(600);
   expect(bus.userToken('shop', 'pump')?.sub).toBe(key);
   await endFormerKeys();
-  await expect.poll(() => Object.keys(bus.revoked('shop')).length, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => Object.keys(bus.revoked('shop')).length, { timeout: 20_000 }).toBe(2);
   await deliver();
   await connected(credsOf('pump'));
   await connected(credsOf('dashboard'));
   for (const user of [gone, old, lost]) await refused(user);
+});
+
+describe('a long list of revoked users with credentials in their own hands', () => {
+  const path = '/bus/accounts/shop/users';
+  /** An account that refuses 600 of them and has another key since. */
+  async function withFormerKey() {
+    await createShop();
+    for (const name of ['dashboard', 'gone']) await bus.send('POST', path, { name });
+    const [before, gone] = [credsOf('dashboard'), credsOf('gone')];
+    await bus.send('DELETE', `${path}/gone`);
+    await bus.refuseMany('shop', 600, { kept: true });
+    await expect.poll(() => bus.outdatedOf('shop')?.status, { timeout: 20_000 }).toBe('True');
+    await deliver();
+    return { before, gone };
+  }
+
+  test('ends with the key that signed them, by an order, and who fetched other credentials before stays connected', async () => {
+    const { before, gone } = await withFormerKey();
+    const now = credsOf('dashboard');
+    expect(now.creds).not.toBe(before.creds);
+    const [outdated, renewed, pump] = [await connected(before), await connected(now), await connected(credsOf('pump'))];
+    await refused(gone);
+    await bus.endFormerKey('shop');
+    await deliver();
+    await outdated.closed();
+    for (const user of [before, gone]) await refused(user);
+    await connected(now);
+    expect([renewed.isClosed(), pump.isClosed()]).toEqual([false, false]);
+    expect([bus.revoked('shop'), bus.outdatedOf('shop')]).toEqual([{}, undefined]);
+  });
+
+  test('stays with an order that names no former key, and so do the credentials of everybody', async () => {
+    const { before, gone } = await withFormerKey();
+    const present = bus.account('shop');
+    if (present)
+      fleet.cluster.edit(present, ({ spec }) => {
+        spec.endedKey = bus.accountToken('shop')?.sub;
+      });
+    await fleet.settle();
+    await deliver();
+    await connected(before);
+    await refused(gone);
+    expect(Object.keys(bus.revoked('shop')).length).toBeGreaterThan(600);
+  });
+
+  test('ends by itself at a bound, whoever holds credentials of the former key', async () => {
+    const { before, gone } = await withFormerKey();
+    const [outdated, renewed] = [await connected(before), await connected(credsOf('dashboard'))];
+    await bus.refuseMany('shop', 1_500, { kept: true, first: 'UB' });
+    await expect.poll(() => Object.keys(bus.revoked('shop')).length, { timeout: 20_000 }).toBe(1_500);
+    await deliver();
+    await outdated.closed();
+    for (const user of [before, gone]) await refused(user);
+    expect(renewed.isClosed()).toBe(false);
+  });
 });
 
 test('nobody is disconnected by reconciles that change nothing, a new leader, or an edit of something else', async () => {

@@ -343,6 +343,88 @@ describe('a lost Secret', () => {
   });
 });
 
+describe('a former key of an account', () => {
+  const path = '/bus/accounts/shop/users';
+  async function withFormerKey() {
+    await createShop();
+    for (const name of ['dashboard', 'report']) await bus.send('POST', path, { name });
+    await bus.send('POST', path, { name: 'guest', expiresIn: '1h' });
+    fleet.time.now += 2 * 3_600_000;
+    await bus.refuseMany('shop', 600, { kept: true });
+    await expect.poll(() => bus.outdatedOf('shop')?.status).toBe('True');
+  }
+
+  test('has a condition that names who holds credentials of it, and the command that ends it, and an event', async () => {
+    await withFormerKey();
+    const [former] = JSON.parse(accountTexts('shop')['former-keys'] ?? '{}').keys;
+    const command = `kubectl patch busaccount ${account('shop')?.metadata.name} --type merge -p '{"spec":{"endedKey":"${former}"}}'`;
+    expect(bus.outdatedOf('shop')).toMatchObject({
+      reason: 'FormerKeyTrusted',
+      message: `a former key ends at 2048 revocations, or with ${command}: before, fetch the credentials again of dashboard; report`,
+    });
+    expect(readyOf(account('shop'))).toMatchObject({ status: 'True' });
+    expect(fleet.events).toContainEqual(
+      expect.objectContaining({ type: 'Warning', reason: 'FormerKeyTrusted', note: expect.stringContaining(command) }),
+    );
+  });
+
+  test('names no user that is made later, and none that was deleted', async () => {
+    await withFormerKey();
+    fleet.time.now += 120_000;
+    await bus.send('POST', path, { name: 'later' });
+    const later = user('shop', 'later');
+    if (later)
+      fleet.cluster.edit(later, ({ metadata }) => {
+        // The API server in memory has a clock of its own.
+        metadata.creationTimestamp = new Date(fleet.time.now).toISOString();
+      });
+    await bus.send('DELETE', `${path}/report`);
+    expect(bus.outdatedOf('shop')?.message).toMatch(/again of dashboard$/);
+    await bus.send('DELETE', `${path}/dashboard`);
+    expect(bus.outdatedOf('shop')?.message).toMatch(
+      /^nobody has credentials that a former key signed: end it with kubectl/,
+    );
+  });
+
+  test('keeps keys and credentials of microservices as they are, from its beginning to its end', async () => {
+    await createShop();
+    await bus.send('POST', path, { name: 'dashboard' });
+    const before = [userTexts('shop', 'pump'), userTexts('shop', 'valve')];
+    const key = userToken('shop', 'dashboard')?.sub;
+    await bus.refuseMany('shop', 600, { kept: true });
+    await expect.poll(() => bus.outdatedOf('shop')?.status).toBe('True');
+    await bus.endFormerKey('shop');
+    expect(bus.outdatedOf('shop')).toBeUndefined();
+    expect([userTexts('shop', 'pump'), userTexts('shop', 'valve')]).toEqual(before);
+    expect(userToken('shop', 'dashboard')?.sub).toBe(key);
+    expect(accountToken('shop')?.nats.signing_keys).toHaveLength(2);
+  });
+
+  test('costs no write while it is trusted', async () => {
+    await withFormerKey();
+    fleet.cluster.writes.clear();
+    await fleet.nextTerm();
+    expect([...fleet.cluster.writes.keys()].filter((what) => /bus|secrets/.test(what))).toEqual([]);
+  });
+});
+
+test('a user whose key another signing key follows is revoked for good, whenever it was revoked', async () => {
+  await createShop();
+  await bus.refuseMany('shop', 600);
+  const pump = () => userToken('shop', 'pump');
+  await expect.poll(() => pump()?.iss).toBe(publicNkey(accountTexts('shop').signing ?? ''));
+  expect(accountTexts('shop').retiring).toBeDefined();
+  const late = pump()?.sub ?? '';
+  await edit('shop', (spec) => {
+    spec.microservices = spec.microservices?.filter(({ name }) => name !== 'pump');
+  });
+  expect(Object.keys(revoked('shop'))).toContain(late);
+  fleet.time.now += 3_000;
+  await fleet.nextTerm();
+  await expect.poll(() => accountTexts('shop').retiring, { timeout: 20_000 }).toBeUndefined();
+  expect(Object.keys(revoked('shop'))).toEqual([late]);
+});
+
 describe('a clock', () => {
   test('set right after it was ahead makes no token earlier, and no revocation earlier than a token', async () => {
     fleet.time.now += 600_000;

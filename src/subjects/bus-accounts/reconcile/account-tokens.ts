@@ -7,6 +7,7 @@ import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { isSameToken, nextIat, revoke } from '../../bus-rules/rules/tokens/lineage.ts';
 import { accountNameOf } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, type BusTexts, parsedText } from '../rules/secret.ts';
+import { type FormerKeys, nextSigningStep, type SigningState, trustedKeys } from '../rules/signing-keys.ts';
 import type { OperatorKeys } from './operator-keys.ts';
 import type { BusRules } from './rules.ts';
 import type { BusSecrets } from './secrets.ts';
@@ -18,7 +19,11 @@ export interface AccountKeys {
   /** the key that signs users whose credentials the controller hands out itself */
   signing: { key: string; seed: string };
   /** keys that signed such users before, and that the token trusts still */
-  retiring: readonly string[];
+  retiring: FormerKeys | undefined;
+  /** the key that signs users that hold their credentials themselves */
+  extra: { key: string; seed: string };
+  /** keys that signed those before, and that the token trusts until they are ended */
+  former: FormerKeys | undefined;
   token: BusClaims;
 }
 
@@ -35,9 +40,6 @@ interface Waiting {
   done: Promise<void>;
 }
 
-/** More revocations than this in one token begin another signing key: servers and machines get the token at each change. */
-const MOST_REVOCATIONS = 512;
-
 /** The claims as if both tokens had been one: the later time, and the later time of each revocation. */
 function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
   const revocations = { ...claims.nats.revocations };
@@ -50,6 +52,11 @@ function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
 const EVERYBODY = '*';
 
 const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
+const isFormer = (value: unknown) => {
+  const { keys, since, kept } = (value ?? {}) as Partial<FormerKeys>;
+  return isTexts(keys) && isTexts(kept) && typeof since === 'number';
+};
+const newSeed = async () => (await makeNkey('account')).seed;
 
 /**
  * Signs the tokens of accounts. The Secret of an account has the one truth: revocations and the time of the last signature are read from
@@ -64,16 +71,19 @@ export function createAccountTokens(
   const nameOf = (account: BusAccount) => accountSecretName(uuidOf(account));
 
   function keysIn(texts: BusTexts): AccountKeys | undefined {
-    const { [BUS_KEYS.seed]: seed, [BUS_KEYS.signing]: signing, [BUS_KEYS.token]: jwt } = texts;
-    const token = jwt === undefined ? undefined : decodeToken(jwt);
-    if (!seed || !signing || !token) return undefined;
+    const { [BUS_KEYS.seed]: seed, [BUS_KEYS.signing]: signing, [BUS_KEYS.extra]: extra } = texts;
+    const token = decodeToken(texts[BUS_KEYS.token] ?? '');
+    if (!seed || !signing || !extra || !token) return undefined;
     return {
       ...{ key: publicNkey(seed), seed, token },
       signing: { key: publicNkey(signing), seed: signing },
-      retiring: retiringIn(texts),
+      retiring: formerIn(texts, BUS_KEYS.retiring),
+      extra: { key: publicNkey(extra), seed: extra },
+      former: formerIn(texts, BUS_KEYS.formerKeys),
     };
   }
-  const retiringIn = (present: BusTexts) => parsedText<readonly string[]>(present[BUS_KEYS.retiring], [], isTexts);
+  const formerIn = (texts: BusTexts, key: string) =>
+    parsedText<FormerKeys | undefined>(texts[key], undefined, isFormer);
 
   const read = (account: BusAccount) => secrets.read('account', nameOf(account));
 
@@ -91,45 +101,40 @@ export function createAccountTokens(
     const signer = operator.signer();
     if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
     const made: Record<string, string> = { ...present };
-    made[BUS_KEYS.seed] ??= (await makeNkey('account')).seed;
-    made[BUS_KEYS.signing] ??= (await makeNkey('account')).seed;
-    const key = publicNkey(made[BUS_KEYS.seed] as string);
+    made[BUS_KEYS.seed] ??= await newSeed();
+    made[BUS_KEYS.signing] ??= await newSeed();
+    made[BUS_KEYS.extra] ??= await newSeed();
+    const publicKeyOf = (key: string) => publicNkey(made[key] as string);
+    const key = publicKeyOf(BUS_KEYS.seed);
     const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
     // A token of another key says nothing about this account.
     const known = decoded?.sub === key ? decoded : undefined;
-    const former = known && adopts.filter(({ sub }) => sub === key).reduce(withRevocations, known);
+    const found = known ? adopts.filter(({ sub }) => sub === key) : [];
+    const former = known && found.reduce(withRevocations, known);
     const now = Math.floor(clock() / 1_000);
     let revocations: Record<string, number> = former?.nats.revocations ?? {};
     for (const [user, iat] of Object.entries({ ...delivered, ...kept }))
       if ((revocations[user] ?? 0) < iat) revocations = revoke(revocations, user, iat, now);
-    const ofOthers = parsedText<readonly string[]>(present[BUS_KEYS.kept], [], isTexts);
-    const allKept = [...new Set([...ofOthers, ...Object.keys(kept)])].sort();
-    if (allKept.length > 0) made[BUS_KEYS.kept] = JSON.stringify(allKept);
-    let retiring = retiringIn(present);
-    if (
-      adopts.some(
-        (token) =>
-          token.sub === key &&
-          token.iat > (known?.iat ?? 0) &&
-          !isSignedBy(token, publicNkey(made[BUS_KEYS.signing] as string)),
-      )
-    ) {
-      // Servers know of another signing key: with the key of the datastore, users would come back that the list no longer names.
-      retiring = [];
-      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
-    }
-    if (drops && retiring.length > 0) {
-      // No token counts any more that these keys signed: what they signed needs no revocation.
-      retiring = [];
-      revocations = Object.fromEntries(
-        allKept.flatMap((user) => (user in revocations ? [[user, revocations[user] as number]] : [])),
-      );
-    } else if (Object.keys(revocations).length - allKept.length > MOST_REVOCATIONS && retiring.length === 0 && !isEnd) {
-      retiring = [publicNkey(made[BUS_KEYS.signing] as string)];
-      made[BUS_KEYS.signing] = (await makeNkey('account')).seed;
-    }
-    delete made[BUS_KEYS.retiring];
-    if (retiring.length > 0) made[BUS_KEYS.retiring] = JSON.stringify(retiring);
+    const state: SigningState = {
+      signing: publicKeyOf(BUS_KEYS.signing),
+      retiring: formerIn(present, BUS_KEYS.retiring),
+      extra: publicKeyOf(BUS_KEYS.extra),
+      former: formerIn(present, BUS_KEYS.formerKeys),
+      revocations,
+      kept: [
+        ...new Set([...parsedText<readonly string[]>(present[BUS_KEYS.kept], [], isTexts), ...Object.keys(kept)]),
+      ].sort(),
+    };
+    // The last token of an account refuses everybody: no other key follows.
+    const step = isEnd
+      ? { ...state, renews: { signing: false, extra: false } }
+      : nextSigningStep(state, { now, drops, ended: account.spec.endedKey, ...laterKeys(known, found) });
+    if (step.renews.signing) made[BUS_KEYS.signing] = await newSeed();
+    if (step.renews.extra) made[BUS_KEYS.extra] = await newSeed();
+    for (const name of [BUS_KEYS.retiring, BUS_KEYS.kept, BUS_KEYS.formerKeys]) delete made[name];
+    if (step.retiring) made[BUS_KEYS.retiring] = JSON.stringify(step.retiring);
+    if (step.kept.length > 0) made[BUS_KEYS.kept] = JSON.stringify(step.kept);
+    if (step.former) made[BUS_KEYS.formerKeys] = JSON.stringify(step.former);
     const { spec: rule } = rules.ofAccount(account);
     // Nothing is known that the account may do.
     if (!rule && !former) return undefined;
@@ -138,8 +143,12 @@ export function createAccountTokens(
       key,
       name: accountNameOf(account),
       rule: rule ?? {},
-      revocations,
-      signingKeys: [publicNkey(made[BUS_KEYS.signing] as string), ...retiring],
+      revocations: step.revocations,
+      signingKeys: trustedKeys({
+        ...step,
+        signing: publicKeyOf(BUS_KEYS.signing),
+        extra: publicKeyOf(BUS_KEYS.extra),
+      }),
       iat: nextIat(now, former),
     });
     const claims = rule || !former ? ruled : withGrantOf(former, ruled);
@@ -237,6 +246,13 @@ function withGrantOf(former: BusClaims, claims: BusClaims): BusClaims {
   };
 }
 
-/** Whether the account trusts a signing key by this token. */
-const isSignedBy = ({ nats: { signing_keys } }: BusClaims, key: string) =>
-  Array.isArray(signing_keys) && signing_keys.includes(key);
+/** The signing keys in the latest token of an account that servers have, where it is later than the known one. */
+function laterKeys(known: BusClaims | undefined, found: readonly BusClaims[]): { servers?: readonly string[] } {
+  const latest = found.reduce<BusClaims | undefined>(
+    (last, token) => (last && last.iat >= token.iat ? last : token),
+    undefined,
+  );
+  if (!known || !latest || latest.iat <= known.iat) return {};
+  const { signing_keys } = latest.nats;
+  return { servers: isTexts(signing_keys) ? (signing_keys as readonly string[]) : [] };
+}

@@ -7,15 +7,18 @@ import { holderIn } from '../../../datastore/holder.ts';
 import type { UserIndex } from '../../../datastore/use.ts';
 import { both, type Controller, keyOf, refOf, watching } from '../../../kube/mod.ts';
 import { TAKEN_ACCOUNT_NAMES } from '../../../rules/bus-accounts.ts';
-import type { Progress } from '../../../rules/conditions.ts';
+import type { Findings, Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
+import { namesShown } from '../../../rules/kind-status.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf } from '../rules/account.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../rules/secret.ts';
+import { MOST_KEPT_REVOCATIONS, mayHoldFormer } from '../rules/signing-keys.ts';
+import { isDelivered } from '../rules/user.ts';
 import type { BusParts } from './parts.ts';
 
 const kind = KINDS.busAccounts;
@@ -69,8 +72,8 @@ export function createAccountController(
 
   async function prepare(account: BusAccount, signal: AbortSignal): Promise<void> {
     if (account.metadata.deletionTimestamp || isIdle(account)) return;
-    const retiring = tokens.keysOf(account)?.retiring ?? [];
-    if (retiring.length > 0 && !isAwaited(account, retiring)) await tokens.dropRetiring(account, signal);
+    const retiring = tokens.keysOf(account)?.retiring;
+    if (retiring && !isAwaited(account, retiring.keys)) await tokens.dropRetiring(account, signal);
     else await tokens.keep(account, signal);
   }
 
@@ -79,7 +82,7 @@ export function createAccountController(
     usersOf(account).some((user) => {
       const { texts } = secrets.read('user', userSecretName(uuidOf(user)));
       const token = decodeToken(texts[BUS_KEYS.token] ?? '');
-      if (!token || token.iss === tokens.keysOf(account)?.key) return false;
+      if (!token || !isDelivered(user, account.spec.system !== undefined)) return false;
       return keys.includes(token.iss) || !handOver.isDone(user, token.iat);
     });
 
@@ -125,12 +128,34 @@ export function createAccountController(
     return undefined;
   }
 
+  /** Names the users whose credentials end with the former keys of their account, and says how to end them. */
+  function outdated(account: BusAccount): Findings {
+    const former = isIdle(account) ? undefined : tokens.keysOf(account)?.former;
+    if (!former) return {};
+    const isOfSystem = account.spec.system !== undefined;
+    const users = usersOf(account).filter(
+      (user) =>
+        !isDelivered(user, isOfSystem) &&
+        !(Date.parse(user.spec.expiresAt ?? '') <= clock()) &&
+        mayHoldFormer(former, user.metadata.creationTimestamp),
+    );
+    const patch = JSON.stringify({ spec: { endedKey: former.keys[0] } });
+    const end = `kubectl patch ${kind.definition.singular} ${account.metadata.name} --type merge -p '${patch}'`;
+    // The order comes first, since a long message is cut.
+    const message =
+      users.length === 0
+        ? `nobody has credentials that a former key signed: end it with ${end}`
+        : `a former key ends at ${MOST_KEPT_REVOCATIONS} revocations, or with ${end}: before, fetch the credentials again of ${namesShown(users.map(v3Name))}`;
+    return { CredentialsOutdated: { status: 'True', reason: 'FormerKeyTrusted', message } };
+  }
+
   return createKindController(deps, kind, {
     prepare,
     release,
     use,
     obstacle,
-    next: (account) => ((tokens.keysOf(account)?.retiring.length ?? 0) > 0 ? clock() + RETIRING_MS : undefined),
+    conditions: outdated,
+    next: (account) => (tokens.keysOf(account)?.retiring ? clock() + RETIRING_MS : undefined),
     status(account) {
       const keys = isIdle(account) ? undefined : tokens.keysOf(account);
       if (!keys) return {};
@@ -158,7 +183,7 @@ export function createAccountController(
         type === 'delete'
           ? stores.busAccounts
               .byIndex('name', object.spec.account)
-              .filter(({ metadata }) => metadata.deletionTimestamp)
+              .filter((account) => account.metadata.deletionTimestamp || hasFormerKeys(account))
               .map(keyOf)
           : [],
       ),
@@ -172,3 +197,6 @@ export function createAccountController(
     ],
   });
 }
+
+const hasFormerKeys = ({ status }: BusAccount): boolean =>
+  status?.conditions?.some(({ type }) => type === 'CredentialsOutdated') === true;

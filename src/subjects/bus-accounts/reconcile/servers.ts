@@ -1,7 +1,7 @@
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import { busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { busModeOf } from '../../nodes/rules/modes.ts';
 
 /** A hub needs this long to show in its condition that its servers begin to start again. */
 const HUB_MS = 30_000;

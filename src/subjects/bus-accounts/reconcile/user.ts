@@ -80,7 +80,7 @@ export function createUserController(
     const { isBearer, expiresAt } = user.spec;
     return userClaims({
       account: keys.key,
-      ...(isDelivered(user, object.spec.system !== undefined) && { issuer: keys.signing.key }),
+      issuer: isDelivered(user, object.spec.system !== undefined) ? keys.signing.key : keys.extra.key,
       key,
       name: v3Name(user),
       rule,
@@ -100,7 +100,7 @@ export function createUserController(
     const ownSeed = present[BUS_KEYS.seed];
     const former = ownSeed !== undefined && decoded?.sub === publicNkey(ownSeed) ? decoded : undefined;
     const iat = nextIat(Math.floor(clock() / 1_000), former);
-    const seedOf = (issuer: string) => (issuer === keys.key ? keys.seed : keys.signing.seed);
+    const seedOf = (issuer: string) => (issuer === keys.extra.key ? keys.extra.seed : keys.signing.seed);
     const signed = async (seed: string, claims: BusClaims, more: BusTexts = {}): Promise<BusTexts> => {
       const jwt = await signJwt(claims, seedOf(claims.iss));
       return {
@@ -273,5 +273,5 @@ export function createUserController(
   }
 }
 
-const SIGNERS = [BUS_KEYS.seed, BUS_KEYS.signing] as const;
+const SIGNERS = [BUS_KEYS.seed, BUS_KEYS.signing, BUS_KEYS.extra] as const;
 const isEnding = (account: BusAccount | undefined) => account?.metadata.deletionTimestamp !== undefined;

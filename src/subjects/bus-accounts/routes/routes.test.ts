@@ -132,7 +132,7 @@ describe('users', () => {
     });
     const token = bus.decode(String(first.body.jwt));
     expect(token?.exp).toBe(Math.floor(fleet.time.now / 1_000) + 2 * 24 * 3_600);
-    expect(token?.iss).toBe(bus.accountToken('shop')?.sub);
+    expect(token?.nats.issuer_account).toBe(bus.accountToken('shop')?.sub);
     fleet.time.now += 3 * 24 * 3_600_000;
     expect((await send('POST', USERS, { name: 'Pump 7 / Süd' })).body).toEqual(first.body);
     await fleet.nextTerm();

@@ -27,3 +27,8 @@ test('figures count accounts by their condition Ready', () => {
     ['Unknown', 1],
   ]);
 });
+
+test('figures count accounts that trust a former key', () => {
+  const trusting = { status: { conditions: [{ type: 'CredentialsOutdated', status: 'True' }] } } as BusAccount;
+  expect(busFigures([], [account('True'), trusting]).busFormerKeys).toBe(1);
+});

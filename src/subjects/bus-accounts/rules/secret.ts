@@ -25,10 +25,14 @@ export const BUS_KEYS = {
   creds: 'creds',
   /** of an account: private key that signs the users whose credentials the controller hands out itself */
   signing: 'signing',
-  /** of an account: public keys that signed such users before, JSON list */
+  /** of an account: keys that signed such users before, JSON object (`FormerKeys`) */
   retiring: 'retiring',
-  /** of an account: revoked keys of users whose credentials others have, JSON list: no other signing key ends them */
+  /** of an account: private key that signs the users that hold their credentials themselves */
+  extra: 'extra',
+  /** of an account: revoked keys of users that `extra` signed, JSON list */
   kept: 'kept',
+  /** of an account: keys that signed users with credentials in other hands before, JSON object (`FormerKeys`) */
+  formerKeys: 'former-keys',
   /** of a user: former keys that the account does not revoke yet, JSON object of key to the time in its token */
   former: 'former',
   /** of an account that ended: when, Unix ms. Its token, which refuses everybody, stays for servers that do not have it yet */

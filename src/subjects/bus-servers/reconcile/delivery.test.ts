@@ -38,6 +38,12 @@ async function putHub({ serverPort }: TestServer) {
   expect(put.status).toBe(200);
 }
 
+const refused = async (url: string, user: { publicKey: string; creds: string }) =>
+  busClient(url, user).then(
+    () => false,
+    () => true,
+  );
+
 describe('a hub that is named', () => {
   test('gets the tokens of all accounts, and says so', async () => {
     expect((await bus.send('POST', '/application', shopWithBus())).status).toBe(201);
@@ -110,6 +116,38 @@ describe('a hub that is named', () => {
     await expect.poll(() => Object.keys(bus.revoked('shop'))).toEqual([pump.publicKey]);
     await expect(busClient(server.url, pump)).rejects.toThrow('Authorization');
     await busClient(server.url, userOf('shop', 'valve'));
+  });
+
+  test('lets nobody in by keys that the servers trust no longer, and keeps the credentials that they accept', async () => {
+    const path = '/bus/accounts/shop/users';
+    await bus.send('POST', '/application', shopWithBus());
+    for (const name of ['dashboard', 'gone']) await bus.send('POST', path, { name });
+    const server = await startHub();
+    await isReady();
+    const [before, gone] = [userOf('shop', 'dashboard'), userOf('shop', 'gone')];
+    const backup = [...fleet.stores.secrets.list()].filter(({ metadata }) =>
+      /^skerry-bus-(account|user)-/.test(metadata.name),
+    );
+    await bus.send('DELETE', `${path}/gone`);
+    await bus.refuseMany('shop', 600, { kept: true });
+    await expect.poll(() => bus.outdatedOf('shop')?.status, { timeout: 20_000 }).toBe('True');
+    await bus.endFormerKey('shop');
+    await isReady();
+    const present = userOf('shop', 'dashboard');
+    await expect.poll(() => refused(server.url, gone), { timeout: 20_000 }).toBe(true);
+    expect(bus.revoked('shop')).toEqual({});
+    // What a backup has of keys and tokens comes back, and another leader reads it.
+    for (const { metadata, data } of backup) {
+      const found = fleet.stores.secrets.get(metadata.namespace, metadata.name);
+      if (found && data) await fleet.cluster.client.replace(fleet.stores.secrets.resource, { ...found, data });
+    }
+    await fleet.nextTerm();
+    await expect.poll(() => bus.outdatedOf('shop')?.status, { timeout: 20_000 }).toBe('True');
+    await isReady();
+    for (const user of [gone, before]) expect(await refused(server.url, user)).toBe(true);
+    for (const user of [present, userOf('shop', 'dashboard'), userOf('shop', 'pump')])
+      await busClient(server.url, user);
+    expect(userOf('shop', 'dashboard').creds).not.toBe(present.creds);
   });
 
   test('costs no write and ends no connection when nothing changes, whoever leads', async () => {

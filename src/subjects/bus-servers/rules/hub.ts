@@ -1,4 +1,5 @@
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { HUB_PORTS, HUB_SIZES, type HubSettings } from '../../../rules/bus-hub.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { storeBytes } from './sizes.ts';
 
@@ -30,29 +31,20 @@ const DEFAULTS = {
   jsMemoryStoreSize: '1g',
 } as const;
 
-const PORTS = ['serverPort', 'clusterPort', 'leafPort', 'mqttPort', 'httpPort'] as const;
-const SIZES = ['jsStorageSize', 'jsMemoryStoreSize'] as const;
-
-/** What the hub is reached by, and what its servers have. */
-export interface HubSettings extends Record<(typeof PORTS)[number], number>, Record<(typeof SIZES)[number], string> {
-  /** absent while its Service has no address */
-  host?: string;
-}
-
 export function hubSettings({ spec, status }: Pick<BusHub, 'spec' | 'status'>): HubSettings {
   const host = spec.host ?? status?.host;
-  const entries = [...PORTS, ...SIZES].map((field) => [field, spec[field] ?? DEFAULTS[field]] as const);
+  const entries = [...HUB_PORTS, ...HUB_SIZES].map((field) => [field, spec[field] ?? DEFAULTS[field]] as const);
   return { ...(host !== undefined && { host }), ...(Object.fromEntries(entries) as unknown as HubSettings) };
 }
 
 /** Why a hub cannot be, although each of its members has the right form. */
 export function hubProblem({ spec }: Pick<BusHub, 'spec'>): { field: string; message: string } | undefined {
   const settings = hubSettings({ spec });
-  for (const field of SIZES)
+  for (const field of HUB_SIZES)
     if (storeBytes(settings[field]) === undefined)
       return { field, message: `${field}: "${settings[field]}" is no size above 0 and below 2^53 bytes, such as 10g` };
-  for (const [i, field] of PORTS.entries()) {
-    const other = PORTS.slice(0, i).find((before) => settings[before] === settings[field]);
+  for (const [i, field] of HUB_PORTS.entries()) {
+    const other = HUB_PORTS.slice(0, i).find((before) => settings[before] === settings[field]);
     if (other) return { field, message: `${field}: ${settings[field]} is the port of ${other} as well` };
   }
   return undefined;

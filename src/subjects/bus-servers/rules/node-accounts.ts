@@ -5,7 +5,7 @@ import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import type { BusClaims } from '../../bus-rules/rules/tokens/claims.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
-import type { BusMode } from '../../nodes/rules/bus-mode.ts';
+import type { BusMode } from '../../nodes/rules/modes.ts';
 
 /** An account as the server of a node has it. */
 export interface NodeAccount {

@@ -22,6 +22,7 @@ import { connectBus } from '../../../bus-client/connection.ts';
 import type { PartInputs } from '../../../rules/part.ts';
 import { BUS_PLACES } from '../../../wire/bus.ts';
 import { makeNode } from '../../nodes/_make.ts';
+import { hubSettings } from './hub.ts';
 import { BUS_SERVER } from './node-part.ts';
 
 const FACTS = { hasDefaultRouter: false, isBusEnabled: true };
@@ -71,7 +72,7 @@ function inputsOf({ accounts = {}, hub, lost = [], key = 'k'.repeat(32), operato
     upstreamNode: (name) =>
       name === 'gw-9' ? makeNode({ name, spec: { host: 'gw-9.example', busLeafPort: 7000 } }) : undefined,
     bus: makeBusLookups({
-      hub: () => hub,
+      hub: () => hub && { ...hubSettings({ spec: hub }), host: hub.host },
       usersOfNode: () => [
         { name: 'admin', account: 'SYS-leaf-gw-1', secret: 'user-system', isOfSystem: true },
         ...Object.entries(accounts).flatMap(([name, { leafUser }]) =>

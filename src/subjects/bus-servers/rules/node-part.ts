@@ -2,14 +2,16 @@ import { hash } from 'node:crypto';
 import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
+import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
 import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
 import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
-import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
+import { namedBusServers } from '../../nodes/rules/upstreams.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
 import { type ServerConfigInput, serverConfig } from './server-config.ts';
 import { serverName } from './server-names.ts';
@@ -23,8 +25,6 @@ const STORE = { file: '10g', memory: '1g' } as const;
 const HUB_NAMES = ['hub'];
 /** The random key of a node that its streams are encrypted with. */
 const STORE_KEY = 'bus-store';
-/** How upstreams name the hub. */
-const HUB = 'default-bus-hub';
 
 const portsOf = ({ spec }: EdgeNode) => ({
   server: spec.busServerPort ?? PORTS.server,
@@ -161,10 +161,8 @@ function upstreamsOf(
   node: EdgeNode,
   { bus, upstreamNode }: Pick<PartInputs, 'upstreamNode'> & { bus: BusLookups },
 ): Upstream[] {
-  const { upstreamBusServers = [], isSystem } = node.spec;
-  const named = upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB];
-  return named.flatMap((name) => {
-    const hub = name === HUB ? bus.hub() : undefined;
+  return namedBusServers(node.spec).flatMap((name) => {
+    const hub = name === HUB_UPSTREAM ? bus.hub() : undefined;
     if (hub) return [{ host: hub.host, port: hub.leafPort }];
     const other = upstreamNode(name);
     const host = other && hostOf(other);

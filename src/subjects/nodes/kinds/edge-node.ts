@@ -1,6 +1,6 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
-import { busModeOf } from '../rules/bus-mode.ts';
+import { busModeOf } from '../rules/modes.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';
 import { tunnelPortOf, wantsTunnel } from '../rules/tunnel.ts';

@@ -38,8 +38,10 @@ const versionBody = z.object({
 
 const what = (node: Parameters<typeof v3Name>[0]) => `the node ${v3Name(node)}`;
 
+const isBusOnIn = ({ lookups }: Pick<RestDependencies, 'lookups'>): boolean => lookups.bus !== undefined;
+
 function withoutEffect({ lookups, self }: Pick<RestDependencies, 'lookups' | 'self'>, after: Node, before?: Node) {
-  const acting = { hasBus: lookups.bus !== undefined, hasRouter: self.hasRouters === true };
+  const acting = { hasBus: isBusOnIn({ lookups }), hasRouter: self.hasRouters === true };
   return [storedWithoutEffect(newlyNotActing(after, acting, before)) ?? []].flat();
 }
 
@@ -61,7 +63,8 @@ async function requireUpstreams(
 
 /** A router that others connect to stays one that accepts connections: 400 with the nodes that name it. */
 function requireNoDownstream({ nodes, lookups }: RestDependencies, after: Node, before: Node): void {
-  if (settingShown(before, 'routerMode') !== 'interior' || settingShown(after, 'routerMode') !== 'edge') return;
+  if (settingShown(before, 'routerMode', false) !== 'interior' || settingShown(after, 'routerMode', false) !== 'edge')
+    return;
   const named = [nodeUuid(before), v3Name(before)].flatMap((name) => nodes.find('upstream', name));
   const downstream = new Set(
     named.filter(
@@ -101,9 +104,10 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
         const filters = [...readFilters(body ?? []), ...readFilters(filtersOfQuery(query))];
         const nodes = deps.nodes.list().filter(isPresent);
         const live = await liveNodes(deps, nodes, signal);
+        const isBusOn = isBusOnIn(deps);
         const members = membersOf.each(deps);
         return listReply('fogs', nodes, (node) => {
-          const read = nodeRead(node, { ...live(node), ...members(node) }, { platformStatus: false });
+          const read = nodeRead(node, { ...live(node), ...members(node) }, { isBusOn, platformStatus: false });
           return matches(read, filters) ? [read] : [];
         });
       },
@@ -151,7 +155,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
       async handler({ deps, params, signal }) {
         const node = await nodeByUuid(deps, params.uuid, signal);
         const live = await liveNodes(deps, [node], signal);
-        return nodeRead(node, { ...live(node), ...membersOf.one(deps, node) }, { platformStatus: true });
+        return nodeRead(node, { ...live(node), ...membersOf.one(deps, node) }, { isBusOn: isBusOnIn(deps) });
       },
     }),
     route({
@@ -166,7 +170,7 @@ export const nodeRoutes = (membersOf: MembersOfNodes) =>
       async handler({ deps, params, body, signal, warnings }) {
         let ignored: string[] = [];
         await editNode(deps, params.uuid, signal, async (node) => {
-          const patched = withChanges(node, { spec: patchNode(node, body) });
+          const patched = withChanges(node, { spec: patchNode(node, body, isBusOnIn(deps)) });
           requireNoDownstream(deps, patched, node);
           await requireUpstreams(deps, patched, node, signal);
           ignored = withoutEffect(deps, patched, node);

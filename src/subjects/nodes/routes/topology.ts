@@ -6,10 +6,13 @@ import { notFound } from '../../../rest/contract/errors.ts';
 import { type AnyRoute, grouped, route } from '../../../rest/contract/route.ts';
 import { pageQuery } from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
+import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import { holder } from '../../../rules/precedence.ts';
 import {
+  type CoreMember,
   connectionsOf,
   DEPLOYMENT_TARGETS,
+  hubDetails,
   NETWORKS,
   type Network,
   subgraph,
@@ -23,7 +26,9 @@ import {
 const list = { resource: 'networktopology', verb: 'list' } as const;
 const get = { resource: 'networktopology', verb: 'get', name: 'id' } as const;
 
-const idParam = z.object({ id: z.string().min(1).max(BOUNDS.anyName).describe('uuid of a node') });
+const idParam = z.object({
+  id: z.string().min(1).max(BOUNDS.anyName).describe('uuid of a node, or the name of what the control plane has'),
+});
 const nodeFields = {
   id: z.string(),
   nodeUuid: z.string(),
@@ -51,7 +56,14 @@ const topology = (deps: RestDependencies, network: Network): Topology =>
   topologyOf(
     network,
     deps.nodes.list().filter((node) => isPresent(node)),
+    { isBusOn: deps.lookups.bus !== undefined, own: network === 'bus' ? hubOf(deps) : undefined },
   );
+
+function hubOf({ lookups, self }: RestDependencies): CoreMember | undefined {
+  const hub = lookups.bus?.hub();
+  const deploymentTarget = self.controlPlane === 'remote' ? ('remote' as const) : ('orchestrator' as const);
+  return hub && { id: HUB_UPSTREAM, host: hub.host, deploymentTarget, role: 'hub' };
+}
 
 /** The members of a network, and one of them, or 404. */
 function member(deps: RestDependencies, network: Network, id: string) {
@@ -144,6 +156,8 @@ function networkRoutes(network: Network): AnyRoute[] {
       reply: { status: 200, schema: reply(nodeFields) },
       handler({ deps, params }) {
         const { node } = member(deps, network, params.id);
+        const hub = node.id === HUB_UPSTREAM ? deps.lookups.bus?.hub() : undefined;
+        if (hub) return { ...node, ...hubDetails(hub) };
         const edgeNode = holder(deps.nodes.find('uuid', node.nodeUuid), { uuid: node.nodeUuid });
         return { ...node, ...(edgeNode && topologyDetails(network, edgeNode)) };
       },

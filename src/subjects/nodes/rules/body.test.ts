@@ -1,11 +1,13 @@
 import { describe, expect, it, test } from 'vitest';
 import type { ControlPlane } from '../../../api/names.ts';
-import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { makeNode } from '../_make.ts';
 import { nodeFromBody, patchNode } from './body.ts';
-import { nodeRead } from './read.ts';
+import { type LiveNode, nodeRead } from './read.ts';
 
 const nodeFrom = (body: unknown, controlPlane: ControlPlane = 'kubernetes') => nodeFromBody(body, controlPlane);
+const patched = (node: EdgeNode, body: unknown, isBusOn = false) => patchNode(node, body, isBusOn);
+const readOf = (node: EdgeNode, live: LiveNode, isBusOn = false) => nodeRead(node, live, { isBusOn });
 const refusal = (field: string) => expect.objectContaining({ status: 400, code: 'VALIDATION_ERROR', field });
 
 describe('a node from a create body', () => {
@@ -106,13 +108,32 @@ describe('a node of the system from a create body, on control plane remote', () 
   });
 });
 
+describe('the bus mode of a node without the setting, after a PATCH body', () => {
+  const node = makeNode({ spec: { archId: 1 } });
+
+  it.each<[mode: string, isBusOn: boolean, stored: object]>([
+    ['leaf', true, {}],
+    ['none', true, { busMode: 'none' }],
+    ['none', false, {}],
+    ['leaf', false, { busMode: 'leaf' }],
+  ])('%s while the bus is on: %s, is stored as %j', (busMode, isBusOn, stored) => {
+    expect(patched(node, { busMode }, isBusOn)).toEqual({ archId: 1, ...stored });
+  });
+
+  it.each([true, false])('stays unset when a read is sent back, with the bus on: %s', (isBusOn) => {
+    const read = readOf(node, { liveness: 'never' }, isBusOn);
+    expect(read.busMode).toBe(isBusOn ? 'leaf' : 'none');
+    expect(patched(node, read, isBusOn)).toEqual(node.spec);
+  });
+});
+
 describe('a node of the system after a PATCH body', () => {
   const node = makeNode({ spec: { archId: 1, isSystem: true } });
 
   it('stays as it is when its read is sent back, which shows an interior router and a bus server', () => {
-    const read = nodeRead(node, { liveness: 'never' });
+    const read = readOf(node, { liveness: 'never' });
     expect(read).toMatchObject({ isSystem: true, routerMode: 'interior', busMode: 'server', interRouterPort: 55671 });
-    expect(patchNode(node, read)).toEqual(node.spec);
+    expect(patched(node, read)).toEqual(node.spec);
   });
 
   it.each<[object, RegExp]>([
@@ -120,13 +141,13 @@ describe('a node of the system after a PATCH body', () => {
     [{ routerMode: 'edge', host: 'h' }, /^routerMode: "edge"; must be "interior"/],
     [{ busMode: 'leaf' }, /^busMode: "leaf"; must be "server"/],
   ])('is refused with %j', (body, message) => {
-    expect(() => patchNode(node, body)).toThrow(message);
+    expect(() => patched(node, body)).toThrow(message);
   });
 
   it('with another mode from kubectl is shown as interior, and the mode can be removed', () => {
     const edge = makeNode({ spec: { archId: 1, isSystem: true, routerMode: 'edge' } });
-    expect(nodeRead(edge, { liveness: 'never' }).routerMode).toBe('interior');
-    expect(patchNode(edge, { routerMode: null })).toEqual({ archId: 1, isSystem: true });
+    expect(readOf(edge, { liveness: 'never' }).routerMode).toBe('interior');
+    expect(patched(edge, { routerMode: null })).toEqual({ archId: 1, isSystem: true });
   });
 });
 
@@ -157,7 +178,7 @@ describe('a node after a PATCH body', () => {
     ['coordinates as they are shown set nothing', { latitude: 0, longitude: 0 }, {}],
     ['the present isSystem changes nothing', { isSystem: false }, {}],
   ])('%s', (_, body, changes) => {
-    expect(patchNode(node, body)).toEqual(JSON.parse(JSON.stringify({ ...spec, ...changes })));
+    expect(patched(node, body)).toEqual(JSON.parse(JSON.stringify({ ...spec, ...changes })));
   });
 
   test.each([
@@ -169,36 +190,36 @@ describe('a node after a PATCH body', () => {
     ['one coordinate alone', { latitude: 1 }, 'latitude'],
   ])('refuses %s', (_, body, field) => {
     const withoutAddress = makeNode({ spec: { ...spec, routerMode: 'none' } });
-    expect(() => patchNode(withoutAddress, body)).toThrow(refusal(field) as Error);
+    expect(() => patched(withoutAddress, body)).toThrow(refusal(field) as Error);
   });
 
   it('a port that is given as it is shown counts as given', () => {
     const router: EdgeNodeSpec = { archId: 1, routerMode: 'interior' };
     const body = { routerMode: 'interior', host: 'h', interRouterPort: 55671, edgeRouterPort: 45671 };
-    expect(patchNode(makeNode({ spec: router }), body)).toEqual({ ...router, host: 'h' });
+    expect(patched(makeNode({ spec: router }), body)).toEqual({ ...router, host: 'h' });
   });
 
   it('one coordinate alone that was stored once goes with the next change', () => {
     const { latitude: _, ...half } = { ...spec, latitude: 1, longitude: 2 };
-    expect(patchNode(makeNode({ spec: { archId: undefined, ...half } }), { location: 'hall 4' })).toEqual({
+    expect(patched(makeNode({ spec: { archId: undefined, ...half } }), { location: 'hall 4' })).toEqual({
       ...spec,
       location: 'hall 4',
     });
   });
 
   it('a read that is sent back sets no default', () => {
-    const read = nodeRead(node, { liveness: 'never' });
-    expect(patchNode(node, read)).toEqual(spec);
+    const read = readOf(node, { liveness: 'never' });
+    expect(patched(node, read)).toEqual(spec);
   });
 
   it('a default that differs from the read is set', () => {
-    expect(patchNode(node, { memoryLimit: 4096 })).not.toHaveProperty('memoryLimit');
+    expect(patched(node, { memoryLimit: 4096 })).not.toHaveProperty('memoryLimit');
     const machine = makeNode({ spec, status: { config: { memoryLimit: 512 } } });
-    expect(patchNode(machine, { memoryLimit: 4096 })).toHaveProperty('memoryLimit', 4096);
+    expect(patched(machine, { memoryLimit: 4096 })).toHaveProperty('memoryLimit', 4096);
   });
 
   it('does not change the stored node', () => {
-    patchNode(node, { diskLimit: 9, location: null });
+    patched(node, { diskLimit: 9, location: null });
     expect(node.spec).toEqual(spec);
   });
 });

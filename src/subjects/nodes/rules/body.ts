@@ -30,7 +30,7 @@ export function nodeFromBody(body: unknown, controlPlane: ControlPlane): { name:
  * The spec after a PATCH body: absent fields stay, null removes. A field that is shown as it is sent and was never set
  * stays unset, so that sending back a read does not set every default. Throws DomainError.
  */
-export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
+export function patchNode(node: EdgeNode, body: unknown, isBusOn: boolean): EdgeNodeSpec {
   const { name, isSystem, ...fields } = knownFields(body);
   requireUnchanged('uuid', (body as Fields).uuid, nodeUuid(node));
   requireUnchanged('name', name, v3Name(node));
@@ -40,7 +40,7 @@ export function patchNode(node: EdgeNode, body: unknown): EdgeNodeSpec {
   const spec: Fields = withoutHalf(node.spec);
   const changed: Fields = {};
   for (const [field, value] of Object.entries(fields)) {
-    if (spec[field] === undefined && isShown(node, field, value) && !isHalf(node, field, fields)) continue;
+    if (spec[field] === undefined && isShown(node, field, value, isBusOn) && !isHalf(node, field, fields)) continue;
     changed[field] = value;
     if (value === null) delete spec[field];
     else spec[field] = value;
@@ -134,10 +134,10 @@ const withoutHalf = (spec: Fields): Fields => {
 /** One coordinate that is sent as it is shown counts when the other one is sent as well and is another. */
 const isHalf = (node: EdgeNode, field: string, fields: Fields): boolean =>
   COORDINATES.includes(field) &&
-  COORDINATES.some((other) => !isAbsent(fields[other]) && !isShown(node, other, fields[other]));
+  COORDINATES.some((other) => !isAbsent(fields[other]) && !isShown(node, other, fields[other], false));
 
-function isShown(node: EdgeNode, field: string, value: unknown): boolean {
-  return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec) ?? null) === JSON.stringify(value);
+function isShown(node: EdgeNode, field: string, value: unknown, isBusOn: boolean): boolean {
+  return JSON.stringify(settingShown(node, field as keyof EdgeNodeSpec, isBusOn) ?? null) === JSON.stringify(value);
 }
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';

@@ -6,13 +6,7 @@ import { v3Name } from '../../../rules/names.ts';
 import type { NormalEntry } from '../../../rules/normal-entry.ts';
 import type { SystemFileSet } from '../../../rules/system-files.ts';
 import { busCredsSet } from '../../../wire/system-files.ts';
-import { SYSTEM_MODES } from './settings.ts';
-
-export type BusMode = NonNullable<EdgeNode['spec']['busMode']>;
-
-/** The mode in which a node is part of the bus: without the setting it is a leaf, where the bus is on. */
-export const busModeOf = ({ spec }: EdgeNode, isBusEnabled: boolean): BusMode =>
-  spec.isSystem ? SYSTEM_MODES.busMode : (spec.busMode ?? (isBusEnabled ? 'leaf' : 'none'));
+import { busModeOf } from './modes.ts';
 
 /** The server of the bus on a node, while the bus is on. */
 const localBusOf = (node: EdgeNode): { serverPort: number } | undefined =>

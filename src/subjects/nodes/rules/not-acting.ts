@@ -75,6 +75,9 @@ export const storedWithoutEffect = (fields: readonly string[]): string | undefin
  * included, is not asked for by who sends it back.
  */
 export const newlyNotActing = (after: EdgeNode, acting: Acting, before: EdgeNode = { ...after, spec: {} }): string[] =>
-  settingsNotActing(after.spec, acting).filter((field) => textShown(after, field) !== textShown(before, field));
+  settingsNotActing(after.spec, acting).filter(
+    (field) => textShown(after, field, acting.hasBus) !== textShown(before, field, acting.hasBus),
+  );
 
-const textShown = (node: EdgeNode, field: Setting) => canonicalJson(settingShown(node, field) ?? null);
+const textShown = (node: EdgeNode, field: Setting, isBusOn: boolean) =>
+  canonicalJson(settingShown(node, field, isBusOn) ?? null);

@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANNOTATIONS } from '../../../api/names.ts';
-import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
+import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
 import type { DomainError } from '../../../rules/errors.ts';
 import type { Observation } from '../../../rules/inputs.ts';
 import { at, MINUTE, makeItem, makeNode, makeObservation, T0 } from '../_make.ts';
@@ -11,6 +11,8 @@ const live = (observation?: Partial<Observation>): LiveNode => ({
   ...(observation && { observation: makeObservation(observation) }),
 });
 const never: LiveNode = { liveness: 'never' };
+const readOf = (node: EdgeNode, of: LiveNode, options: { platformStatus?: boolean } = {}) =>
+  nodeRead(node, of, { isBusOn: false, ...options });
 
 /** Node read fields (docs/spec/rest-v3.md#node-read), by type. */
 const FIELDS = {
@@ -34,7 +36,7 @@ describe('the read of a node', () => {
   it.each(Object.entries(FIELDS))(
     'has all documented fields of type %s, even of a node without an agent',
     (type, names) => {
-      const read = nodeRead(makeNode(), never);
+      const read = readOf(makeNode(), never);
       const typeOf = (value: unknown) => (Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value);
       const wrong = names.split(/\s+/).filter((name) => typeOf(read[name]) !== type);
       expect(wrong).toEqual([]);
@@ -49,16 +51,16 @@ describe('the read of a node', () => {
     ['a false of the machine is a value', {}, { watchdogEnabled: false }, 'watchdogEnabled', false],
     ['an engine is shown by its own name', { containerEngine: 'engine_b' }, {}, 'containerEngine', 'podman'],
   ])('of settings: %s', (_, spec, config, field, want) => {
-    expect(nodeRead(makeNode({ spec, status: { config } }), never)[field]).toBe(want);
+    expect(readOf(makeNode({ spec, status: { config } }), never)[field]).toBe(want);
   });
 
   it('shows architecture and engine of a provisioning at once, and until the first report', () => {
     const provisioned = { archId: 2, containerEngine: 'podman' };
     const shown = { archId: 2, containerEngine: 'podman' };
-    expect(nodeRead(makeNode(), { ...never, provisioned })).toMatchObject(shown);
-    expect(nodeRead(makeNode({ status: shown }), never)).toMatchObject(shown);
+    expect(readOf(makeNode(), { ...never, provisioned })).toMatchObject(shown);
+    expect(readOf(makeNode({ status: shown }), never)).toMatchObject(shown);
     const config = { containerEngine: 'docker' };
-    expect(nodeRead(makeNode({ status: { config } }), { ...never, provisioned }).containerEngine).toBe('docker');
+    expect(readOf(makeNode({ status: { config } }), { ...never, provisioned }).containerEngine).toBe('docker');
   });
 
   test.each(
@@ -85,7 +87,7 @@ describe('the read of a node', () => {
       jsMemoryStoreSize: '1g',
     }),
   )('the documented default of %s is %j', (field, want) => {
-    expect(nodeRead(makeNode(), never)[field]).toBe(want);
+    expect(readOf(makeNode(), never)[field]).toBe(want);
   });
 
   test.each<[EdgeNodeSpec['routerMode'], string[], string[]]>([
@@ -93,7 +95,7 @@ describe('the read of a node', () => {
     ['edge', [], ['interRouterPort', 'edgeRouterPort', 'networkRouter']],
     ['none', ['networkRouter'], ['interRouterPort', 'edgeRouterPort']],
   ])('of router mode %s shows the settings of that mode only', (routerMode, shown, hidden) => {
-    const read = nodeRead(makeNode({ spec: { routerMode } }), never);
+    const read = readOf(makeNode({ spec: { routerMode } }), never);
     expect(shown.filter((field) => field in read)).toEqual(shown);
     expect(hidden.filter((field) => field in read)).toEqual([]);
   });
@@ -111,7 +113,7 @@ describe('the read of a node', () => {
       memoryViolation: true,
       repositoryCount: 9,
     };
-    const read = nodeRead(makeNode(), live({ report, contactAt: T0 + MINUTE }));
+    const read = readOf(makeNode(), live({ report, contactAt: T0 + MINUTE }));
     expect(read).toMatchObject({ ...report, lastActive: T0 + MINUTE, lastStatusTime: T0 });
   });
 
@@ -127,11 +129,11 @@ describe('the read of a node', () => {
       daemonStatus: 'RUNNING',
     };
     const { lastSeenTime, ...shown } = status;
-    expect(nodeRead(makeNode({ status }), live())).toMatchObject({ ...shown, lastActive: T0 });
+    expect(readOf(makeNode({ status }), live())).toMatchObject({ ...shown, lastActive: T0 });
   });
 
   it('shows lists as JSON text where the specification demands it', () => {
-    const read = nodeRead(
+    const read = readOf(
       makeNode(),
       live({ report: { availableCdiDevices: ['a/b=0'], repositoryStatus: [{ id: 1 }] } }),
     );
@@ -150,7 +152,7 @@ describe('the read of a node', () => {
     ['a node without an agent is NOT_PROVISIONED', 'never', 'NOT_PROVISIONED'],
   ] as const)('daemonStatus: %s', (_, liveness, want) => {
     const observation = liveness === 'never' ? undefined : makeObservation();
-    expect(nodeRead(makeNode(), { liveness, observation }).daemonStatus).toBe(want);
+    expect(readOf(makeNode(), { liveness, observation }).daemonStatus).toBe(want);
   });
 
   test.each([
@@ -158,7 +160,7 @@ describe('the read of a node', () => {
     ['is that of the spec until one is reported', { archId: 1 }, undefined, { id: 1, name: 'amd64' }],
     ['is auto when neither is known', {}, undefined, { id: 0, name: 'auto' }],
   ])('the architecture %s', (_, spec, archId, arch) => {
-    expect(nodeRead(makeNode({ spec: { archId: undefined, ...spec }, status: { archId } }), never)).toMatchObject({
+    expect(readOf(makeNode({ spec: { archId: undefined, ...spec }, status: { archId } }), never)).toMatchObject({
       archId: arch.id,
       arch,
     });
@@ -169,17 +171,17 @@ describe('the read of a node', () => {
     ['is the address of the machine when the spec has none', {}, '10.0.0.7', '10.0.0.7'],
     ['is empty when the agent reports the address 0.0.0.0', {}, '0.0.0.0', ''],
   ])('the host %s', (_, spec, ipAddress, want) => {
-    expect(nodeRead(makeNode({ spec, status: { ipAddress } }), never).host).toBe(want);
+    expect(readOf(makeNode({ spec, status: { ipAddress } }), never).host).toBe(want);
   });
 
   it('has the name and the uuid of the v3 API', () => {
     const node = makeNode({ spec: { name: 'Gate 1', uuid: 'u' } });
-    expect(nodeRead(node, never)).toMatchObject({ name: 'Gate 1', uuid: 'u' });
-    expect(nodeRead(makeNode({ uuid: 'node-uid' }), never)).toMatchObject({ name: 'gw-1', uuid: 'node-uid' });
+    expect(readOf(node, never)).toMatchObject({ name: 'Gate 1', uuid: 'u' });
+    expect(readOf(makeNode({ uuid: 'node-uid' }), never)).toMatchObject({ name: 'gw-1', uuid: 'node-uid' });
   });
 
   it('lists the microservices of the report, as text', () => {
-    const read = nodeRead(makeNode(), live({ report: { microserviceStatus: [makeItem()] } }));
+    const read = readOf(makeNode(), live({ report: { microserviceStatus: [makeItem()] } }));
     expect(JSON.parse(String(read.microserviceStatus))).toEqual([makeItem()]);
   });
 });
@@ -187,7 +189,7 @@ describe('the read of a node', () => {
 describe('platformStatus of a read', () => {
   const done = { phase: 'Ready', generation: 1, observedGeneration: 1, lastTransitionAt: at(T0) } as const;
   const phaseOf = (overrides: Parameters<typeof makeNode>[0]) =>
-    (nodeRead(makeNode(overrides), never).platformStatus as { phase: string }).phase;
+    (readOf(makeNode(overrides), never).platformStatus as { phase: string }).phase;
   test.each<[string, Parameters<typeof makeNode>[0], string]>([
     ['is Pending when the node was not reconciled yet', {}, 'Pending'],
     ['is Ready when the generation was reconciled', { status: { platformStatus: done } }, 'Ready'],
@@ -214,21 +216,21 @@ describe('platformStatus of a read', () => {
   it('has the error of a failed phase, and null otherwise', () => {
     const failed = { ...done, phase: 'Failed', lastError: 'why' } as const;
     const lastError = (platformStatus: typeof failed | typeof done) =>
-      nodeRead(makeNode({ status: { platformStatus } }), never).platformStatus;
+      readOf(makeNode({ status: { platformStatus } }), never).platformStatus;
     expect(lastError(failed)).toMatchObject({ lastError: 'why' });
     expect(lastError(done)).toMatchObject({ lastError: null, generation: 1, observedGeneration: 1 });
   });
 
   it('is a warning of the node while it is Failed, unless its agent has one', () => {
     const failed = { ...done, phase: 'Failed', lastError: 'x'.repeat(300) } as const;
-    const warning = (status: object) => nodeRead(makeNode({ status }), never).warningMessage;
+    const warning = (status: object) => readOf(makeNode({ status }), never).warningMessage;
     expect(warning({ platformStatus: failed })).toBe(`Platform reconcile: ${'x'.repeat(180)}`);
     expect(warning({ platformStatus: failed, warningMessage: 'the disk is full' })).toBe('the disk is full');
     expect(warning({ platformStatus: done })).toBe('HEALTHY');
   });
 
   it('is left out of lists', () => {
-    expect(nodeRead(makeNode(), never, { platformStatus: false })).not.toHaveProperty('platformStatus');
+    expect(readOf(makeNode(), never, { platformStatus: false })).not.toHaveProperty('platformStatus');
   });
 });
 

@@ -21,7 +21,7 @@ export interface LiveNode extends Seen {
 export function nodeRead(
   stored: EdgeNode,
   live: LiveNode,
-  { platformStatus = true }: { platformStatus?: boolean } = {},
+  { isBusOn, platformStatus = true }: { isBusOn: boolean; platformStatus?: boolean },
 ): Record<string, unknown> {
   const { observation } = live;
   const status = observedFacts({ node: stored, ...live }, live.liveness);
@@ -32,7 +32,7 @@ export function nodeRead(
   return {
     uuid: nodeUuid(node),
     name: v3Name(node),
-    ...settingsShown(node),
+    ...settingsShown(node, isBusOn),
     archId,
     arch: { id: archId, name: ARCHITECTURES[archId] },
     host: hostOf(node) ?? '',

@@ -1,5 +1,5 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
-import { SYSTEM_MODES } from './settings.ts';
+import { SYSTEM_MODES } from './modes.ts';
 
 export type RouterMode = NonNullable<EdgeNode['spec']['routerMode']>;
 

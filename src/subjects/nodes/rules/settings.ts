@@ -1,6 +1,7 @@
 import { CONTAINER_NAME_PREFIX } from '../../../api/names.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
 import type { AgentConfig } from '../../../wire/agent.ts';
+import { busModeOf, SYSTEM_MODES } from './modes.ts';
 
 /** Settings that a machine takes from the spec; when one is absent, the machine decides. */
 export const CONFIG_FIELDS = [
@@ -78,7 +79,7 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   routerMode: 'edge',
   messagingPort: 5671,
   upstreamRouters: [],
-  // The default is that the installation has no bus.
+  // Where the bus is off.
   busMode: 'none',
   busServerPort: 4222,
   busLeafPort: 7422,
@@ -89,9 +90,6 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   jsStorageSize: '10g',
   jsMemoryStoreSize: '1g',
 };
-
-/** The modes of a node of the system, whatever its spec says. */
-export const SYSTEM_MODES = { routerMode: 'interior', busMode: 'server' } as const;
 
 const isMode = (field: string): field is keyof typeof SYSTEM_MODES => Object.hasOwn(SYSTEM_MODES, field);
 
@@ -113,8 +111,8 @@ export function hostOf(node: EdgeNode): string | undefined {
   return node.spec.host || (reported && reported !== '0.0.0.0' ? reported : undefined);
 }
 
-/** A setting as reads show it: from the spec, else from the machine, else the documented default. */
-export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown {
+/** A setting as reads show it: from the spec, else from the machine, else what acts without it. */
+export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec, isBusOn: boolean): unknown {
   if (field === 'archId') return archOf(node);
   if (field === 'host') return hostOf(node) ?? '';
   if (node.spec.isSystem && isMode(field)) return SYSTEM_MODES[field];
@@ -124,8 +122,9 @@ export function settingShown(node: EdgeNode, field: keyof EdgeNodeSpec): unknown
     const engine = node.spec[field] ?? effective[field] ?? node.status?.containerEngine ?? DEFAULTS[field];
     return canonicalEngine(engine as string);
   }
+  if (field === 'busMode') return busModeOf(node, isBusOn);
   const own = node.spec[field] ?? effective[field] ?? DEFAULTS[field];
-  return own === undefined && isInteriorPort(field) && settingShown(node, 'routerMode') === 'interior'
+  return own === undefined && isInteriorPort(field) && settingShown(node, 'routerMode', isBusOn) === 'interior'
     ? INTERIOR_PORTS[field]
     : own;
 }
@@ -137,12 +136,12 @@ export const modesNotOfSystem = ({ isSystem, ...spec }: EdgeNodeSpec) =>
     .map((field) => ({ field, asked: spec[field], has: SYSTEM_MODES[field] }));
 
 /** All settings as reads show them. */
-export function settingsShown(node: EdgeNode): Record<string, unknown> {
+export function settingsShown(node: EdgeNode, isBusOn: boolean): Record<string, unknown> {
   const shown: Record<string, unknown> = {};
-  for (const field of FIELDS) shown[field] = settingShown(node, field);
+  for (const field of FIELDS) shown[field] = settingShown(node, field, isBusOn);
   if (shown.routerMode === 'interior')
     for (const field of Object.keys(INTERIOR_PORTS) as (keyof typeof INTERIOR_PORTS)[])
-      shown[field] = settingShown(node, field);
+      shown[field] = settingShown(node, field, isBusOn);
   if (shown.routerMode === 'none') shown.networkRouter = node.spec.networkRouter ?? '';
   return shown;
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { makeBusLookups } from '../../../../testing/inputs.ts';
 import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { makeNode } from '../_make.ts';
-import { subgraph, topologyDetails, topologyOf, topologyOverview, topologySummary } from './topology.ts';
+import { hubDetails, subgraph, topologyDetails, topologyOf, topologyOverview, topologySummary } from './topology.ts';
 
 const node = (name: string, spec: Partial<EdgeNodeSpec>) => {
   const made = makeNode({ name });
@@ -14,7 +15,7 @@ const NODES = [
   node('alone', { routerMode: 'edge', containerEngine: 'embedded' }),
   node('off', { routerMode: 'none' }),
 ];
-const router = topologyOf('router', NODES);
+const router = topologyOf('router', NODES, { isBusOn: false });
 
 describe('the router network', () => {
   test('has every node but those with the mode none', () => {
@@ -73,19 +74,64 @@ describe('a subgraph', () => {
       node('hub', { routerMode: 'interior' }),
       ...Array.from({ length: 400 }, (_, i) => node(`edge-${i}`, { upstreamRouters: ['hub'] })),
     ];
-    expect(subgraph(topologyOf('router', star), { center: 'hub', depth: 1, limit: 500 }).nodes).toHaveLength(200);
+    expect(
+      subgraph(topologyOf('router', star, { isBusOn: false }), { center: 'hub', depth: 1, limit: 500 }).nodes,
+    ).toHaveLength(200);
   });
 });
 
 test('the bus network is empty until nodes have a bus mode', () => {
-  expect(topologyOf('bus', NODES).nodes.size).toBe(0);
-  const bus = topologyOf('bus', [
-    node('a', { busMode: 'server' }),
-    node('b', { busMode: 'leaf', upstreamBusServers: ['a'] }),
-  ]);
+  expect(topologyOf('bus', NODES, { isBusOn: false }).nodes.size).toBe(0);
+  const bus = topologyOf(
+    'bus',
+    [node('a', { busMode: 'server' }), node('b', { busMode: 'leaf', upstreamBusServers: ['a'] })],
+    { isBusOn: false },
+  );
   expect(topologyOverview('bus', bus)).toMatchObject({
     serverNodes: [{ id: 'a' }],
     spokeGroups: [{ upstreamOf: 'a', role: 'leaf', count: 1 }],
   });
   expect(topologyDetails('bus', node('a', { busMode: 'server' }))).toMatchObject({ serverPort: 4222, isHub: false });
+});
+
+test('every node without a bus mode is a leaf of the bus network while the bus is on', () => {
+  const bus = topologyOf('bus', [node('a', {}), node('b', { busMode: 'none' })], { isBusOn: true });
+  expect([...bus.nodes.values()]).toMatchObject([{ id: 'a', role: 'leaf' }]);
+});
+
+test('the hub is a member of the bus network, and what names no bus server connects to it', () => {
+  const own = { id: 'default-bus-hub', host: 'bus.example', deploymentTarget: 'orchestrator', role: 'hub' } as const;
+  const bus = topologyOf(
+    'bus',
+    [
+      node('a', { busMode: 'server' }),
+      node('b', {}),
+      node('c', { upstreamBusServers: ['a'] }),
+      node('d', { upstreamBusServers: ['a', 'default-bus-hub'] }),
+      node('e', { isSystem: true }),
+    ],
+    { isBusOn: true, own },
+  );
+  expect(bus.connections.map(({ id }) => id)).toEqual([
+    'a-default-bus-hub',
+    'b-default-bus-hub',
+    'c-a',
+    'd-a',
+    'd-default-bus-hub',
+  ]);
+  expect(topologyOverview('bus', bus)).toMatchObject({
+    defaultNode: { id: 'default-bus-hub', nodeUuid: '', role: 'hub' },
+    serverNodes: [{ id: 'a' }, { id: 'e' }],
+    spokeGroups: [
+      { upstreamOf: 'default-bus-hub', count: 2 },
+      { upstreamOf: 'a', count: 2 },
+    ],
+  });
+});
+
+test('the details of the hub have the same members as the details of a node', () => {
+  const hub = makeBusLookups().hub();
+  const ofNode = topologyDetails('bus', node('a', { busMode: 'server' }));
+  expect(hub && Object.keys(hubDetails(hub)).toSorted()).toEqual(Object.keys(ofNode).toSorted());
+  expect(hub && hubDetails(hub)).toMatchObject({ serverPort: 4333, isHub: true });
 });

@@ -1,22 +1,32 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { HubSettings } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { hostOf, settingShown } from './settings.ts';
+import { namedBusServers } from './upstreams.ts';
+
+interface NetworkRow {
+  mode: 'routerMode' | 'busMode';
+  /** names or uuids of what a node connects to */
+  upstreams(spec: EdgeNode['spec']): readonly string[];
+  roles: readonly string[];
+  core: string;
+}
 
 /**
  * The router and bus networks as they are configured (docs/spec/rest-v3.md#network-topology). A node takes part in a network
- * unless its mode is `none`; a connection is an upstream that the node names and that exists. A default router and a hub,
- * which belong to the control plane, are in no network of this version.
+ * unless its mode is `none`; a connection is an upstream that the node names and that exists. The hub belongs to the control plane,
+ * and what names no bus server connects to it.
  */
 export const NETWORKS = {
   router: {
     mode: 'routerMode',
-    upstreams: 'upstreamRouters',
+    upstreams: ({ upstreamRouters = [] }) => upstreamRouters,
     roles: ['default', 'interior', 'edge'],
     core: 'interior',
   },
-  bus: { mode: 'busMode', upstreams: 'upstreamBusServers', roles: ['hub', 'server', 'leaf'], core: 'server' },
-} as const;
+  bus: { mode: 'busMode', upstreams: namedBusServers, roles: ['hub', 'server', 'leaf'], core: 'server' },
+} as const satisfies Record<string, NetworkRow>;
 export type Network = keyof typeof NETWORKS;
 
 export const DEPLOYMENT_TARGETS = ['orchestrator', 'remote', 'embedded'] as const;
@@ -53,23 +63,39 @@ export interface TopologyConnection {
 }
 
 export interface Topology {
-  /** by id, in the order of names */
+  /** by id, in the order of names behind what the control plane has */
   nodes: ReadonlyMap<string, TopologyNode>;
   /** in the order of their sources */
   connections: readonly TopologyConnection[];
 }
 
+/** What the control plane has in a network, which is no node. */
+export interface CoreMember {
+  id: string;
+  host: string;
+  deploymentTarget: TopologyNode['deploymentTarget'];
+  /** the first of the network, such as `hub` */
+  role: string;
+}
+
+interface TopologyOptions {
+  isBusOn: boolean;
+  /** absent: nothing but nodes */
+  own?: CoreMember | undefined;
+}
+
 /** Of several nodes with one name the first given counts. */
-export function topologyOf(network: Network, nodes: Iterable<EdgeNode>): Topology {
+export function topologyOf(network: Network, nodes: Iterable<EdgeNode>, { isBusOn, own }: TopologyOptions): Topology {
   const { mode, upstreams } = NETWORKS[network];
   const members = [...nodes]
-    .filter((node) => settingShown(node, mode) !== 'none')
-    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode))) }))
+    .filter((node) => settingShown(node, mode, isBusOn) !== 'none')
+    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode, isBusOn))) }))
     .sort((a, b) => (a.shown.fogName < b.shown.fogName ? -1 : 1));
-  const byId = new Map(members.map(({ shown }) => [shown.id, shown]));
+  const core = own && { ...own, nodeUuid: '', fogName: '', displayName: own.id, mode: own.role };
+  const byId = new Map([...(core ? [core] : []), ...members.map(({ shown }) => shown)].map((one) => [one.id, one]));
   const byName = new Map(members.toReversed().map(({ shown }) => [shown.fogName, shown]));
   const connections = members.flatMap(({ node, shown: { id: source } }) => {
-    const named = (settingShown(node, upstreams) as readonly string[]).flatMap((ref) => {
+    const named = upstreams(node.spec).flatMap((ref) => {
       const dest = (byId.get(ref) ?? byName.get(ref))?.id;
       return dest === undefined || dest === source ? [] : [dest];
     });
@@ -86,7 +112,7 @@ function topologyNode(node: EdgeNode, mode: string): TopologyNode {
     fogName: name,
     displayName: name,
     host: hostOf(node) ?? '',
-    deploymentTarget: settingShown(node, 'containerEngine') === 'embedded' ? 'embedded' : 'remote',
+    deploymentTarget: settingShown(node, 'containerEngine', false) === 'embedded' ? 'embedded' : 'remote',
     role: mode,
     mode,
   };
@@ -94,9 +120,15 @@ function topologyNode(node: EdgeNode, mode: string): TopologyNode {
 
 /** Ports and sizes of one member of a network, with the names that v3 has for them. */
 export function topologyDetails(network: Network, node: EdgeNode): Record<string, unknown> {
-  const shown = DETAILS[network].map((field) => [shortName(field), settingShown(node, field)]);
+  const shown = DETAILS[network].map((field) => [shortName(field), settingShown(node, field, false)]);
   return { ...Object.fromEntries(shown), ...(network === 'router' ? { isDefault: false } : { isHub: false }) };
 }
+
+/** The same of the hub. */
+export const hubDetails = (hub: HubSettings): Record<string, unknown> => {
+  const { host: _, ...details } = hub;
+  return { ...details, isHub: true };
+};
 
 /** `busServerPort` -> `serverPort`. */
 const shortName = (field: string) => field.replace(/^bus(\w)/, (_, first: string) => first.toLowerCase());
@@ -113,13 +145,13 @@ export function topologyOverview(network: Network, { nodes, connections }: Topol
   const upstreamsOf = Map.groupBy(connections, ({ source }) => source);
   const counts = new Map<string | null, number>();
   for (const { id, role } of nodes.values()) {
-    if (role === core) continue;
+    if (role === core || role === NETWORKS[network].roles[0]) continue;
     for (const upstream of upstreamsOf.get(id)?.map(({ dest }) => dest) ?? [null])
       counts.set(upstream, (counts.get(upstream) ?? 0) + 1);
   }
   const role = network === 'router' ? 'edge' : 'leaf';
   return {
-    defaultNode: null,
+    defaultNode: [...nodes.values()].find((node) => node.role === NETWORKS[network].roles[0]) ?? null,
     [`${core}Nodes`]: [...nodes.values()].filter((node) => node.role === core),
     spokeGroups: [...counts].map(([upstreamOf, count]) => ({ upstreamOf, role, count })),
   };

@@ -1,6 +1,7 @@
 import type { VerdictReason } from '../../../api/conditions.ts';
 import type { RestErrorCode } from '../../../api/error-codes.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
+import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Lookups, Verdict } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
@@ -39,7 +40,7 @@ const UPSTREAMS: readonly Upstreams[] = [
     what: 'bus server',
     mode: 'busMode',
     accepts: ['server'],
-    own: 'default-bus-hub',
+    own: HUB_UPSTREAM,
     code: 'INVALID_BUS_SERVER',
     reason: 'BusServerWrongMode',
   },
@@ -47,7 +48,7 @@ const UPSTREAMS: readonly Upstreams[] = [
 
 type Field = Upstreams['field'];
 type Spec = Pick<EdgeNodeSpec, Field>;
-type NodeLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid'>;
+type NodeLookups = Pick<Lookups, 'nodeByName' | 'nodeByUuid' | 'bus'>;
 
 const namedIn = (spec: Spec, { field, own }: Upstreams): readonly string[] =>
   [spec[field] ?? []].flat().filter((name) => name !== '' && name !== own);
@@ -55,8 +56,15 @@ const namedIn = (spec: Spec, { field, own }: Upstreams): readonly string[] =>
 /** Names and uuids of the nodes that a node names. */
 export const upstreamsOf = (spec: Spec): ReadonlySet<string> => new Set(UPSTREAMS.flatMap((one) => namedIn(spec, one)));
 
+/** The bus servers that the server of a node links to: the named ones, else the hub. A node of the system is part of the hub. */
+export const namedBusServers = ({ upstreamBusServers = [], isSystem }: EdgeNodeSpec): readonly string[] =>
+  upstreamBusServers.length > 0 ? upstreamBusServers : isSystem ? [] : [HUB_UPSTREAM];
+
 /** The node that an upstream means: by its uuid, else by its name. One that is being deleted accepts no connection. */
-export function upstreamNode(name: string, { nodeByName, nodeByUuid }: NodeLookups): EdgeNode | undefined {
+export function upstreamNode(
+  name: string,
+  { nodeByName, nodeByUuid }: Pick<NodeLookups, 'nodeByName' | 'nodeByUuid'>,
+): EdgeNode | undefined {
   const found = nodeByUuid(name) ?? nodeByName(name);
   return found?.metadata.deletionTimestamp === undefined ? found : undefined;
 }
@@ -83,7 +91,7 @@ function upstreamVerdict(
   const wrong = (message: string): Verdict => ({ reason, status: 400, code, field, message: `${field}: ${message}` });
   if (node.metadata.uid !== undefined && found.metadata.uid === node.metadata.uid)
     return wrong(`${shown} is this node, which cannot connect to itself`);
-  const is = String(settingShown(found, mode));
+  const is = String(settingShown(found, mode, lookups.bus !== undefined));
   if (accepts.includes(is)) return undefined;
   return wrong(`the ${what} of ${shown} is of mode ${is}; others connect to those of mode ${accepts.join(' or ')}`);
 }
@@ -97,6 +105,6 @@ const facts = (node: EdgeNode) =>
     nodeUuid(node),
     v3Name(node),
     node.metadata.deletionTimestamp !== undefined,
-    settingShown(node, 'routerMode'),
-    settingShown(node, 'busMode'),
+    settingShown(node, 'routerMode', true),
+    settingShown(node, 'busMode', true),
   ]);

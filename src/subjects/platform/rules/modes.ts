@@ -1,6 +1,6 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { PlatformFacts } from '../../../rules/part.ts';
-import { type BusMode, busModeOf } from '../../nodes/rules/bus-mode.ts';
+import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { type RouterMode, routerModeOf } from '../../nodes/rules/router-mode.ts';
 
 export interface NodeModes {

@@ -175,7 +175,8 @@ function viewerLookUp({ stores, lookups, liveness, observations, provisioned, cl
       const application = lookups.applicationByName(name);
       return application && isPresent(application) ? application : undefined;
     },
-    readNodes: async (nodes) => nodes.map((node) => nodeRead(node, live(node), { platformStatus: false })),
+    readNodes: async (nodes) =>
+      nodes.map((node) => nodeRead(node, live(node), { isBusOn: lookups.bus !== undefined, platformStatus: false })),
     readApplication: async (application) =>
       applicationRead(application, {
         nodeByName: lookups.nodeByName,

@@ -189,7 +189,9 @@ function lookUpAs(deps: RestDependencies, caller: Caller): LookUp {
     },
     async readNodes(nodes, signal) {
       const live = await liveNodes(deps, nodes, signal);
-      return nodes.map((node) => nodeRead(node, live(node), { platformStatus: false }));
+      return nodes.map((node) =>
+        nodeRead(node, live(node), { isBusOn: deps.lookups.bus !== undefined, platformStatus: false }),
+      );
     },
     async readApplication(application, signal) {
       return applicationRead(application, await readContext(deps, [application], signal));
