@@ -10,6 +10,7 @@ import type { HubServersOptions } from '../rules/bus-hub.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
+import type { RouterHubOptions } from '../rules/router-hub.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
@@ -31,6 +32,8 @@ export interface ControllerDependencies {
   installation?: string;
   /** the servers of the hub of the message bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
+  /** the default router that the controller makes; absent: it is elsewhere */
+  routerHub?: RouterHubOptions;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */
