@@ -92,6 +92,8 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'bus.hub.image': { to: 'mirror.example/nats:1', beside: ['bus.enabled=true'] },
   'bus.hub.serviceType': { to: 'NodePort', beside: ['bus.enabled=true'] },
   'bus.hub.storageClass': { to: 'fast', beside: ['bus.enabled=true'] },
+  'routers.bridgePorts': { to: '20000-30000', beside: ['routers.enabled=true'] },
+  'routers.serviceTag': { to: 'plant/service', beside: ['routers.enabled=true'] },
   'service.type': { to: 'NodePort' },
   'service.nodePort': { to: 30_001, beside: ['service.type="NodePort"'] },
   'service.externalTrafficPolicy': { to: 'Cluster', beside: ['service.type="NodePort"'] },
@@ -237,6 +239,26 @@ describe('the chart renders', () => {
       '{"name":"BUS_IMAGE_4","value":"mirror.example/bus:1"}',
     );
     await expect(env('--set', 'systemImages.bus.sparc=x')).rejects.toThrow(/sparc/);
+  });
+
+  test('services, with the right to make Services of the cluster, when the values switch routers on', async () => {
+    const all = async (...args: string[]) => {
+      const objects = await render(...args);
+      const deployments = JSON.stringify(objects.filter(({ kind }) => kind === 'Deployment'));
+      const roles = objects.filter(({ metadata: { name } }) => name === 'skerry-controller-services');
+      const env = deployments.match(/"(ROUTERS|BRIDGE|SERVICE_ANN)[A-Z_]+","value":"[^"]*"/g) ?? [];
+      return { env, roles: roles.map(({ kind }) => kind) };
+    };
+    expect(await all()).toEqual({ env: [], roles: [] });
+    expect(await all('--set', 'routers.enabled=true,routers.serviceTag=plant')).toEqual({
+      env: [
+        '"ROUTERS_ENABLED","value":"true"',
+        '"BRIDGE_PORTS_RANGE","value":"10024-65535"',
+        '"SERVICE_ANNOTATION_TAG","value":"plant"',
+      ],
+      roles: ['Role', 'RoleBinding'],
+    });
+    await expect(all('--set', 'routers.bridgePorts=10024')).rejects.toThrow(/bridgePorts/);
   });
 
   test('the servers of the hub of the message bus, with the rights for them, when the values switch the bus on', async () => {

@@ -22,6 +22,7 @@ import {
   namespaceManifests,
   peopleRoles,
   routerHubRoles,
+  serviceRoles,
   uninstallRoles,
 } from '../src/manifests/roles.ts';
 import { openApiDocument } from '../src/rest/server/openapi.ts';
@@ -59,6 +60,7 @@ export function generated(): Map<string, string> {
     'charts/skerry/templates/router-hub-roles.yaml',
     template(routerHubRoles(PLACE), 'routers.enabled', 'routers.hub.create'),
   );
+  files.set('charts/skerry/templates/service-roles.yaml', template(serviceRoles(PLACE), 'routers.enabled'));
   files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE, GROUPS), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));
   files.set('charts/skerry/templates/crds-roles.yaml', template(crdRoles(PLACE), 'crds.upgrade'));

@@ -183,6 +183,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/cluster-upgrade.test.ts'),
   },
   {
+    name: 'bus-hub',
+    about:
+      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart',
+    command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
+  },
+  {
     name: 'release',
     about: 'the release made twice, from two paths, with equal digests',
     command: ['hack/package/twice.ts'],

@@ -258,6 +258,7 @@ export async function createApp(
     controlPlane: config.controlPlane,
     ...(config.hub && { hub: config.hub }),
     ...(config.routerHub && { routerHub: config.routerHub }),
+    services: config.services,
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,

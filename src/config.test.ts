@@ -237,6 +237,8 @@ describe('every variable of the environment', () => {
     ROUTER_HUB_SERVICE_TYPE: ['LoadBalancer', ROUTERS],
     BUS_HUB_REPLICAS: ['3', { BUS_ENABLED: 'true' }],
     BUS_HUB_IMAGE: ['mirror.example/nats:1', HUB],
+    BRIDGE_PORTS_RANGE: '20000-30000',
+    SERVICE_ANNOTATION_TAG: 'plant/service',
     BUS_HUB_SERVICE_TYPE: ['LoadBalancer', HUB],
     BUS_HUB_STORAGE_CLASS: ['fast', HUB],
     SKERRY_RELAY_ROUTER: 'router',

@@ -12,6 +12,7 @@ import {
   DEFAULT_NAMESPACE,
   GROUP,
   PORTS,
+  SERVICE_TAG,
   type SystemImages,
   type SystemItemName,
 } from './api/names.ts';
@@ -20,6 +21,7 @@ import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
 import type { HubServersOptions } from './rules/bus-hub.ts';
 import type { RouterHubOptions } from './rules/router-hub.ts';
+import type { ServiceSettings } from './rules/service-settings.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
@@ -266,7 +268,7 @@ const environment = z.object({
     .describe('Type of the Service by which nodes reach these servers.'),
   BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
   ROUTERS_ENABLED: flag.describe(
-    'Routers and services: a router on nodes whose routerMode asks for one, which connects to the default router.',
+    'Routers and services: a router on nodes whose routerMode asks for one, and TCP ports that clients reach through the routers.',
   ),
   ROUTER_HUB: flag.describe('Whether the controller makes the default router in this cluster; else it is elsewhere.'),
   ROUTER_HUB_IMAGE: text(
@@ -276,6 +278,17 @@ const environment = z.object({
     .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
     .default('ClusterIP')
     .describe('Type of the Service by which routers of nodes reach the default router.'),
+  BRIDGE_PORTS_RANGE: portRange
+    .default({ first: 10_024, last: 65_535 })
+    .describe('Ports under which routers listen for services, first-last; 10024-65535 when unset.'),
+  SERVICE_ANNOTATION_TAG: z
+    .string()
+    .trim()
+    .min(1)
+    .max(128)
+    .regex(/^[^:]*$/, 'has to be text without a colon')
+    .default(SERVICE_TAG)
+    .describe('What tags of nodes begin with that select services, before a colon and the token.'),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -337,6 +350,7 @@ export interface Config {
   hasRouters: boolean;
   /** the default router that the controller makes; absent: it is elsewhere */
   routerHub?: RouterHubOptions;
+  services: ServiceSettings;
   /** the servers of the hub of the bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
   /** what is between the replicas for sessions; the internal port when neither is configured */
@@ -399,6 +413,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     isBusEnabled: e.BUS_ENABLED,
     hasRouters: e.ROUTERS_ENABLED,
     ...routerHubOf(e, systemImagesOf(images.data)),
+    services: {
+      isEnabled: e.ROUTERS_ENABLED,
+      controlPlane: e.CONTROL_PLANE,
+      ports: e.BRIDGE_PORTS_RANGE,
+      tagPrefix: e.SERVICE_ANNOTATION_TAG,
+      ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
+    },
     ...hubOf(e, systemImagesOf(images.data)),
     relay: relayOf(e),
     warnings: warningsOf(e, hostname()),

@@ -295,7 +295,7 @@ describe('the cost of an edit does not grow with the objects that it does not co
     // Objects are not frozen, as in production.
     vi.stubEnv('NODE_ENV', 'production');
     for (const size of [FEW, MANY]) {
-      await using fleet = await startInMemoryController(size);
+      await using fleet = await startInMemoryController(size, { env: { SKERRY_BUDGET_COUNT: '100000' } });
       const scarce = Object.values(EVERY_KIND).filter((kind) => storeOf(fleet.stores, kind).size < size);
       expect(
         scarce.map(({ key }) => key),

@@ -7,6 +7,7 @@ import { CORE_KINDS } from '../src/subjects/content/kinds/core-objects.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
 import { NODES } from '../src/subjects/nodes/_make.ts';
 import { PKI } from '../src/subjects/pki/_make.ts';
+import { SERVICES } from '../src/subjects/services/_make.ts';
 import { WORKLOADS } from '../src/subjects/workloads/_make.ts';
 import type { Example } from './example.ts';
 import type { Kind } from './sequences/model.ts';
@@ -19,6 +20,7 @@ export const EXAMPLES: Readonly<Record<Kind, Example>> = {
   ...SERVICE_ACCOUNTS,
   ...PKI,
   ...BUS,
+  ...SERVICES,
   ...WORKLOADS,
 };
 

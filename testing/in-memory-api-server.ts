@@ -24,7 +24,7 @@ export interface InMemoryApiServer {
 }
 
 /**
- * Supports resource versions, generations, merge and JSON patches, finalizers and preconditions, and nothing else. `isCounted`
+ * Supports resource versions, generations, merge and JSON patches, finalizers and preconditions, and nothing else; an apply merges. `isCounted`
  * selects the objects whose writes are counted.
  */
 export function createInMemoryApiServer(
@@ -38,8 +38,8 @@ export function createInMemoryApiServer(
   /** Unix ms of the last creation: of two objects one is always older */
   let createdAt = 0;
 
-  const storeOf = ({ plural }: Resource) =>
-    Object.values(stores).find((store) => store.resource.plural === plural) as unknown as
+  const storeOf = ({ plural, group }: Resource) =>
+    Object.values(stores).find(({ resource }) => resource.plural === plural && resource.group === group) as unknown as
       | MutableStore<KubeObject>
       | undefined;
   const keyIn = (resource: Resource, { namespace, name }: ObjectRef) =>
@@ -114,10 +114,12 @@ export function createInMemoryApiServer(
     },
     replace: async (resource: Resource, object: KubeObject, { subresource = '' } = {}) =>
       write('replace', resource, object.metadata, subresource, () => structuredClone(object)),
-    patch: async (resource: Resource, ref: ObjectRef, patch: Patch, { subresource = '' } = {}) =>
-      write('patch', resource, ref, subresource, (old) =>
-        patch.type === 'json' ? jsonPatched(old, patch.body) : (merged(old, patch.body) as KubeObject),
-      ),
+    patch: async (resource: Resource, ref: ObjectRef, patch: Patch, { subresource = '' } = {}): Promise<KubeObject> =>
+      patch.type === 'apply' && !read(resource, ref)
+        ? client.create(resource, patch.body as KubeObject)
+        : write('patch', resource, ref, subresource, (old) =>
+            patch.type === 'json' ? jsonPatched(old, patch.body) : (merged(old, patch.body) as KubeObject),
+          ),
     async delete(resource: Resource, ref: ObjectRef) {
       const known = read(resource, ref);
       if (!known) return { found: false };

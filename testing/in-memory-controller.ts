@@ -70,7 +70,7 @@ export async function startInMemoryController(
   let runs = 0;
   const app = started.use(
     await createApp(
-      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env }), systemImages },
+      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ROUTERS_ENABLED: 'true', ...env }), systemImages },
       { log: silentLog as unknown as Logger },
       {
         client,

@@ -22,6 +22,8 @@ interface Options {
   resources: ReadonlySet<string>;
   /** of these, the resources that only the leader deletes */
   deletedByLeader: ReadonlySet<string>;
+  /** whether writes of statuses count as well: of kinds whose status has what exists nowhere else */
+  countsStatuses?: true;
   /** Called after each write of the leader other than a delete. */
   onWritten?(resource: string, object: KubeObject): void;
 }
@@ -30,7 +32,10 @@ interface Options {
  * Lets a leader be killed before or after one of its writes: `tell` runs a story, in which `settled` lets the leader work until it
  * is done or dead, and another one take over from a dead one.
  */
-export function createLeaderKills(fleet: InMemoryController, { resources, deletedByLeader, onWritten }: Options) {
+export function createLeaderKills(
+  fleet: InMemoryController,
+  { resources, deletedByLeader, countsStatuses, onWritten }: Options,
+) {
   let story: Story | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: four functions with other parameters
   const client = fleet.cluster.client as any;
@@ -40,7 +45,7 @@ export function createLeaderKills(fleet: InMemoryController, { resources, delete
       const [resource, object, ...rest] = args as [{ plural: string }, { name?: string }, { fieldManager?: string }];
       const options = rest.at(-1) as { fieldManager?: string; subresource?: string } | undefined;
       // A status is worked out again from what there is.
-      const isStatus = options?.subresource === 'status';
+      const isStatus = options?.subresource === 'status' && !countsStatuses;
       const isUser =
         options?.fieldManager === FIELD_MANAGERS.rest || (verb === 'delete' && !deletedByLeader.has(resource.plural));
       if (!story || isUser || isStatus || !resources.has(resource.plural)) return write(...args);

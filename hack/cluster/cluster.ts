@@ -16,6 +16,7 @@ import { startDaemon } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { waitFor } from '../wait.ts';
 import { findCalico, prepareCalico } from './calico.ts';
+import { startNames } from './names.ts';
 import { type ClusterNetwork, createClusterNetwork } from './network.ts';
 import { type Node, PODS, startNode } from './node.ts';
 
@@ -26,6 +27,8 @@ export interface ClusterOptions {
   nodes?: number;
   /** Whether NetworkPolicies are enforced: by Calico, which takes minutes to build once. */
   policies?: boolean;
+  /** Whether pods look up names of the cluster. */
+  names?: boolean;
   log?: Log;
 }
 
@@ -50,6 +53,8 @@ export interface Cluster extends Access, AsyncDisposable {
 
 const run = promisify(execFile);
 const PAUSE = 'skerry.local/pause:1';
+/** The user of the name service. */
+const NAMES = 'coredns';
 /** What a node runs besides Kubernetes, and the packages of Debian that have it. */
 const PARTS: Readonly<Record<string, string>> = {
   '/usr/bin/containerd': 'containerd',
@@ -75,11 +80,10 @@ export async function accessTo(kubeconfig: string, dir: string, log?: Log): Prom
 }
 
 /**
- * Starts a control plane, and nodes in namespaces of their own: no registry, no DNS. It needs
- * root on linux, and ends with this process. Images are loaded (`load`), and pods name them with `imagePullPolicy: IfNotPresent`.
+ * Starts a control plane, and nodes in namespaces of their own: no registry. It needs root on linux, and ends with this process. Images are loaded (`load`), and pods name them with `imagePullPolicy: IfNotPresent`.
  */
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { dir, nodes: count = 1, policies = false, log = () => {} } = options;
+  const { dir, nodes: count = 1, policies = false, names: withNames = false, log = () => {} } = options;
   if (process.getuid?.() !== 0) throw new Error('a cluster with nodes needs namespaces: run this as root');
   // A containerd of another origin may be here already, with which Debian's cannot be installed.
   const missing = () => Object.keys(PARTS).filter((path) => !existsSync(path));
@@ -109,6 +113,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
           'system:kube-scheduler': [],
           'system:kube-proxy': [],
           ...(calico && { calico: ['system:masters'] }),
+          ...(withNames && { [NAMES]: ['system:masters'] }),
           ...Object.fromEntries(names.map((name) => [`system:node:${name}`, ['system:nodes']])),
         },
       },
@@ -119,6 +124,13 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   started.defer(() => kube.close());
 
   if (calico) await prepareCalico(calico, kube, access.kubectl, PODS);
+
+  const nameServer = withNames ? network.address(1) : undefined;
+  if (nameServer !== undefined) {
+    const own = { dir: join(dir, 'control-plane'), address: nameServer, kubeconfig: control.kubeconfigOf(NAMES), log };
+    const coredns = await startNames(own);
+    started.defer(() => coredns.stop(2_000));
+  }
 
   const scheduler = control.kubeconfigOf('system:kube-scheduler');
   const scheduling = await startDaemon({
@@ -145,6 +157,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
         dir: join(dir, name),
         kubeconfigs,
         calico,
+        nameServer,
         pause: { archive: pause, reference: PAUSE },
       };
       return started.use(await startNode({ ...own, nodes: count, network, programs }));

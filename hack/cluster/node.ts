@@ -38,6 +38,8 @@ export interface NodeOptions {
   pause: { archive: Buffer; reference: string };
   /** enforces NetworkPolicies; without it, nothing does */
   calico?: Calico | undefined;
+  /** whom pods ask for names; without it, nobody answers */
+  nameServer?: string | undefined;
 }
 
 const execute = promisify(execFile);
@@ -76,7 +78,7 @@ function initScript(dir: string): string {
 }
 
 export async function startNode(options: NodeOptions): Promise<Node> {
-  const { name, dir, network, index, nodes, programs, kubeconfigs, pause, calico } = options;
+  const { name, dir, network, index, nodes, programs, kubeconfigs, pause, calico, nameServer } = options;
   await using started = new AsyncDisposableStack();
   for (const folder of ['lib', 'log', 'cni', 'logs']) mkdirSync(join(dir, folder), { recursive: true });
   for (const [setting, value] of Object.entries(SETTINGS)) {
@@ -159,7 +161,7 @@ export async function startNode(options: NodeOptions): Promise<Node> {
   };
 
   writeFileSync(join(dir, 'resolv.conf'), 'nameserver 192.0.2.1\n');
-  const kubelet = file('kubelet.yaml', kubeletConfig(cgroups.root, join(dir, 'resolv.conf')));
+  const kubelet = file('kubelet.yaml', kubeletConfig(cgroups.root, join(dir, 'resolv.conf'), nameServer));
   const identity = ['--hostname-override', name, '--node-ip', address];
   await daemon('kubelet', programs.kubelet, '--config', kubelet, '--kubeconfig', kubeconfigs.kubelet, ...identity);
   await daemon(
@@ -207,7 +209,7 @@ const containerdConfig = (plugins: string, cni: string, pause: string) => `versi
 `;
 
 /** The network that a kubelet listens on is private, so it lets everyone in: the API server has no certificate for it. */
-const kubeletConfig = (cgroupRoot: string, resolvConf: string) => ({
+const kubeletConfig = (cgroupRoot: string, resolvConf: string, nameServer: string | undefined) => ({
   apiVersion: 'kubelet.config.k8s.io/v1beta1',
   kind: 'KubeletConfiguration',
   authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
@@ -215,7 +217,7 @@ const kubeletConfig = (cgroupRoot: string, resolvConf: string) => ({
   containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
   ...{ cgroupDriver: 'cgroupfs', cgroupRoot, failCgroupV1: false, enforceNodeAllocatable: [] },
   ...{ oomScoreAdj: 0, failSwapOn: false },
-  ...{ clusterDomain: 'cluster.local', resolvConf },
+  ...{ clusterDomain: 'cluster.local', resolvConf, ...(nameServer && { clusterDNS: [nameServer] }) },
   evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '1%', 'imagefs.available': '1%' },
   ...{ imageGCHighThresholdPercent: 100, imageGCLowThresholdPercent: 99 },
   ...{ syncFrequency: '10s', nodeStatusUpdateFrequency: '5s' },

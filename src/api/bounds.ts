@@ -37,6 +37,9 @@ export const BOUNDS = {
   healthMessage: 256,
   url: 2048,
   tags: 64,
+  /** the backend of a service: application/microservice at most; a tag of it, which may be an annotation with its value */
+  serviceResource: 512,
+  serviceTag: 1024,
   /** a subject of the message bus, a queue group included; subjects of one list of a rule */
   busSubject: 255,
   busSubjects: 64,

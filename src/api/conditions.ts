@@ -31,6 +31,8 @@ export const CONDITIONS = {
   BusReady: 'The bus server of the node runs with what it needs; absent where the node has none.',
   CredentialsOutdated:
     'Users hold credentials that a former key of their account signed: they end by an order, or at a number of revocations.',
+  Connected: 'The router that reaches the backend of a service has its connector.',
+  Listening: 'A router listens for the service; the message has how many of how many do.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -76,6 +78,13 @@ export const VERDICT_REASONS = {
   TemplateNotRendered: 'The template that the application or the microservice names is being rendered.',
   RoleNotFound: 'The role that a microservice or a service account names does not exist.',
   ApplicationNotFound: 'The application that a service account names does not exist.',
+  ServiceInvalid:
+    'A service has a reserved or illegal name, a bridge or host that its type has not, or no servicePort or clusterType in a cluster.',
+  MicroserviceNotFound: 'The microservice that a service names does not exist.',
+  RouterNone:
+    'The node with the backend of a service has no router: its routerMode is none, or the microservice has no node.',
+  BridgeNotConnected:
+    'The defaultBridge of a service is no interior router that the router of the backend connects to.',
   BusHubInvalid: 'Two ports of the hub of the message bus are the same, or a size is none.',
   RouterHubInvalid: 'Two ports of the default router are the same, or one is a port that it has for something else.',
   BusAccessNotGranted: 'A microservice asks for access to the message bus, and its application has none.',
@@ -183,7 +192,6 @@ export const STATUS_REASONS = {
   // Registry
   Usable: 'The registry can be used.',
   // RouterHub
-  RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',
   RouterHubTaken: 'An object that the default router would have in the cluster exists and belongs to something else.',
   RouterHubPending: 'The certificates of the default router are being made.',
   RouterHubBehind: 'The running default router lacks services, or cannot be reached; the message has what it says.',
@@ -201,6 +209,18 @@ export const STATUS_REASONS = {
   BusMqttNotPossible:
     'The rule of the account lets no user of MQTT in: it gives no store, or forbids tokens that are passwords.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
+  // Service
+  RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',
+  BridgePortsUsedUp: 'Every port that services may have belongs to another service.',
+  BridgePortPending: 'The port under which routers listen for the service is being written down.',
+  AddressPending: 'The cluster has given the load balancer of the service no address yet.',
+  ProvisioningFailed: 'An attempt to make the service in the hub or the cluster failed; the message has the reason.',
+  HubPending: 'The router of the hub does not have the present ends of the service yet.',
+  RouterHasConnector: 'The router that reaches the backend has the connector of the service.',
+  NoConnector: 'The router that reaches the backend lacks the connector of the service.',
+  NodeSilent: 'The node with the backend of a service is silent: what its router has is unknown.',
+  RoutersListen: 'Routers listen for the service.',
+  NoListener: 'No router listens for the service.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',
   // all

@@ -24,6 +24,8 @@ export const CATEGORY = 'skerry';
 export const DEFAULT_NAMESPACE = 'skerry';
 /** Name of an installation when CONTROLLER_NAME is unset, and its label app.kubernetes.io/name when APP_LABEL is. */
 export const DEFAULT_INSTALLATION = 'skerry';
+/** What tags of nodes that select services begin with when SERVICE_ANNOTATION_TAG is unset. */
+export const SERVICE_TAG = `${GROUP}/service`;
 /** Where the controller runs: in a cluster, which may have services of it, or outside, with nodes of the system. */
 export const CONTROL_PLANES = ['kubernetes', 'remote'] as const;
 export type ControlPlane = (typeof CONTROL_PLANES)[number];
@@ -71,7 +73,7 @@ export const LABELS = {
 export const ANNOTATIONS = {
   /** on an Application: JSON object `{entry name: count}`; each increment requests one rebuild */
   rebuild: `${GROUP}/rebuild`,
-  /** on an EdgeNode: counts of requested actions, which a repeated apply does not reset */
+  /** on an EdgeNode or Service: counts of requested actions, which a repeated apply does not reset */
   reconcile: `${GROUP}/reconcile`,
   reboot: `${GROUP}/reboot`,
   prune: `${GROUP}/prune`,
@@ -97,7 +99,7 @@ export const ANNOTATIONS = {
   replicaEdit: `${GROUP}/replica-edit`,
   /** on objects in use: why their DELETE is refused, with the first users */
   usedBy: `${GROUP}/used-by`,
-  /** on core objects: when REST last changed it, RFC 3339 */
+  /** on core objects and Services: when REST last changed it, RFC 3339 */
   updatedAt: `${GROUP}/updated-at`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,

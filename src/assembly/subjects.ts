@@ -12,6 +12,7 @@ import { nodes, type Silence } from '../subjects/nodes/subject.ts';
 import { pki } from '../subjects/pki/subject.ts';
 import { platform } from '../subjects/platform/subject.ts';
 import { routers } from '../subjects/routers/subject.ts';
+import { services } from '../subjects/services/subject.ts';
 import { workloads } from '../subjects/workloads/subject.ts';
 
 /** What a subject brings besides its kinds, which are in the list of `src/subjects/kinds.ts`. */
@@ -42,6 +43,7 @@ export const SUBJECTS: readonly Subject[] = [
   pki,
   workloads,
   routers,
+  services,
   busRules,
   busAccounts,
   busServers,

@@ -19,6 +19,8 @@ export interface BusConnection {
   tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, readonly (string | undefined)[]>>;
   /** Makes the server at the other end read its configuration again; rejects with its refusal, after which it works on as before. */
   reload(signal: AbortSignal): Promise<void>;
+  /** Tags in the configuration that the server at the other end has read. */
+  tags(signal: AbortSignal): Promise<readonly string[]>;
   /** Ends the connection; never rejects. */
   close(): Promise<void>;
 }
@@ -111,6 +113,15 @@ class SystemConnection implements BusConnection {
     });
   }
 
+  async tags(signal: AbortSignal): Promise<readonly string[]> {
+    let tags: readonly string[] = [];
+    await this.#ask(`$SYS.REQ.SERVER.${this.server.id}.STATSZ`, '', signal, (reply, { done }) => {
+      tags = reply.json<UpdateReply>().server?.tags ?? [];
+      done();
+    });
+    return tags;
+  }
+
   async tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, (string | undefined)[]>> {
     const lists: ListReply[] = [];
     await this.#gather(LIST, signal, (reply) => {
@@ -196,7 +207,7 @@ interface ListReply {
 }
 
 interface UpdateReply {
-  server?: { id?: string };
+  server?: { id?: string; tags?: string[] };
   error?: { code?: number; description?: string };
 }
 

@@ -11,6 +11,7 @@ import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
 import type { RouterHubOptions } from '../rules/router-hub.ts';
+import type { ServiceLinks, ServiceSettings } from '../rules/service-settings.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
@@ -34,6 +35,10 @@ export interface ControllerDependencies {
   hub?: HubServersOptions;
   /** the default router that the controller makes; absent: it is elsewhere */
   routerHub?: RouterHubOptions;
+  /** absent: services never act */
+  services?: ServiceSettings;
+  /** what running routers have of services; absent: nothing is known */
+  serviceLinks?: ServiceLinks;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

@@ -70,6 +70,8 @@ export interface KindCrud<T, W extends Write<T> = Write<T>> {
   undeletable?: { of(object: T): DomainError | undefined }['of'];
   /** the YAML routes */
   upload?: KindUpload;
+  /** a new object may name what does not exist, which the routes find and its references do not show: 404 */
+  namesOthers?: true;
   /** PUT with a JSON body creates or replaces an object */
   hasPut?: true;
 }

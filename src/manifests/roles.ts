@@ -148,6 +148,31 @@ export function routerHubRoles(namespace: string): Manifest[] {
   ];
 }
 
+/**
+ * What the controller may do besides where services are on. Users choose the names of Services, which a rule cannot list; the controller
+ * changes and deletes none but its own (src/kube/apply.ts).
+ */
+export function serviceRoles(namespace: string): Manifest[] {
+  const name = `${CONTROLLER_ACCOUNT}-services`;
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  const verbs = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
+  return [
+    {
+      ...api,
+      kind: 'Role',
+      metadata: { name, namespace },
+      rules: [{ apiGroups: [''], resources: ['services'], verbs }],
+    },
+    {
+      ...api,
+      kind: 'RoleBinding',
+      metadata: { name, namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }],
+    },
+  ];
+}
+
 /** What the job of the chart that applies CRDs may do: no CRD but ours is changed, and none is removed. They exist while it runs. */
 export function crdRoles(namespace: string): Manifest[] {
   const account = 'skerry-crds';

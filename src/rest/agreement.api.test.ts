@@ -111,6 +111,9 @@ const VERDICTS: ReadonlySet<string> = new Set([
   'REGISTRY_CA_INVALID',
   'DUPLICATE_ID',
   'BUS_RULE_INVALID',
+  'SERVICE_INVALID',
+  'SERVICE_ROUTER_MODE_NONE',
+  'SERVICE_BRIDGE_NOT_CONNECTED',
 ]);
 
 /** What v3 demands of a body and not of an object, whose node may still report it (docs/spec/rest-v3.md#node-body). */

@@ -55,6 +55,8 @@ const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>([
   'Reconciling',
   'Stalled',
   'Admitted',
+  'Connected',
+  'Listening',
   ...PART_CONDITIONS,
 ]);
 

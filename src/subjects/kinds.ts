@@ -19,6 +19,7 @@ import { edgeNodeKind } from './nodes/kinds/edge-node.ts';
 import { certificateKind } from './pki/kinds/certificate.ts';
 import { certificateAuthorityKind } from './pki/kinds/certificate-authority.ts';
 import { routerHubKind } from './routers/kinds/router-hub.ts';
+import { serviceKind } from './services/kinds/service.ts';
 import { applicationKind } from './workloads/kinds/application.ts';
 import { applicationTemplateKind } from './workloads/kinds/application-template.ts';
 import { microserviceTemplateKind } from './workloads/kinds/microservice-template.ts';
@@ -45,6 +46,7 @@ const ALL = [
   busAccountRuleKind,
   busUserRuleKind,
   routerHubKind,
+  serviceKind,
 ] as const;
 
 type All = (typeof ALL)[number];

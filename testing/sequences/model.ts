@@ -242,6 +242,13 @@ export const RULES: Readonly<Record<Kind, Rules>> = {
     changed: 200,
     deleted: 204,
   },
+  services: {
+    noun: 'service',
+    notFound: 'SERVICE_NOT_FOUND',
+    created: 201,
+    changed: 200,
+    deleted: 204,
+  },
   serviceAccounts: {
     noun: 'service account',
     notFound: 'SERVICE_ACCOUNT_NOT_FOUND',

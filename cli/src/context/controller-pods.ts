@@ -7,7 +7,7 @@ import type { KubeObject, Resource } from '../../../src/kube/object.ts';
 export const SERVICE = 'skerry';
 const PORT = 'rest';
 
-export interface Service extends KubeObject {
+export interface CoreService extends KubeObject {
   spec: {
     selector?: Record<string, string>;
     ports?: { name?: string; port: number; targetPort?: number | string }[];
@@ -26,7 +26,7 @@ export interface Pod extends KubeObject {
   status?: { conditions?: { type: string; status: string }[] };
 }
 
-export const SERVICES: Resource<Service> = {
+export const SERVICES: Resource<CoreService> = {
   ...{ group: '', version: 'v1', plural: 'services', kind: 'Service', namespaced: true },
 };
 export const PODS: Resource<Pod> = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
@@ -47,13 +47,13 @@ export interface ReplicaTls {
 }
 
 /** The labels of the pods of a Service, as a selector. */
-export const selectorOf = ({ spec: { selector = {} } }: Service): string =>
+export const selectorOf = ({ spec: { selector = {} } }: CoreService): string =>
   Object.entries(selector)
     .map(([label, value]) => `${label}=${value}`)
     .join(',');
 
 /** The pods of the Service that are ready, with the port and the TLS that their specs say. */
-export function replicasOf({ spec: { ports = [] } }: Service, pods: readonly Pod[]): ReplicaPod[] {
+export function replicasOf({ spec: { ports = [] } }: CoreService, pods: readonly Pod[]): ReplicaPod[] {
   const served = ports.find(({ name }) => name === PORT) ?? ports[0];
   if (!served) return [];
   const target = served.targetPort ?? served.port;

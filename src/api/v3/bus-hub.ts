@@ -52,6 +52,12 @@ const busHubStatusSchema = object({
   ...identity.recorded,
   conditions: conditionsSchema.optional(),
   host: text({ max: BOUNDS.name }).optional().describe('Address under which nodes and microservices reach it.'),
+  serverPort: portOf('clients, where a node of the system is the hub'),
+  leafPort: portOf('bus servers of nodes, likewise'),
+  mqttPort: portOf('devices, likewise'),
+  httpPort: portOf('probes, likewise'),
+  jsStorageSize: storeSizeSchema.optional().describe('Disk for streams, likewise.'),
+  jsMemoryStoreSize: storeSizeSchema.optional().describe('Memory for streams, likewise.'),
   members: integer(0, 5).optional().describe('Servers that it has.'),
   current: integer(0, 5).optional().describe('Servers that have every token.'),
 });

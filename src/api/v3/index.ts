@@ -20,5 +20,6 @@ export * from './model.ts';
 export * from './registry.ts';
 export * from './router-hub.ts';
 export * from './runtime-class.ts';
+export * from './service.ts';
 export * from './service-account.ts';
 export * from './volume-mount.ts';

@@ -9,7 +9,7 @@ const LONGEST_MS = 36_525 * 86_400_000;
 export const MONTHS_BELOW = 1_000;
 
 /** Letters, digits and signs of all scripts, without controls and invisible characters. */
-const SHOWN =
+export const SHOWN =
   '[ -~\u00a1-\u00ac\u00ae-\u05ff\u0620-\u06dc\u0700-\u070e\u0710-\u180d\u180f-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\uf900-\ufdcf\ufdf0-\ufefe\uff00-\uffef\u{10000}-\u{dffff}]';
 
 /** A common name has at most 64 characters (RFC 5280, ub-common-name). */

@@ -85,7 +85,7 @@ export function crudRoutes<T extends KindObject, W extends Write<T>>(
       ? { status: replies.change.status, schema: crud.shapes.read }
       : { status: replies.change.status };
   const replaceReply = replies.replace ? { status: replies.replace.status, schema: ID_AND_NAME } : changeReply;
-  const missingReference = kind.references || kind.links ? [404] : [];
+  const missingReference = kind.references || kind.links || crud.namesOthers ? [404] : [];
   const list = capital(crud.listed ?? crud.list);
   const items = z.array(crud.shapes.listed ?? crud.shapes.read);
   const { templated = true } = crud;

@@ -13,8 +13,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
 const TABLE: Readonly<Record<string, string>> = {
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
-  Services: `${patchable('/services', 'services')}
-    POST   /services/{name}/reconcile              services patch`,
   User: `
     POST   /user/login                             public
     POST   /user/refresh                           public

@@ -1,6 +1,7 @@
 import { API_VERSION, FIELD_MANAGERS, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { ConfigDelivery } from '../../../bus-client/config-delivery.ts';
 import { type BusConnection, connectBus } from '../../../bus-client/connection.ts';
 import { type DeliveryState, TokenDelivery } from '../../../bus-client/delivery.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -26,9 +27,10 @@ import { BUS_KEYS, userSecretName, uuidInName } from '../../bus-accounts/rules/s
 import { HUB_USER } from '../../bus-accounts/rules/user.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { type HubMember, hubMembers } from '../rules/hub.ts';
-import { TOKENS_CONDITION } from '../rules/hub-objects.ts';
+import { HUB_NAMES, type HubMember, hubMembers } from '../rules/hub.ts';
+import { HUB_KEYS, TOKENS_CONDITION } from '../rules/hub-objects.ts';
 import { settleToken } from '../rules/settle.ts';
+import { hubNode, hubOn } from '../rules/system-hub.ts';
 
 const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
 /** The key of this controller for the hub as a whole; the others are names of members. */
@@ -38,6 +40,8 @@ const HUB_KEY = 'hub';
 export interface HubStates {
   /** by name of the member; without an entry: nothing is sent to it */
   readonly of: ReadonlyMap<string, DeliveryState>;
+  /** Why a member that is connected does not have the present configuration; undefined when it has it. */
+  unread(member: string): string | undefined;
   subscribe(listener: () => void): Disposable;
 }
 
@@ -51,6 +55,7 @@ interface PodCondition {
 
 interface Delivering extends HubMember {
   delivery: TokenDelivery;
+  config: ConfigDelivery;
 }
 
 /**
@@ -123,33 +128,52 @@ export function createHubDelivery(
     await tokens.adopt(object, claims, signal);
   }
 
+  const announce = () => {
+    for (const listener of listeners) listener();
+  };
+
+  /** The tag of the configuration that members have as files. */
+  const configTag = () => decodeData(stores.secrets.get(namespace, HUB_NAMES.config)?.data)[HUB_KEYS.tag];
+
   function begin(member: HubMember, enqueue: (key: string) => void): Delivering {
     const report = (state: DeliveryState) => {
       states.set(member.name, state);
-      for (const listener of listeners) listener();
+      announce();
       enqueue(member.name);
     };
-    const delivery = new TokenDelivery({
-      dial: (signal) => dial(member, signal),
-      ...{ wanted, settle: settleToken, adopt, report },
-      clock: systemClock,
-      random: Math.random,
-      log: log.child({ member: member.name }),
+    const own = { clock: systemClock, random: Math.random, log: log.child({ member: member.name }) };
+    const config = new ConfigDelivery({
+      // A server elsewhere has a configuration that is not ours.
+      wanted: () => (member.isPod ? configTag() : undefined),
+      report: announce,
+      ...own,
     });
-    return { ...member, delivery };
+    const delivery = new TokenDelivery({
+      async dial(signal) {
+        const connection = await dial(member, signal);
+        config.connected(connection);
+        return connection;
+      },
+      ...{ wanted, settle: settleToken, adopt, report, ...own },
+    });
+    return { ...member, delivery, config };
   }
 
   async function end(name: string): Promise<void> {
     const server = servers.get(name);
     servers.delete(name);
+    server?.config[Symbol.dispose]();
     await server?.delivery[Symbol.asyncDispose]();
     states.delete(name);
-    for (const listener of listeners) listener();
+    announce();
   }
 
-  /** An installation that makes its hub has one from the start. */
+  /** The node whose server is the hub, in an installation without a cluster. */
+  const systemNode = () => (platform.isRemote ? hubNode(stores.nodes.list()) : undefined);
+
+  /** An installation that makes its hub has one from the start, and an installation without a cluster once a node can be it. */
   async function makeHub(signal: AbortSignal): Promise<BusHub | undefined> {
-    if (!deps.hub || !platform.isBusEnabled) return undefined;
+    if (!platform.isBusEnabled || (!deps.hub && !systemNode())) return undefined;
     const { object } = await createOrUpdate<BusHub>(
       client,
       RESOURCES.busHubs,
@@ -167,7 +191,8 @@ export function createHubDelivery(
   }
 
   async function reconcileHub(signal: AbortSignal): Promise<Outcome> {
-    const hub = stores.busHubs.get(namespace, HUB_OBJECT) ?? (await makeHub(signal));
+    const stored = stores.busHubs.get(namespace, HUB_OBJECT) ?? (await makeHub(signal));
+    const hub = stored && hubOn(stored, systemNode());
     const members = hub && platform.isBusEnabled ? hubMembers(hub, namespace, deps.hub) : [];
     const isWanted = ({ name, url }: HubMember) => members.some((one) => one.name === name && one.url === url);
     for (const server of [...servers.values()]) if (!isWanted(server)) await end(server.name);
@@ -218,7 +243,15 @@ export function createHubDelivery(
     watches: [
       start,
       watching(stores.busHubs, ({ object }) => (object.metadata.name === HUB_OBJECT ? [HUB_KEY] : [])),
+      ...(platform.isRemote
+        ? [
+            watching(stores.nodes, ({ object: { spec }, previous }) =>
+              spec.isSystem || previous?.spec.isSystem ? [HUB_KEY] : [],
+            ),
+          ]
+        : []),
       watching(stores.secrets, ({ object, initial, type }) => {
+        if (object.metadata.name === HUB_NAMES.config) for (const { config } of servers.values()) config.changed();
         const found = !initial && type !== 'delete' && isOfAccount(object) ? tokenIn(object) : undefined;
         if (found) {
           secretOf.set(found.account, object.metadata.name);
@@ -252,5 +285,6 @@ export function createHubDelivery(
     listeners.add(listener);
     return { [Symbol.dispose]: () => void listeners.delete(listener) };
   };
-  return { controller, states: { of: states, subscribe } };
+  const unread = (member: string) => servers.get(member)?.config.unread;
+  return { controller, states: { of: states, unread, subscribe } };
 }

@@ -18,7 +18,16 @@ import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
 import { HUB_NAMES } from '../rules/hub.ts';
-import { HUB_KEYS, type HubPlacement, type HubTrust, hubConfig, hubHosts, hubObjects } from '../rules/hub-objects.ts';
+import {
+  HUB_KEYS,
+  type HubConfig,
+  type HubPlacement,
+  type HubTrust,
+  hubConfig,
+  hubHosts,
+  hubObjects,
+  storeMarkIn,
+} from '../rules/hub-objects.ts';
 
 const resource = <T extends KubeObject>(group: string, plural: string, kind: string): Resource<T> => ({
   ...{ group, version: 'v1', plural, kind },
@@ -54,13 +63,13 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 export function createHubServers(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
   const { client, namespace, stores } = deps;
 
-  /** Resolves with the text of the certificate; undefined while it is being made. */
+  /** Resolves with the texts of the certificate; undefined while it is being made. */
   async function keepCertificate(
     hub: BusHub,
     which: keyof typeof BUS_HUB_CERTIFICATES,
     hosts: string,
     signal: AbortSignal,
-  ): Promise<string | undefined> {
+  ): Promise<Record<string, string> | undefined> {
     const name = BUS_HUB_CERTIFICATES[which];
     const authority = which === 'site' ? SYSTEM_AUTHORITY.busSite : SYSTEM_AUTHORITY.busLocal;
     await makeSystemAuthority(deps, authority, signal);
@@ -80,25 +89,30 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
       },
       { known: stores.certificates.get(namespace, name), signal, call: OPTIONS },
     );
-    return decodeData(stores.secrets.get(namespace, name)?.data)['tls.crt'];
+    const texts = decodeData(stores.secrets.get(namespace, name)?.data);
+    return texts['tls.crt'] === undefined ? undefined : texts;
   }
 
   /**
    * Writes the Secret of the configuration. It has no owner: volumes outlive the hub, and nobody reads them without the key in it.
-   * Resolves with that key; undefined when something else has the name.
+   * Resolves with the configuration; undefined when something else has the name.
    */
-  async function keepConfig(textOf: (storeKey: string) => string, signal: AbortSignal): Promise<string | undefined> {
+  async function keepConfig(
+    configOf: (storeKey: string) => HubConfig,
+    signal: AbortSignal,
+  ): Promise<HubConfig | undefined> {
     const name = HUB_NAMES.config;
-    let storeKey: string | undefined;
+    let config: HubConfig | undefined;
     await createOrUpdate<Secret>(
       client,
       RESOURCES.secrets,
       { namespace, name },
       (present) => {
-        storeKey = undefined;
+        config = undefined;
         if (present && present.metadata.labels?.[LABELS.bus] !== 'server') return undefined;
-        storeKey = decodeData(present?.data)[HUB_KEYS.store] ?? randomBytes(32).toString('base64');
-        const data = encodeData({ [HUB_KEYS.config]: textOf(storeKey), [HUB_KEYS.store]: storeKey });
+        const storeKey = decodeData(present?.data)[HUB_KEYS.store] ?? randomBytes(32).toString('base64');
+        config = configOf(storeKey);
+        const data = encodeData({ ...config.files, [HUB_KEYS.store]: storeKey });
         const kept = withoutSharing(present?.metadata ?? { name, namespace });
         const metadata = { ...kept, labels: { ...kept.labels, [LABELS.bus]: 'server' } };
         const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
@@ -106,7 +120,7 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
       },
       { known: stores.secrets.get(namespace, name), signal, call: OPTIONS },
     );
-    return storeKey;
+    return config;
   }
 
   return {
@@ -122,13 +136,15 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
       const hosts = hubHosts(hub, placement).join(',');
       const site = await keepCertificate(hub, 'site', hosts, signal);
       const mqtt = await keepCertificate(hub, 'mqtt', hosts, signal);
-      const textOf = (preload: HubTrust['preload']) => (storeKey: string) =>
-        hubConfig(hub, placement, { ...needs, preload, storeKey });
-      const storeKey = await keepConfig(textOf(needs.preload), signal);
-      if (storeKey === undefined) return { is: 'taken', what: `Secret ${HUB_NAMES.config}` };
       if (!site || !mqtt) return { is: 'waiting' };
-      // Tokens reach running members by themselves.
-      const objects = hubObjects(hub, placement, [textOf({})(storeKey), site, mqtt]);
+      const present = await client.find(CHILDREN.members, { namespace, name: HUB_NAMES.members }, { signal });
+      const former = storeMarkIn(present?.metadata.annotations);
+      const config = await keepConfig(
+        (storeKey) => hubConfig(hub, placement, { ...needs, storeKey }, { site, mqtt }, former),
+        signal,
+      );
+      if (!config) return { is: 'taken', what: `Secret ${HUB_NAMES.config}` };
+      const objects = hubObjects(hub, placement, config);
       let address: string | undefined;
       for (const service of objects.services) {
         const made = await apply(CHILDREN.services, service);
@@ -136,8 +152,7 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
         const [ingress] = made.status?.loadBalancer?.ingress ?? [];
         address ??= ingress?.hostname ?? ingress?.ip;
       }
-      const { spec, metadata } = objects.members;
-      const present = await client.find(CHILDREN.members, { namespace, name: metadata.name }, { signal });
+      const { spec } = objects.members;
       // The claims of a StatefulSet that exists cannot be changed: the owner of a volume enlarges it.
       const claims = present?.spec.volumeClaimTemplates ?? spec.volumeClaimTemplates;
       const rest: readonly [Resource, typeof objects.members][] = [

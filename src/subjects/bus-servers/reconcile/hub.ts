@@ -14,8 +14,9 @@ import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { KINDS } from '../../kinds.ts';
-import { HUB_NAMES, hubMembers, isMade, membersOf } from '../rules/hub.ts';
+import { HUB_NAMES, hubMembers, hubSettings, isMade, membersOf } from '../rules/hub.ts';
 import type { HubPlacement } from '../rules/hub-objects.ts';
+import { hubNode, hubOn } from '../rules/system-hub.ts';
 import type { HubStates } from './delivery.ts';
 import { createHubServers, type HubServers } from './hub-servers.ts';
 
@@ -33,6 +34,9 @@ export function createHubController(
   const objects = createBusObjects(deps);
   /** what the last run made, for the status of the same run */
   let made: HubServers | 'no keys' | undefined;
+
+  /** A hub as its servers have it. */
+  const actual = (hub: BusHub) => (platform.isRemote ? hubOn(hub, hubNode(stores.nodes.list())) : hub);
 
   const isMeant = ({ metadata }: BusHub) => metadata.name === HUB_OBJECT;
 
@@ -80,7 +84,8 @@ export function createHubController(
       : `${HUB_NAMES.service}.${namespace}.svc`;
   };
 
-  function obstacle(hub: BusHub): Progress | undefined {
+  function obstacle(stored: BusHub): Progress | undefined {
+    const hub = actual(stored);
     if (!isMeant(hub))
       return stalled({
         reason: 'NameTaken',
@@ -97,14 +102,26 @@ export function createHubController(
       });
     const members = hubMembers(hub, namespace, deps.hub);
     if (members.length === 0)
-      return stalled({ reason: 'BusHubInvalid', message: 'host is required: the servers are outside of the cluster' });
+      return stalled({
+        reason: 'BusHubInvalid',
+        message: platform.isRemote
+          ? 'host is required while no node of the system has an address'
+          : 'host is required: the servers are outside of the cluster',
+      });
     const behind = members.filter(({ name }) => !states.of.get(name)?.isCurrent).map(({ name }) => name);
-    if (behind.length === 0) return undefined;
-    return {
-      is: 'working',
-      reason: 'BusServersBehind',
-      message: `${behind.length} of ${members.length} servers lack tokens or cannot be reached: ${behind.join(', ')}`,
-    };
+    const wait = (message: string): Progress => ({ is: 'working', reason: 'BusServersBehind', message });
+    if (behind.length > 0)
+      return wait(
+        `${behind.length} of ${members.length} servers lack tokens or cannot be reached: ${behind.join(', ')}`,
+      );
+    const unread = members.flatMap(({ name }) => {
+      const why = states.unread(name);
+      return why === undefined ? [] : [`${name}: ${why}`];
+    });
+    if (unread.length === 0) return undefined;
+    return wait(
+      `${unread.length} of ${members.length} servers have not read their configuration: ${unread.join('; ')}`,
+    );
   }
 
   const statesWatch: Watch = {
@@ -121,12 +138,14 @@ export function createHubController(
   return createKindController(deps, KINDS.busHubs, {
     prepare,
     obstacle,
-    status(hub) {
-      if (!isMeant(hub)) return {};
+    status(stored) {
+      if (!isMeant(stored)) return {};
+      const hub = actual(stored);
       const members = membersOf(hub, deps.hub);
       const host = addressOf(hub);
       const current = [...states.of.values()].filter(({ isCurrent }) => isCurrent).length;
-      return { ...(host !== undefined && { host }), members, current };
+      const { clusterPort: _, host: __, ...ofNode } = hubSettings(hub);
+      return { ...(hub !== stored && ofNode), ...(host !== undefined && { host }), members, current };
     },
     next: (hub) =>
       placementOf(hub)?.serviceType === 'LoadBalancer' &&
@@ -137,6 +156,13 @@ export function createHubController(
         : undefined,
     watches: [
       statesWatch,
+      ...(platform.isRemote
+        ? [
+            watching(stores.nodes, ({ object: { spec }, previous }) =>
+              spec.isSystem || previous?.spec.isSystem ? [keyFor(namespace, HUB_OBJECT)] : [],
+            ),
+          ]
+        : []),
       watching(stores.secrets, ({ object: { metadata } }) =>
         isNeeded(metadata.name) ? [keyFor(metadata.namespace, HUB_OBJECT)] : [],
       ),

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { makeBus, natsServer } from '../../../../testing/bus.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
-import { type HubPlacement, hubConfig, hubHosts, hubObjects } from './hub-objects.ts';
+import { type HubPlacement, hubConfig, hubHosts, hubObjects, type StoreMark, storeMarkIn } from './hub-objects.ts';
 
 const placement: HubPlacement = {
   namespace: 'skerry',
@@ -42,14 +42,20 @@ interface Members {
   };
   volumeClaimTemplates: { spec: { resources: { requests: { storage: string } }; storageClassName?: string } }[];
 }
-const membersOf = (hub: BusHub, more: Partial<HubPlacement> = {}, restart: readonly string[] = []) =>
-  hubObjects(hub, { ...placement, ...more }, restart).members.spec as unknown as Members;
+const certificate = { 'ca.crt': 'ca', 'tls.crt': 'cert', 'tls.key': 'key' };
+const certificates = { site: certificate, mqtt: certificate };
+const configOf = (hub: BusHub, more: Partial<HubPlacement> = {}, former?: StoreMark) =>
+  hubConfig(hub, { ...placement, ...more }, trust, certificates, former);
+const objectsOf = (hub: BusHub, more: Partial<HubPlacement> = {}, former?: StoreMark) =>
+  hubObjects(hub, { ...placement, ...more }, configOf(hub, more, former));
+const membersOf = (hub: BusHub, more: Partial<HubPlacement> = {}, former?: StoreMark) =>
+  objectsOf(hub, more, former).members.spec as unknown as Members;
 
 describe('the configuration of the hub', () => {
   test.each([1, 3])('is accepted by nats-server for %s members, but for the files that a pod has', async (replicas) => {
     const file = join(temporaryFolder(), 'server.conf');
     // No folder of a pod is on this machine: without TLS nothing else is left out.
-    const text = hubConfig(hubOf(), { ...placement, replicas }, trust).replace(/^ {2}tls: \{[^}]*\}\n/gm, '');
+    const text = (configOf(hubOf(), { replicas }).files['server.conf'] ?? '').replace(/^ {2}tls: \{[^}]*\}\n/gm, '');
     writeFileSync(file, text);
     const env = { POD_NAME: 'bus-0' };
     const checked = await promisify(execFile)(await natsServer(), ['-t', '-c', file], { env });
@@ -60,7 +66,7 @@ describe('the configuration of the hub', () => {
 
 describe('the objects of the hub', () => {
   test('let nobody but members and probes reach the ports of the cluster and of monitoring', () => {
-    const { spec } = hubObjects(hubOf(), placement, []).network as unknown as {
+    const { spec } = objectsOf(hubOf()).network as unknown as {
       spec: { ingress: { from?: unknown; ports: { port: string }[] }[] };
     };
     const open = spec.ingress.filter(({ from }) => !from).flatMap(({ ports }) => ports.map(({ port }) => port));
@@ -70,7 +76,7 @@ describe('the objects of the hub', () => {
   });
 
   test('lead clients to a member only once it has every token, and the leader before', () => {
-    const [headless, service] = hubObjects(hubOf(), placement, []).services.map(({ spec }) => spec);
+    const [headless, service] = objectsOf(hubOf()).services.map(({ spec }) => spec);
     expect(headless).toMatchObject({ publishNotReadyAddresses: true, clusterIP: 'None' });
     expect(service).not.toHaveProperty('publishNotReadyAddresses');
     expect(membersOf(hubOf()).template.spec.readinessGates).toEqual([{ conditionType: 'skerry.dev/bus-tokens' }]);
@@ -88,10 +94,41 @@ describe('the objects of the hub', () => {
     });
   });
 
-  test('replace members for other texts that they start with, and for nothing else', () => {
-    const hash = (...restart: string[]) => membersOf(hubOf(), {}, restart).template.metadata.annotations;
-    expect(hash('a', 'b')).toEqual(hash('a', 'b'));
-    expect(hash('a', 'b')).not.toEqual(hash('ab'));
+  const replaced = (members: Members) => members.template.metadata.annotations['skerry.dev/bus-config'];
+
+  test('replace members for what a running server does not take, and for nothing else', () => {
+    const present = replaced(membersOf(hubOf()));
+    const store = configOf(hubOf()).store;
+    expect(replaced(membersOf(hubOf({ jsStorageSize: '20g' }), {}, store))).toBe(present);
+    expect(replaced(membersOf(hubOf(), { replicas: 5 }))).toBe(present);
+    expect(replaced(membersOf(hubOf({ jsStorageSize: '5g' }), {}, store))).not.toBe(present);
+    expect(replaced(membersOf(hubOf({ leafPort: 7000 }), {}, store))).not.toBe(present);
+  });
+
+  test('count each time that the store becomes smaller, also when it comes back to a size that it had', () => {
+    const sizes = ['10g', '20g', '10g', '10g', '20g', '10g'];
+    let former: StoreMark | undefined;
+    const counts = sizes.map((jsStorageSize) => {
+      const { members } = objectsOf(hubOf({ jsStorageSize }), {}, former);
+      former = storeMarkIn(members.metadata.annotations);
+      return former?.shrinks;
+    });
+    expect(counts).toEqual([0, 0, 1, 1, 1, 2]);
+  });
+
+  test('have a tag for each content of their files but tokens, which running members are sent', () => {
+    const tagOf = (more: { preload?: Record<string, string>; ca?: string; hub?: BusHub['spec'] } = {}) => {
+      const files = hubConfig(
+        hubOf(more.hub),
+        placement,
+        { ...trust, ...(more.preload && { preload: more.preload }) },
+        { ...certificates, site: { ...certificate, ...(more.ca && { 'ca.crt': more.ca }) } },
+      ).files;
+      expect(files['server.conf']).toContain(`"${files.tag}"`);
+      return files.tag;
+    };
+    expect(tagOf()).toBe(tagOf({ preload: {} }));
+    expect(new Set([tagOf(), tagOf({ ca: 'next' }), tagOf({ hub: { jsStorageSize: '20g' } })]).size).toBe(3);
   });
 });
 

@@ -3,18 +3,18 @@ import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { HubServersOptions } from '../../../rules/bus-hub.ts';
 import { HUB_NAMES, hubSettings, memberHost } from './hub.ts';
-import { serverConfig } from './server-config.ts';
+import { isSmallerStore, type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
 
 /** The condition of a pod that says whether the member has every token. Without it, no Service leads to the member. */
 export const TOKENS_CONDITION = `${GROUP}/bus-tokens`;
 
-/** Keys of the Secret of the configuration. */
-export const HUB_KEYS = { config: 'server.conf', store: 'store-key' } as const;
+/** Keys of the Secret of the configuration, besides files of certificates. */
+export const HUB_KEYS = { config: 'server.conf', store: 'store-key', tag: 'tag' } as const;
 
 const CONFIG_DIR = '/etc/nats/config';
-const CERTS_DIR = '/etc/nats/certs';
+const CERTIFICATE_FILES = ['ca.crt', 'tls.crt', 'tls.key'] as const;
 const DATA_DIR = '/data';
 const UID = 10_000;
 /** Room for tokens beside the streams of a member. */
@@ -22,12 +22,19 @@ const TOKENS_BYTES = 2 ** 30;
 /** Memory of a member beside its streams. */
 const OWN_MEMORY = { request: 128 * 2 ** 20, limit: 768 * 2 ** 20 };
 const POD_NAME = 'POD_NAME';
+/** After its start, a member has compared its tokens with the other members by then: they do so every 10 s. */
+const COMPARED_SECONDS = 15;
 
 /** An object of the cluster as it is applied. */
 interface ClusterObject {
   apiVersion: string;
   kind: string;
-  metadata: { name: string; namespace: string; labels: Record<string, string> };
+  metadata: {
+    name: string;
+    namespace: string;
+    labels: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
   spec: object;
 }
 
@@ -62,20 +69,72 @@ export interface HubTrust {
   storeKey: string;
 }
 
-/** The text of server.conf, which all members share. */
-export function hubConfig(hub: BusHub, placement: HubPlacement, trust: HubTrust): string {
+/** Texts of a certificate by the names of its files. */
+type CertificateTexts = Readonly<Record<string, string>>;
+
+/** What the members of a hub read, and what they have from their start to their end. */
+export interface HubConfig {
+  /** Texts of the Secret of the configuration. One Secret has all files, so that a member never has some of two versions. */
+  files: Readonly<Record<string, string>>;
+  /** Another text replaces the members; a running one reads all others (docs/decisions/2026-11-27-what-restarts-a-bus-server.md). */
+  start: string;
+  store: StoreMark;
+}
+
+/** What the members were last given for streams in bytes, and how often they got less, for which a server has to be started again. */
+export interface StoreMark {
+  memory: number;
+  file: number;
+  shrinks: number;
+}
+
+/** `former`: what the members have now; absent: there are none. */
+export function hubConfig(
+  hub: BusHub,
+  placement: HubPlacement,
+  trust: HubTrust,
+  certificates: Readonly<Record<keyof typeof BUS_HUB_CERTIFICATES, CertificateTexts>>,
+  former?: StoreMark,
+): HubConfig {
+  const input = configOf(hub, placement, trust);
+  const files = Object.fromEntries(
+    Object.entries(certificates).flatMap(([name, texts]) =>
+      CERTIFICATE_FILES.map((file) => [keyOfFile(name, file), texts[file] ?? '']),
+    ),
+  );
+  const sizes = storeOf(hub);
+  const shrinks = (former?.shrinks ?? 0) + (former && isSmallerStore(sizes, former) ? 1 : 0);
+  // Tokens reach running members by themselves.
+  const own = serverConfig({ ...input, resolver: { dir: input.resolver.dir } });
+  const tag = `config:${hashOf([own, ...Object.values(files)])}`;
+  return {
+    files: { ...files, [HUB_KEYS.config]: serverConfig({ ...input, tag }), [HUB_KEYS.tag]: tag },
+    start: serverConfig(startedWith(input)),
+    store: { ...sizes, shrinks },
+  };
+}
+
+const keyOfFile = (certificate: string, file: string) => `${certificate}.${file}`;
+
+const storeOf = (hub: BusHub) => {
+  const { jsMemoryStoreSize, jsStorageSize } = hubSettings(hub);
+  return { memory: storeBytes(jsMemoryStoreSize) ?? 0, file: storeBytes(jsStorageSize) ?? 0 };
+};
+
+/** What all members share. */
+function configOf(hub: BusHub, placement: HubPlacement, trust: HubTrust): ServerConfigInput {
   const { namespace, replicas, installation } = placement;
   const settings = hubSettings(hub);
   const tls = (name: string) => ({
-    ca: `${CERTS_DIR}/${name}/ca.crt`,
-    cert: `${CERTS_DIR}/${name}/tls.crt`,
-    key: `${CERTS_DIR}/${name}/tls.key`,
+    ca: `${CONFIG_DIR}/${keyOfFile(name, 'ca.crt')}`,
+    cert: `${CONFIG_DIR}/${keyOfFile(name, 'tls.crt')}`,
+    key: `${CONFIG_DIR}/${keyOfFile(name, 'tls.key')}`,
   });
   const routes = Array.from(
     { length: replicas },
     (_, i) => `nats://${memberHost(i, namespace)}:${settings.clusterPort}`,
   );
-  return serverConfig({
+  return {
     mode: 'hub',
     name: { variable: POD_NAME },
     serverPort: settings.serverPort,
@@ -84,19 +143,33 @@ export function hubConfig(hub: BusHub, placement: HubPlacement, trust: HubTrust)
     operators: trust.operators,
     systemAccount: trust.systemAccount,
     resolver: { dir: `${DATA_DIR}/tokens`, preload: trust.preload },
-    store: {
-      dir: `${DATA_DIR}/streams`,
-      domain: hubDomain(placement),
-      memory: storeBytes(settings.jsMemoryStoreSize) ?? 0,
-      file: storeBytes(settings.jsStorageSize) ?? 0,
-      key: trust.storeKey,
-    },
+    store: { dir: `${DATA_DIR}/streams`, domain: hubDomain(placement), ...storeOf(hub), key: trust.storeKey },
     ...(replicas > 1 && {
       cluster: { name: serverName(installation), port: settings.clusterPort, routes, tls: tls('site') },
     }),
     leafs: { port: settings.leafPort, tls: tls('site') },
     mqtt: { port: settings.mqttPort, tls: tls('mqtt') },
-  });
+  };
+}
+
+/** Keys of the Secret that members have as files: the key of the streams is in the configuration. */
+const CONFIG_FILES: readonly string[] = [
+  HUB_KEYS.config,
+  ...Object.keys(BUS_HUB_CERTIFICATES).flatMap((name) => CERTIFICATE_FILES.map((file) => keyOfFile(name, file))),
+];
+
+/** The annotation of the StatefulSet with the store that its members were last given. */
+const STORE_ANNOTATION = `${GROUP}/bus-store`;
+
+/** The store that the members of a StatefulSet were last given; undefined without one. */
+export function storeMarkIn(annotations: Readonly<Record<string, string>> | undefined): StoreMark | undefined {
+  const [memory, file, shrinks] = (annotations?.[STORE_ANNOTATION] ?? '').split(' ').map(Number);
+  return memory !== undefined &&
+    file !== undefined &&
+    shrinks !== undefined &&
+    Number.isSafeInteger(memory + file + shrinks)
+    ? { memory, file, shrinks }
+    : undefined;
 }
 
 /** The domain of the streams of the hub; the names of nodes are kept apart from it. */
@@ -110,10 +183,12 @@ export interface HubObjects {
   members: ClusterObject & { spec: Record<string, unknown> };
 }
 
-/**
- * What runs the hub. `restart` are texts with which the members run from their start on: others replace them, one after the other.
- */
-export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readonly string[]): HubObjects {
+/** What runs the hub. Another `start` and a smaller `store` replace the members, one after the other. */
+export function hubObjects(
+  hub: BusHub,
+  placement: HubPlacement,
+  { start, store }: Pick<HubConfig, 'start' | 'store'>,
+): HubObjects {
   const { namespace, installation, replicas, serviceType, storageClass, image } = placement;
   const settings = hubSettings(hub);
   const selector = { 'app.kubernetes.io/component': 'bus', 'app.kubernetes.io/instance': installation };
@@ -128,7 +203,7 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
   const all = { ...internal, monitor: settings.httpPort };
   const servicePorts = (of: Record<string, number>) =>
     Object.entries(of).map(([name, port]) => ({ name, port, protocol: 'TCP', targetPort: name }));
-  const memory = storeBytes(settings.jsMemoryStoreSize) ?? 0;
+  const { memory, file } = storeOf(hub);
   const mount = (name: string, mountPath: string, readOnly = true) => ({
     name,
     mountPath,
@@ -181,7 +256,10 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
     members: {
       apiVersion: 'apps/v1',
       kind: 'StatefulSet',
-      metadata: metadata(HUB_NAMES.members),
+      metadata: {
+        ...metadata(HUB_NAMES.members),
+        annotations: { [STORE_ANNOTATION]: `${store.memory} ${store.file} ${store.shrinks}` },
+      },
       spec: {
         serviceName: HUB_NAMES.headless,
         replicas,
@@ -190,7 +268,7 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
         selector: { matchLabels: selector },
         persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
         template: {
-          metadata: { labels, annotations: { [`${GROUP}/bus-config`]: hashOf(restart) } },
+          metadata: { labels, annotations: { [`${GROUP}/bus-config`]: hashOf([start, String(store.shrinks)]) } },
           spec: {
             automountServiceAccountToken: false,
             enableServiceLinks: false,
@@ -220,10 +298,17 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
               {
                 name: 'bus',
                 image,
+                // As on nodes: an image may have another entry point.
+                command: ['nats-server'],
                 args: ['--config', `${CONFIG_DIR}/${HUB_KEYS.config}`],
                 env: [{ name: POD_NAME, valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
                 ports: Object.entries(all).map(([name, containerPort]) => ({ name, containerPort, protocol: 'TCP' })),
-                startupProbe: probe('/healthz?js-server-only=true', { periodSeconds: 2, failureThreshold: 90 }),
+                startupProbe: probe('/healthz?js-server-only=true', {
+                  periodSeconds: 2,
+                  failureThreshold: 90,
+                  // A container that starts again in its pod keeps the condition of the pod, also while no replica leads.
+                  ...(replicas > 1 && { initialDelaySeconds: COMPARED_SECONDS }),
+                }),
                 readinessProbe: probe('/healthz?js-server-only=true', { failureThreshold: 3 }),
                 livenessProbe: probe('/healthz?js-server-only=true', { periodSeconds: 30, failureThreshold: 3 }),
                 resources: {
@@ -235,21 +320,14 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
                   readOnlyRootFilesystem: true,
                   capabilities: { drop: ['ALL'] },
                 },
-                volumeMounts: [
-                  mount('config', CONFIG_DIR),
-                  mount('site', `${CERTS_DIR}/site`),
-                  mount('mqtt', `${CERTS_DIR}/mqtt`),
-                  mount('data', DATA_DIR, false),
-                ],
+                volumeMounts: [mount('config', CONFIG_DIR), mount('data', DATA_DIR, false)],
               },
             ],
             volumes: [
               {
                 name: 'config',
-                secret: { secretName: HUB_NAMES.config, items: [{ key: HUB_KEYS.config, path: HUB_KEYS.config }] },
+                secret: { secretName: HUB_NAMES.config, items: CONFIG_FILES.map((key) => ({ key, path: key })) },
               },
-              { name: 'site', secret: { secretName: BUS_HUB_CERTIFICATES.site } },
-              { name: 'mqtt', secret: { secretName: BUS_HUB_CERTIFICATES.mqtt } },
             ],
           },
         },
@@ -261,7 +339,7 @@ export function hubObjects(hub: BusHub, placement: HubPlacement, restart: readon
             spec: {
               accessModes: ['ReadWriteOnce'],
               ...(storageClass && { storageClassName: storageClass }),
-              resources: { requests: { storage: String((storeBytes(settings.jsStorageSize) ?? 0) + TOKENS_BYTES) } },
+              resources: { requests: { storage: String(file + TOKENS_BYTES) } },
             },
           },
         ],

@@ -33,7 +33,10 @@ const DEFAULTS = {
 
 export function hubSettings({ spec, status }: Pick<BusHub, 'spec' | 'status'>): HubSettings {
   const host = spec.host ?? status?.host;
-  const entries = [...HUB_PORTS, ...HUB_SIZES].map((field) => [field, spec[field] ?? DEFAULTS[field]] as const);
+  const ofNode: Partial<Record<keyof HubSettings, unknown>> = spec.host === undefined ? (status ?? {}) : {};
+  const entries = [...HUB_PORTS, ...HUB_SIZES].map(
+    (field) => [field, spec[field] ?? ofNode[field] ?? DEFAULTS[field]] as const,
+  );
   return { ...(host !== undefined && { host }), ...(Object.fromEntries(entries) as unknown as HubSettings) };
 }
 
@@ -78,9 +81,14 @@ export interface HubMember {
 }
 
 /** The servers of a hub. Of a hub elsewhere one is known, which passes tokens on to its cluster. */
-export function hubMembers(hub: Pick<BusHub, 'spec'>, namespace: string, made: MadeMembers | undefined): HubMember[] {
-  const { serverPort } = hubSettings(hub);
-  const { host } = hub.spec;
+export function hubMembers(
+  hub: Pick<BusHub, 'spec' | 'status'>,
+  namespace: string,
+  made: MadeMembers | undefined,
+): HubMember[] {
+  const { serverPort, host: known } = hubSettings(hub);
+  // Where a node of the system is the hub, the status has its address.
+  const host = hub.spec.isExternal ? hub.spec.host : known;
   const urlOf = (of: string) => `nats://${of.includes(':') ? `[${of}]` : of}:${serverPort}`;
   if (isMade(hub, made))
     return Array.from({ length: membersOf(hub, made) }, (_, i) => ({

@@ -13,7 +13,7 @@ import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { namedBusServers } from '../../nodes/rules/upstreams.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
-import { type ServerConfigInput, serverConfig } from './server-config.ts';
+import { type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
 
@@ -32,6 +32,13 @@ const portsOf = ({ spec }: EdgeNode) => ({
   mqtt: spec.busMqttPort ?? PORTS.mqtt,
   http: spec.busHttpPort ?? PORTS.http,
 });
+
+/** Ports and sizes of the server of a node, by their names in a hub. */
+export function nodeServerSettings(node: EdgeNode) {
+  const { server, leaf, mqtt, http } = portsOf(node);
+  const { jsStorageSize = STORE.file, jsMemoryStoreSize = STORE.memory } = node.spec;
+  return { serverPort: server, leafPort: leaf, mqttPort: mqtt, httpPort: http, jsStorageSize, jsMemoryStoreSize };
+}
 
 /** The server of the message bus on a node (docs/resources/platform.md#the-bus-server). */
 export const BUS_SERVER: PlatformPart = {
@@ -114,7 +121,8 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const credentials = accounts.flatMap(({ publicKey, creds }) =>
     creds && upstreams.length > 0 ? [[credentialsFile(publicKey), creds] as const] : [],
   );
-  const started = serverConfig({ ...config, resolver: { dir: resolver.dir }, remotes: [] });
+  // Any other store counts as well: nothing here knows whether it is smaller.
+  const started = serverConfig({ ...startedWith({ ...config, resolver }), store: config.store });
   return {
     sets: [
       {

@@ -199,3 +199,31 @@ describe('the name of a server', () => {
     expect(new Set(names.map((name) => serverName(name))).size).toBe(names.length);
   });
 });
+
+test('a member that starts with former tokens has the tokens of the others within 15 s, while nobody pushes any', async () => {
+  const ports = [await freePort(), await freePort()] as const;
+  const routes = ports.map((port) => `nats://127.0.0.1:${port}`);
+  const user = pumps.user('north');
+  const former = { [pumps.publicKey]: pumps.token() };
+  const start = async (index: 0 | 1) =>
+    startBusServer(bus, {
+      ...{ isStoreless: true, preload: former },
+      cluster: { name: 'hub', port: ports[index], routes, tls: await tls },
+    });
+  const [stays, away] = [await start(0), await start(1)];
+  const admin = await busClient(stays.url, bus.admin);
+  await away.kill();
+  const revocations = { [user.publicKey]: Math.floor(Date.now() / 1_000) + 1 };
+  const pushed = await admin.request('$SYS.REQ.CLAIMS.UPDATE', pumps.token({ revocations }), { timeout: 5_000 });
+  expect(pushed.json()).not.toHaveProperty('error');
+  await away.start();
+  const began = performance.now();
+  const answer = () =>
+    busClient(away.url, user).then(async (client) => {
+      await client.close();
+      return 'in';
+    }, String);
+  expect(await answer()).toBe('in');
+  await expect.poll(answer, { timeout: 30_000, interval: 250 }).toContain('Authorization');
+  expect(performance.now() - began).toBeLessThan(15_000);
+}, 60_000);

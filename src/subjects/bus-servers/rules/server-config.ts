@@ -35,6 +35,8 @@ export interface ServerConfigInput {
   /** devices; its TLS asks clients for no certificate */
   mqtt?: { port: number; tls?: ServerTls };
   pidFile?: string;
+  /** a text by which a running server says which configuration it has read */
+  tag?: string;
 }
 
 export interface ServerTls {
@@ -43,13 +45,16 @@ export interface ServerTls {
   key: string;
 }
 
-interface ServerStore {
+/** Bytes for streams. */
+interface StoreSizes {
+  memory: number;
+  file: number;
+}
+
+interface ServerStore extends StoreSizes {
   dir: string;
   /** a name that `serverName` made; no other server has it but members of one hub */
   domain: string;
-  /** bytes */
-  memory: number;
-  file: number;
   /** what the files are encrypted with */
   key?: string;
   /** the key before, until all files are encrypted with the present one */
@@ -79,8 +84,11 @@ class Bare {
 
 /** Seconds that a handshake may take. */
 const TLS_TIMEOUT = 3;
-/** How often servers compare their tokens with others; by v3. */
-const RESOLVER_INTERVAL = '2m';
+/**
+ * How often servers compare their tokens with other members of their cluster, for the first time that long after their start. Servers
+ * of nodes have no members to compare with, and the interval of v3.
+ */
+const RESOLVER_INTERVAL = { member: '10s', alone: '2m' } as const;
 const LEAF_RECONNECT = '10s';
 /** Bytes of a line of the protocol: CONNECT has the token of the user, and the largest rule makes one of 180 KiB. */
 const MOST_CONTROL_LINE = 256 * 1024;
@@ -98,10 +106,14 @@ export function serverConfig(input: ServerConfigInput): string {
     listen: listen(serverPort),
     http: `${monitor.address ?? '127.0.0.1'}:${monitor.port}`,
     pid_file: pidFile,
+    server_tags: input.tag === undefined ? undefined : [input.tag],
     max_control_line: MOST_CONTROL_LINE,
     operator: operators,
     system_account: input.systemAccount,
-    resolver: { type: 'full', dir: resolver.dir, allow_delete: false, interval: RESOLVER_INTERVAL },
+    resolver: {
+      ...{ type: 'full', dir: resolver.dir, allow_delete: false },
+      interval: RESOLVER_INTERVAL[cluster ? 'member' : 'alone'],
+    },
     resolver_preload: preloaded(resolver),
     jetstream: store && {
       store_dir: store.dir,
@@ -125,6 +137,24 @@ export function serverConfig(input: ServerConfigInput): string {
     },
   });
 }
+
+/**
+ * The members of a configuration that a server has from its start to its end: a server that runs takes all others by a reload, and
+ * a store that is no smaller (reloads.test.ts asks a real server for each).
+ */
+export function startedWith(input: ServerConfigInput): ServerConfigInput {
+  const { tag: _, resolver, remotes: __, store, cluster, ...rest } = input;
+  return {
+    ...rest,
+    resolver: { dir: resolver.dir },
+    ...(store && { store: { ...store, memory: 0, file: 0 } }),
+    ...(cluster && { cluster: { ...cluster, routes: [] } }),
+  };
+}
+
+/** Whether a running server has to be started again for another store, since it gives back nothing that it has reserved. */
+export const isSmallerStore = (next: StoreSizes, former: StoreSizes): boolean =>
+  next.memory < former.memory || next.file < former.file;
 
 function leafnodesOf({ mode, address = '0.0.0.0', leafs, remotes = [] }: ServerConfigInput): Value | undefined {
   if (mode === 'hub' && !leafs && remotes.length === 0) return undefined;

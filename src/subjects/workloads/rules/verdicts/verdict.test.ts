@@ -566,6 +566,8 @@ describe('verdict', () => {
       .add('NameReserved')
       .add('NotOnControlPlane')
       .add('SecretTaken');
+    // Services: src/subjects/services/rules/verdict.test.ts
+    tried.add('ServiceInvalid').add('MicroserviceNotFound').add('RouterNone').add('BridgeNotConnected');
     // are of nodes that name others: see edge-node/upstreams.test.ts
     tried.add('RouterWrongMode').add('BusServerWrongMode');
     // need a crowded node: see ../artifact/artifact.test.ts
