@@ -282,6 +282,35 @@ describe('the chart renders', () => {
     await expect(all('--set', 'bus.hub.replicas=9')).rejects.toThrow(/replicas/);
   });
 
+  test('the default router, with the rights for it, when the values switch routers on', async () => {
+    const all = async (...args: string[]) => {
+      const objects = await render(...args);
+      const env = JSON.stringify(objects.filter(({ kind }) => kind === 'Deployment')).match(
+        /"ROUTERS?_[A-Z_]+","value":"[^"]*"/g,
+      );
+      const roles = objects
+        .filter(({ metadata: { name } }) => name === 'skerry-controller-router-hub')
+        .map(({ kind }) => kind);
+      return { env: env ?? [], roles };
+    };
+    expect(await all()).toEqual({ env: [], roles: [] });
+    const enabled = '"ROUTERS_ENABLED","value":"true"';
+    const image = 'mirror.example/router:3';
+    expect(
+      await all('--set', `routers.enabled=true,routers.hub.serviceType=NodePort,routers.hub.image=${image}`),
+    ).toEqual({
+      env: [
+        enabled,
+        '"ROUTER_HUB","value":"true"',
+        '"ROUTER_HUB_SERVICE_TYPE","value":"NodePort"',
+        `"ROUTER_HUB_IMAGE","value":"${image}"`,
+      ],
+      roles: ['Role', 'RoleBinding'],
+    });
+    expect(await all('--set', 'routers.enabled=true,routers.hub.create=false')).toEqual({ env: [enabled], roles: [] });
+    await expect(all('--set', 'routers.hub.replicas=2')).rejects.toThrow(/replicas/);
+  });
+
   test('what is between replicas when the values name a router or the bus, and when it is required', async () => {
     const env = async (...args: string[]) =>
       JSON.stringify((await render(...args)).filter(({ kind }) => kind === 'Deployment'));

@@ -21,6 +21,7 @@ import {
   type Manifest,
   namespaceManifests,
   peopleRoles,
+  routerHubRoles,
   serviceRoles,
   uninstallRoles,
 } from '../src/manifests/roles.ts';
@@ -55,6 +56,10 @@ export function generated(): Map<string, string> {
   );
   files.set('charts/skerry/templates/controller-roles.yaml', template(controllerRoles(PLACE)));
   files.set('charts/skerry/templates/bus-hub-roles.yaml', template(hubRoles(PLACE), 'bus.enabled', 'bus.hub.create'));
+  files.set(
+    'charts/skerry/templates/router-hub-roles.yaml',
+    template(routerHubRoles(PLACE), 'routers.enabled', 'routers.hub.create'),
+  );
   files.set('charts/skerry/templates/service-roles.yaml', template(serviceRoles(PLACE), 'routers.enabled'));
   files.set('charts/skerry/templates/roles.yaml', template(peopleRoles(PLACE, GROUPS), 'roles.create'));
   files.set('charts/skerry/templates/admission.yaml', template(admissionPolicies(PLACE), 'admissionPolicies.create'));

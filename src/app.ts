@@ -257,6 +257,7 @@ export async function createApp(
     installation: config.installation.name,
     controlPlane: config.controlPlane,
     ...(config.hub && { hub: config.hub }),
+    ...(config.routerHub && { routerHub: config.routerHub }),
     services: config.services,
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,

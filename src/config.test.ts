@@ -192,6 +192,7 @@ describe('every variable of the environment', () => {
   const PEM = String(generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }));
   const TUNNELS = { TUNNEL_HOST: 'bastion.example', TUNNEL_USERNAME: 'tunnel' };
   /** a value that is not the default, and what else the variable needs */
+  const ROUTERS = { ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true' };
   const HUB = { BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '1' };
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
@@ -231,6 +232,9 @@ describe('every variable of the environment', () => {
     SKERRY_TUNNEL_SECRET: ['tunnels', TUNNELS],
     BUS_ENABLED: 'true',
     ROUTERS_ENABLED: 'true',
+    ROUTER_HUB: ['true', { ROUTERS_ENABLED: 'true' }],
+    ROUTER_HUB_IMAGE: ['mirror.example/router:3', ROUTERS],
+    ROUTER_HUB_SERVICE_TYPE: ['LoadBalancer', ROUTERS],
     BUS_HUB_REPLICAS: ['3', { BUS_ENABLED: 'true' }],
     BUS_HUB_IMAGE: ['mirror.example/nats:1', HUB],
     BRIDGE_PORTS_RANGE: '20000-30000',
@@ -280,6 +284,8 @@ describe('every variable of the environment', () => {
 
   it.each([
     [{ BUS_HUB_REPLICAS: '3' }, /BUS_HUB_REPLICAS needs BUS_ENABLED/],
+    [{ ROUTER_HUB: 'true' }, /ROUTER_HUB needs ROUTERS_ENABLED/],
+    [{ ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true', CONTROL_PLANE: 'remote' }, /ROUTER_HUB needs CONTROL_PLANE/],
     [{ ...HUB, CONTROL_PLANE: 'remote' }, /BUS_HUB_REPLICAS needs CONTROL_PLANE=kubernetes/],
     [{ BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '6' }, /BUS_HUB_REPLICAS/],
   ])('%j is refused with the name', (env, why) => expect(() => readConfig(env)).toThrow(why));

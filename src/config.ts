@@ -20,6 +20,7 @@ import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
 import type { HubServersOptions } from './rules/bus-hub.ts';
+import type { RouterHubOptions } from './rules/router-hub.ts';
 import type { ServiceSettings } from './rules/service-settings.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
@@ -269,6 +270,14 @@ const environment = z.object({
   ROUTERS_ENABLED: flag.describe(
     'Routers and services: a router on nodes whose routerMode asks for one, and TCP ports that clients reach through the routers.',
   ),
+  ROUTER_HUB: flag.describe('Whether the controller makes the default router in this cluster; else it is elsewhere.'),
+  ROUTER_HUB_IMAGE: text(
+    'Image of the default router; the image of the catalog item router, of architecture 1, when unset.',
+  ),
+  ROUTER_HUB_SERVICE_TYPE: z
+    .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
+    .default('ClusterIP')
+    .describe('Type of the Service by which routers of nodes reach the default router.'),
   BRIDGE_PORTS_RANGE: portRange
     .default({ first: 10_024, last: 65_535 })
     .describe('Ports under which routers listen for services, first-last; 10024-65535 when unset.'),
@@ -339,6 +348,8 @@ export interface Config {
   isBusEnabled: boolean;
   /** routers and services act */
   hasRouters: boolean;
+  /** the default router that the controller makes; absent: it is elsewhere */
+  routerHub?: RouterHubOptions;
   services: ServiceSettings;
   /** the servers of the hub of the bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
@@ -401,6 +412,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     ...tunnelOf(e),
     isBusEnabled: e.BUS_ENABLED,
     hasRouters: e.ROUTERS_ENABLED,
+    ...routerHubOf(e, systemImagesOf(images.data)),
     services: {
       isEnabled: e.ROUTERS_ENABLED,
       controlPlane: e.CONTROL_PLANE,
@@ -452,6 +464,22 @@ function hubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Confi
       image: e.BUS_HUB_IMAGE ?? images.bus?.[1] ?? BUILT_IN_CATALOG_ITEMS.bus.image,
       ...{ replicas, serviceType: e.BUS_HUB_SERVICE_TYPE },
       ...(storageClass && { storageClass }),
+    },
+  };
+}
+
+function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Config, 'routerHub'> {
+  if (!e.ROUTER_HUB) return {};
+  if (!e.ROUTERS_ENABLED) throw new ConfigError('ROUTER_HUB needs ROUTERS_ENABLED=true');
+  if (e.CONTROL_PLANE !== 'kubernetes')
+    throw new ConfigError(
+      'ROUTER_HUB needs CONTROL_PLANE=kubernetes: the router of a node of the system is the default router of the other one',
+    );
+  return {
+    routerHub: {
+      ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
+      image: e.ROUTER_HUB_IMAGE ?? images.router?.[1] ?? BUILT_IN_CATALOG_ITEMS.router.image,
+      serviceType: e.ROUTER_HUB_SERVICE_TYPE,
     },
   };
 }

@@ -191,6 +191,10 @@ export const STATUS_REASONS = {
   TunnelNotOpen: 'The machine cannot open the tunnel, or its policy forbids it; it keeps trying.',
   // Registry
   Usable: 'The registry can be used.',
+  // RouterHub
+  RouterHubTaken: 'An object that the default router would have in the cluster exists and belongs to something else.',
+  RouterHubPending: 'The certificates of the default router are being made.',
+  RouterHubBehind: 'The running default router lacks services, or cannot be reached; the message has what it says.',
   // BusOperator, BusAccount, BusUser
   BusHubTaken:
     'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',

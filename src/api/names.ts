@@ -205,11 +205,18 @@ export const CONTROLLER_CERTIFICATE = 'skerry-controller';
 export const CONTROLLER_AUTHORITY = 'skerry-controller-ca';
 /** The Certificates of the hub of the message bus: between sites, and for devices. */
 export const BUS_HUB_CERTIFICATES = { site: 'bus-hub-site', mqtt: 'bus-hub-mqtt' } as const;
+/** The Certificates of the default router: for other routers, for clients, and by which the controller is such a client. */
+export const ROUTER_HUB_CERTIFICATES = {
+  site: 'router-hub-site',
+  local: 'router-hub-local',
+  agent: 'router-hub-agent',
+} as const;
 /** The certificates of the system, which the controller alone uses: no microservice can mount their Secrets. */
 export const SYSTEM_CERTIFICATES: readonly string[] = [
   CONTROLLER_CERTIFICATE,
   BUS_HUB_CERTIFICATES.site,
   BUS_HUB_CERTIFICATES.mqtt,
+  ...Object.values(ROUTER_HUB_CERTIFICATES),
 ];
 /** The authorities of the system, which sign for the controller alone: its own, between sites, and on one machine. */
 export const SYSTEM_AUTHORITY = {

@@ -10,6 +10,7 @@ import type { HubServersOptions } from '../rules/bus-hub.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
+import type { RouterHubOptions } from '../rules/router-hub.ts';
 import type { ServiceLinks, ServiceSettings } from '../rules/service-settings.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
@@ -32,6 +33,8 @@ export interface ControllerDependencies {
   installation?: string;
   /** the servers of the hub of the message bus that the controller makes; absent: the hub is elsewhere */
   hub?: HubServersOptions;
+  /** the default router that the controller makes; absent: it is elsewhere */
+  routerHub?: RouterHubOptions;
   /** absent: services never act */
   services?: ServiceSettings;
   /** what running routers have of services; absent: nothing is known */

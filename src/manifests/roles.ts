@@ -2,6 +2,7 @@ import { FIELD_MANAGERS, GROUP } from '../api/names.ts';
 import { roles } from '../rest/access/roles.ts';
 import { HUB_NAMES, MOST_MEMBERS, memberName } from '../subjects/bus-servers/rules/hub.ts';
 import { KINDS } from '../subjects/kinds.ts';
+import { ROUTER_HUB_NAMES } from '../subjects/routers/rules/hub-objects.ts';
 
 export type Manifest = Record<string, unknown> & { kind: string };
 
@@ -101,6 +102,40 @@ export function hubRoles(namespace: string): Manifest[] {
         { apiGroups: [''], resources: ['pods'], resourceNames: pods, verbs: ['get'] },
         // whether a member has every token, and may take clients
         { apiGroups: [''], resources: ['pods/status'], resourceNames: pods, verbs: ['patch'] },
+      ],
+    },
+    {
+      ...api,
+      kind: 'RoleBinding',
+      metadata: { name, namespace },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }],
+    },
+  ];
+}
+
+/** What the controller may do besides where it makes the default router: these objects alone. */
+export function routerHubRoles(namespace: string): Manifest[] {
+  const name = `${CONTROLLER_ACCOUNT}-router-hub`;
+  const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
+  const groups = [
+    { apiGroups: [''], resources: ['services'] },
+    { apiGroups: ['apps'], resources: ['deployments'] },
+    { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'] },
+  ];
+  return [
+    {
+      ...api,
+      kind: 'Role',
+      metadata: { name, namespace },
+      rules: [
+        // The name of an object that is to be created is not known to the authorizer.
+        ...groups.map((group) => ({ ...group, verbs: ['create'] })),
+        ...groups.map((group) => ({
+          ...group,
+          resourceNames: [ROUTER_HUB_NAMES.workload],
+          verbs: ['get', 'patch', 'delete'],
+        })),
       ],
     },
     {

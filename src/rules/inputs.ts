@@ -135,6 +135,8 @@ export interface Lookups {
   tunnels?: Tunnels;
   /** absent: the bus is off */
   bus?: BusLookups;
+  /** absent: there are no services */
+  services?: ServiceLookups;
 }
 
 /** What the desired state of a node needs of the platform. */

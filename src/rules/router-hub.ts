@@ -7,3 +7,13 @@ export interface DefaultRouter {
   edgeRouterPort: number;
   interRouterPort: number;
 }
+
+/** What the configuration says of the default router in the cluster. */
+export interface RouterHubOptions {
+  /** the installation, and labels of what the controller makes in the cluster */
+  installation: string;
+  appLabel: string;
+  componentDomain: string;
+  image: string;
+  serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+}

@@ -1,6 +1,6 @@
 import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { invalid } from '../../../rules/errors.ts';
-import { hostOf, settingShown } from '../../nodes/rules/settings.ts';
+import { hostOf } from '../../nodes/rules/settings.ts';
 
 const DEFAULTS = { messagingPort: 5671, edgeRouterPort: 45671, interRouterPort: 55671 } as const;
 const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
@@ -26,9 +26,11 @@ export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'st
 /** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
 export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
   const host = hostOf(node);
-  const ports = PORTS.map((field) => [field, Number(settingShown(node, field, false) ?? DEFAULTS[field])] as const);
-  const shown = Object.fromEntries(ports) as Record<(typeof PORTS)[number], number>;
-  return { ...(host !== undefined && { host }), ...shown };
+  const ports = PORTS.map((field) => [field, node.spec[field] ?? DEFAULTS[field]] as const);
+  return {
+    ...(host !== undefined && { host }),
+    ...(Object.fromEntries(ports) as Record<(typeof PORTS)[number], number>),
+  };
 }
 
 /** Why a default router cannot be, although each of its members has the right form. */

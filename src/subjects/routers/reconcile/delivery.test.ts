@@ -1,0 +1,66 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../../../../hack/ports.ts';
+import {
+  type InMemoryController,
+  NAMESPACE,
+  startInMemoryController,
+} from '../../../../testing/in-memory-controller.ts';
+import { type RouterTrust, startRouter } from '../../../../testing/router.ts';
+import { decodeData } from '../../../datastore/keyed-text.ts';
+import { createSigner } from '../../../signer/signer.ts';
+import { ROUTER_SETS } from '../../../wire/router.ts';
+
+/** The controller in memory, whose leader sends services to a running router. */
+let fleet: InMemoryController;
+beforeAll(async () => {
+  fleet = await startInMemoryController(1, { env: { ROUTERS_ENABLED: 'true' } });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+const hub = () => fleet.stores.routerHubs.list()[0];
+const ready = () => hub()?.status?.conditions?.find(({ type }) => type === 'Ready');
+const texts = (name: string) => decodeData(fleet.stores.secrets.get(NAMESPACE, name)?.data);
+
+/** Certificates of the authorities of the installation, for a router of somebody else. */
+async function trustOfInstallation(): Promise<RouterTrust> {
+  const { 'ca.crt': ca = '', 'tls.crt': cert = '', 'tls.key': key = '' } = texts('router-hub-agent');
+  const authority = texts('skerry-ca-default-router-local-ca');
+  const signer = createSigner();
+  const now = Date.now();
+  const names = [{ type: 'ip', value: '127.0.0.1' }] as const;
+  return {
+    agent: { ca, cert, key },
+    async write(dir) {
+      const by = { cert: authority['tls.crt'] ?? '', key: authority['tls.key'] ?? '' };
+      const life = { notBefore: now - 3_600_000, notAfter: now + 3_600_000 };
+      const made = await signer.issue(
+        { subject: 'router', algorithm: 'ECDSA', names, isAuthority: false, ...life },
+        by,
+      );
+      for (const set of [ROUTER_SETS.site, ROUTER_SETS.local]) {
+        mkdirSync(join(dir, set), { recursive: true });
+        for (const [file, text] of Object.entries({ 'ca.crt': ca, 'tls.crt': made.cert, 'tls.key': made.key }))
+          writeFileSync(join(dir, set, file), text, { mode: 0o600 });
+      }
+    },
+  } as RouterTrust;
+}
+
+describe('a default router that is named', () => {
+  test('is not ready while it is away, and ready with its address once it has every service, also after it starts again', async () => {
+    const ports = { messaging: await freePort(), edge: await freePort(), interRouter: await freePort() };
+    const body = { host: '127.0.0.1', messagingPort: ports.messaging, edgeRouterPort: ports.edge };
+    expect(await fleet.rest('PUT', '/router', { ...body, interRouterPort: ports.interRouter })).toBe(200);
+    await expect.poll(() => texts('router-hub-agent')['tls.crt'], { timeout: 10_000 }).toBeDefined();
+    await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ status: 'False', reason: 'RouterHubBehind' });
+    const router = await startRouter(await trustOfInstallation(), { id: 'yours', ports });
+    await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ status: 'True' });
+    expect(hub()?.status).toMatchObject({ host: '127.0.0.1', isCurrent: true, listeners: 0 });
+    await router.kill();
+    await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ reason: 'RouterHubBehind' });
+    await router.start();
+    await expect.poll(ready, { timeout: 15_000 }).toMatchObject({ status: 'True' });
+  }, 60_000);
+});

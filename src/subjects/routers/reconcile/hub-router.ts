@@ -1,0 +1,154 @@
+import { API_VERSION, FIELD_MANAGERS, ROUTER_HUB_CERTIFICATES, SYSTEM_AUTHORITY } from '../../../api/names.ts';
+import type { ConfigMap } from '../../../api/resources.ts';
+import type { Certificate, RouterHub } from '../../../api/v3/index.ts';
+import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { decodeData } from '../../../datastore/keyed-text.ts';
+import {
+  applyOwned,
+  createOrUpdate,
+  deleteOwned,
+  equal,
+  type KubeObject,
+  ownerReference,
+  type Resource,
+} from '../../../kube/mod.ts';
+import { ROUTER_FILES, type RouterPair } from '../../../wire/router.ts';
+import { RESOURCES } from '../../kinds.ts';
+import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
+import { ROUTER_HUB_NAMES, type RouterHubPlacement, routerHubHosts, routerHubObjects } from '../rules/hub-objects.ts';
+import { mergePairs } from '../rules/merge.ts';
+
+const resource = <T extends KubeObject>(group: string, plural: string, kind: string): Resource<T> => ({
+  ...{ group, version: 'v1', plural, kind },
+  namespaced: true,
+});
+
+interface ServiceObject extends KubeObject {
+  status?: { loadBalancer?: { ingress?: readonly { ip?: string; hostname?: string }[] } };
+}
+
+const CHILDREN = {
+  service: resource<ServiceObject>('', 'services', 'Service'),
+  network: resource('networking.k8s.io', 'networkpolicies', 'NetworkPolicy'),
+  workload: resource('apps', 'deployments', 'Deployment'),
+};
+
+/** What became of the default router in the cluster. */
+export type HubRouter =
+  /** `address`: of its Service, where the cluster gives it one; `leftOut`: pairs of others that it does not have, each with why */
+  | { is: 'made'; address?: string; leftOut: readonly string[] }
+  /** a certificate is being made */
+  | { is: 'waiting' }
+  /** an object of somebody else has the name */
+  | { is: 'taken'; what: string };
+
+const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
+
+/** Makes the default router in the cluster: each object is a child of the RouterHub and ends with it. */
+export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
+  const { client, namespace, stores } = deps;
+
+  /** Resolves with the text of the certificate; undefined while it is being made. */
+  async function keepCertificate(
+    hub: RouterHub,
+    which: keyof typeof ROUTER_HUB_CERTIFICATES,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const name = ROUTER_HUB_CERTIFICATES[which];
+    const authority = which === 'site' ? SYSTEM_AUTHORITY.routerSite : SYSTEM_AUTHORITY.routerLocal;
+    await makeSystemAuthority(deps, authority, signal);
+    const hosts = which === 'agent' ? 'localhost' : routerHubHosts(hub, namespace).join(',');
+    const spec: Certificate['spec'] = {
+      ...{ subject: name, hosts, keyAlgorithm: 'ECDSA' },
+      ca: { type: 'direct', secretName: authority },
+    };
+    await createOrUpdate<Certificate>(
+      client,
+      RESOURCES.certificates,
+      { namespace, name },
+      (present) => {
+        const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
+        const merged = { ...present?.spec, ...spec };
+        if (present && equal(present.spec, merged) && equal(present.metadata, metadata)) return present;
+        return { apiVersion: API_VERSION, kind: RESOURCES.certificates.kind, ...present, metadata, spec: merged };
+      },
+      { known: stores.certificates.get(namespace, name), signal, call: OPTIONS },
+    );
+    return decodeData(stores.secrets.get(namespace, name)?.data)['tls.crt'];
+  }
+
+  /**
+   * Writes the ConfigMap with our pairs in place of our former ones; the pairs of others stay. Resolves with the pairs that it lacks; undefined when
+   * something else has the name.
+   */
+  async function keepConfig(
+    hub: RouterHub,
+    own: readonly RouterPair[],
+    signal: AbortSignal,
+  ): Promise<readonly string[] | undefined> {
+    const name = ROUTER_HUB_NAMES.config;
+    let leftOut: readonly string[] | undefined;
+    await createOrUpdate<ConfigMap>(
+      client,
+      RESOURCES.configMaps,
+      { namespace, name },
+      (present) => {
+        leftOut = undefined;
+        const owners = present?.metadata.ownerReferences ?? [];
+        if (present && !owners.some((one) => one.kind === hub.kind && one.name === hub.metadata.name)) return undefined;
+        const merged = mergePairs(present?.data?.[ROUTER_FILES.config], own);
+        leftOut = merged.leftOut;
+        const data = { ...present?.data, [ROUTER_FILES.config]: merged.text };
+        const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
+        if (present && equal(present.data, data) && equal(present.metadata, metadata)) return present;
+        return { apiVersion: 'v1', kind: 'ConfigMap', ...present, metadata, data };
+      },
+      { known: stores.configMaps.get(namespace, name), signal, call: OPTIONS },
+    );
+    return leftOut;
+  }
+
+  return {
+    /** The certificate by which the controller may command a default router, in the cluster or elsewhere. */
+    keepAgentCertificate: (hub: RouterHub, signal: AbortSignal) => keepCertificate(hub, 'agent', signal),
+
+    /** Makes or changes the router, which has these pairs. */
+    async keep(
+      hub: RouterHub,
+      placement: RouterHubPlacement,
+      own: readonly RouterPair[],
+      signal: AbortSignal,
+    ): Promise<HubRouter> {
+      const apply = <T extends KubeObject>(of: Resource<T>, object: object) =>
+        applyOwned(client, of, hub, object as T, { signal, ...OPTIONS });
+      const site = await keepCertificate(hub, 'site', signal);
+      const local = await keepCertificate(hub, 'local', signal);
+      const leftOut = await keepConfig(hub, own, signal);
+      if (leftOut === undefined) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
+      if (!site || !local) return { is: 'waiting' };
+      const { service, network, workload } = routerHubObjects(hub, placement);
+      const made = await apply(CHILDREN.service, service);
+      if (!made) return { is: 'taken', what: `Service ${service.metadata.name}` };
+      const rest = [
+        [CHILDREN.network, network],
+        [CHILDREN.workload, workload],
+      ] as const;
+      for (const [of, object] of rest)
+        if (!(await apply(of, object))) return { is: 'taken', what: `${object.kind} ${object.metadata.name}` };
+      const [ingress] = made.status?.loadBalancer?.ingress ?? [];
+      const address = ingress?.hostname ?? ingress?.ip;
+      return { is: 'made', leftOut, ...(address !== undefined && { address }) };
+    },
+
+    /** Ends a router whose place another one takes, which is elsewhere. */
+    async remove(hub: RouterHub, signal: AbortSignal): Promise<void> {
+      const { workload, service } = ROUTER_HUB_NAMES;
+      const children: readonly [Resource, string][] = [
+        [CHILDREN.workload, workload],
+        [CHILDREN.network, workload],
+        [CHILDREN.service, service],
+      ];
+      for (const [of, name] of children) await deleteOwned(client, of, hub, { namespace, name }, signal);
+    },
+  };
+}
