@@ -43,6 +43,7 @@ export async function startInMemoryController(
     callers = 0,
     systemImages = {},
     sessions,
+    serviceLinks,
     parts,
     env = {},
   }: {
@@ -51,6 +52,7 @@ export async function startInMemoryController(
     systemImages?: SystemImages;
     sessions?: AppOverrides['sessions'];
     parts?: AppOverrides['parts'];
+    serviceLinks?: AppOverrides['serviceLinks'];
     env?: Record<string, string>;
   } = {},
 ) {
@@ -77,6 +79,7 @@ export async function startInMemoryController(
         leadership: terms.leadership,
         stores,
         sessions,
+        serviceLinks,
         parts,
         now: clock,
         metrics: {

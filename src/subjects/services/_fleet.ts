@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../../testing/in-memory-controller.ts';
 import type { Service } from '../../api/v3/service.ts';
 import type { Resource } from '../../kube/mod.ts';
+import type { ServiceLinks } from '../../rules/service-settings.ts';
 import type { ClusterService } from './rules/cluster-service.ts';
 
 /** Services of the cluster. */
@@ -10,11 +11,27 @@ export const CORE_SERVICES: Resource<ClusterService> = {
   namespaced: true,
 };
 
+/** Routers that have every service. */
+const ALL_CURRENT: ServiceLinks = {
+  of: () => ({
+    connected: { status: 'True', reason: 'Usable' },
+    listening: { status: 'True', reason: 'Usable' },
+    listeners: { up: 1, of: 1 },
+  }),
+  subscribe: () => ({ [Symbol.dispose]: () => {} }),
+};
+
+/** Options of a controller in memory in which services act. */
+export const servicesOn = (env: Record<string, string> = {}) => ({
+  env: { ROUTERS_ENABLED: 'true', ...env },
+  serviceLinks: ALL_CURRENT,
+});
+
 /** A controller in memory with routers, whose objects are removed before each test. */
 export function servicesInMemory(nodes: number, env: Record<string, string> = {}) {
   let fleet: InMemoryController;
   beforeAll(async () => {
-    fleet = await startInMemoryController(nodes, { env: { ROUTERS_ENABLED: 'true', ...env } });
+    fleet = await startInMemoryController(nodes, servicesOn(env));
   }, 60_000);
   afterAll(() => fleet[Symbol.asyncDispose]());
   beforeEach(() => fleet.reset());

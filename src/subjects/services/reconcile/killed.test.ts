@@ -5,7 +5,7 @@ import {
   startInMemoryController,
 } from '../../../../testing/in-memory-controller.ts';
 import { createLeaderKills } from '../../../../testing/leader-kills.ts';
-import { CORE_SERVICES } from '../_fleet.ts';
+import { CORE_SERVICES, servicesOn } from '../_fleet.ts';
 
 /** A leader that is killed before or after each of its writes, while services get ports, change and lose their backends. */
 let fleet: InMemoryController;
@@ -13,7 +13,7 @@ let kills: ReturnType<typeof createLeaderKills>;
 /** ports that a status ever had, by the name of the service */
 const seen = new Map<string, Set<number>>();
 beforeAll(async () => {
-  fleet = await startInMemoryController(1);
+  fleet = await startInMemoryController(1, servicesOn());
   kills = createLeaderKills(fleet, {
     resources: new Set(['services']),
     deletedByLeader: new Set(['services']),

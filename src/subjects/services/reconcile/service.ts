@@ -23,6 +23,9 @@ import { createServiceSteps } from './provisioning.ts';
 
 const kind = KINDS.services;
 
+/** Without what routers report nobody can say that clients reach a service. */
+const NO_ROUTER = 'its port and its Service of the cluster are there; this version brings services to no router yet';
+
 /** Service: gives it its port, makes its Service of the cluster, follows its backend, and says how far it is. */
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, namespace, clock, services: settings, serviceLinks: links } = deps;
@@ -66,7 +69,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       return { is: 'working', reason: 'BridgePortPending', message: `the port ${port} is being written down` };
     const wrong = provisioning.obstacle(service);
     if (wrong) return wrong;
-    const lacks = links?.of(service.metadata.name)?.hubLacks;
+    const lacks = links ? links.of(service.metadata.name)?.hubLacks : NO_ROUTER;
     if (lacks !== undefined) return { is: 'working', reason: 'HubPending', message: lacks };
     const { illegal } = annotationsOf(service.spec.tags ?? []);
     if (illegal.length === 0 || !hasClusterService(service, settings.controlPlane)) return undefined;
