@@ -339,8 +339,8 @@ describe('actions', () => {
   });
 
   test('operations that are not implemented get 501', async () => {
-    expect(await admin.get('/services')).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
-    expect((await replica.client.get('/services')).status).toBe(401);
+    expect(await admin.get('/roles')).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
+    expect((await replica.client.get('/roles')).status).toBe(401);
   });
 });
 
