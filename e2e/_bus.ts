@@ -167,10 +167,12 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
       }
     },
     async serverOf({ engine: { url } }) {
-      const list = await callEngine<{ Id: string; Labels: Record<string, string> }[]>(url, 'GET', '/containers/json');
-      const own = list.filter(({ Labels }) => Labels['skerry.dev/microservice'] === 'bus');
-      const [{ Id: id = '' } = {}] = own;
-      if (own.length !== 1) throw new Error(`${own.length} containers of bus servers run`);
+      // A container that was replaced may end a moment after the next one is ready.
+      const id = await until('one container of a bus server to run', async () => {
+        const list = await callEngine<{ Id: string; Labels: Record<string, string> }[]>(url, 'GET', '/containers/json');
+        const [own, ...more] = list.filter(({ Labels }) => Labels['skerry.dev/microservice'] === 'bus');
+        return own && more.length === 0 && own.Id;
+      });
       return { ...(await callEngine<BusContainer>(url, 'GET', `/containers/${id}/json`)), id };
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
