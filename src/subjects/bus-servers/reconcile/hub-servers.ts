@@ -1,22 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { API_VERSION, BUS_HUB_CERTIFICATES, FIELD_MANAGERS, LABELS, SYSTEM_AUTHORITY } from '../../../api/names.ts';
+import { BUS_HUB_CERTIFICATES, FIELD_MANAGERS, LABELS, SYSTEM_AUTHORITY } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
-import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData, encodeData } from '../../../datastore/keyed-text.ts';
-import {
-  applyOwned,
-  createOrUpdate,
-  deleteOwned,
-  equal,
-  type KubeObject,
-  ownerReference,
-  type Resource,
-} from '../../../kube/mod.ts';
+import { applyOwned, createOrUpdate, deleteOwned, equal, type KubeObject, type Resource } from '../../../kube/mod.ts';
 import { withoutSharing } from '../../content/rules/core-objects/form.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
+import { keepSystemCertificate } from '../../pki/reconcile/system-certificate.ts';
 import { HUB_NAMES } from '../rules/hub.ts';
 import {
   HUB_KEYS,
@@ -63,36 +54,6 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 export function createHubServers(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
   const { client, namespace, stores } = deps;
 
-  /** Resolves with the texts of the certificate; undefined while it is being made. */
-  async function keepCertificate(
-    hub: BusHub,
-    which: keyof typeof BUS_HUB_CERTIFICATES,
-    hosts: string,
-    signal: AbortSignal,
-  ): Promise<Record<string, string> | undefined> {
-    const name = BUS_HUB_CERTIFICATES[which];
-    const authority = which === 'site' ? SYSTEM_AUTHORITY.busSite : SYSTEM_AUTHORITY.busLocal;
-    await makeSystemAuthority(deps, authority, signal);
-    const spec: Certificate['spec'] = {
-      ...{ subject: name, hosts, keyAlgorithm: 'ECDSA' },
-      ca: { type: 'direct', secretName: authority },
-    };
-    await createOrUpdate<Certificate>(
-      client,
-      RESOURCES.certificates,
-      { namespace, name },
-      (present) => {
-        const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
-        const merged = { ...present?.spec, ...spec };
-        if (present && equal(present.spec, merged) && equal(present.metadata, metadata)) return present;
-        return { apiVersion: API_VERSION, kind: RESOURCES.certificates.kind, ...present, metadata, spec: merged };
-      },
-      { known: stores.certificates.get(namespace, name), signal, call: OPTIONS },
-    );
-    const texts = decodeData(stores.secrets.get(namespace, name)?.data);
-    return texts['tls.crt'] === undefined ? undefined : texts;
-  }
-
   /**
    * Writes the Secret of the configuration. It has no owner: volumes outlive the hub, and nobody reads them without the key in it.
    * Resolves with the configuration; undefined when something else has the name.
@@ -133,9 +94,10 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
     ): Promise<HubServers> {
       const apply = <T extends KubeObject>(of: Resource<T>, object: object) =>
         applyOwned(client, of, hub, object as T, { signal, ...OPTIONS });
-      const hosts = hubHosts(hub, placement).join(',');
-      const site = await keepCertificate(hub, 'site', hosts, signal);
-      const mqtt = await keepCertificate(hub, 'mqtt', hosts, signal);
+      const certificate = (name: string, authority: string) =>
+        keepSystemCertificate(deps, { owner: hub, name, authority, hosts: hubHosts(hub, placement) }, signal);
+      const site = await certificate(BUS_HUB_CERTIFICATES.site, SYSTEM_AUTHORITY.busSite);
+      const mqtt = await certificate(BUS_HUB_CERTIFICATES.mqtt, SYSTEM_AUTHORITY.busLocal);
       if (!site || !mqtt) return { is: 'waiting' };
       const present = await client.find(CHILDREN.members, { namespace, name: HUB_NAMES.members }, { signal });
       const former = storeMarkIn(present?.metadata.annotations);

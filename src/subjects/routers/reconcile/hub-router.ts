@@ -1,8 +1,7 @@
-import { API_VERSION, FIELD_MANAGERS, ROUTER_HUB_CERTIFICATES, SYSTEM_AUTHORITY } from '../../../api/names.ts';
+import { FIELD_MANAGERS, ROUTER_HUB_CERTIFICATES, SYSTEM_AUTHORITY } from '../../../api/names.ts';
 import type { ConfigMap } from '../../../api/resources.ts';
-import type { Certificate, RouterHub } from '../../../api/v3/index.ts';
+import type { RouterHub } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
-import { decodeData } from '../../../datastore/keyed-text.ts';
 import {
   applyOwned,
   createOrUpdate,
@@ -14,7 +13,7 @@ import {
 } from '../../../kube/mod.ts';
 import { ROUTER_FILES, type RouterPair } from '../../../wire/router.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
+import { keepSystemCertificate } from '../../pki/reconcile/system-certificate.ts';
 import { ROUTER_HUB_NAMES, type RouterHubPlacement, routerHubHosts, routerHubObjects } from '../rules/hub-objects.ts';
 import { mergePairs } from '../rules/merge.ts';
 
@@ -48,34 +47,18 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
   const { client, namespace, stores } = deps;
 
-  /** Resolves with the text of the certificate; undefined while it is being made. */
-  async function keepCertificate(
-    hub: RouterHub,
-    which: keyof typeof ROUTER_HUB_CERTIFICATES,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    const name = ROUTER_HUB_CERTIFICATES[which];
-    const authority = which === 'site' ? SYSTEM_AUTHORITY.routerSite : SYSTEM_AUTHORITY.routerLocal;
-    await makeSystemAuthority(deps, authority, signal);
-    const hosts = which === 'agent' ? 'localhost' : routerHubHosts(hub, namespace).join(',');
-    const spec: Certificate['spec'] = {
-      ...{ subject: name, hosts, keyAlgorithm: 'ECDSA' },
-      ca: { type: 'direct', secretName: authority },
-    };
-    await createOrUpdate<Certificate>(
-      client,
-      RESOURCES.certificates,
-      { namespace, name },
-      (present) => {
-        const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
-        const merged = { ...present?.spec, ...spec };
-        if (present && equal(present.spec, merged) && equal(present.metadata, metadata)) return present;
-        return { apiVersion: API_VERSION, kind: RESOURCES.certificates.kind, ...present, metadata, spec: merged };
+  /** Resolves with the texts of the certificate; undefined while it is being made. */
+  const keepCertificate = (hub: RouterHub, which: keyof typeof ROUTER_HUB_CERTIFICATES, signal: AbortSignal) =>
+    keepSystemCertificate(
+      deps,
+      {
+        owner: hub,
+        name: ROUTER_HUB_CERTIFICATES[which],
+        authority: which === 'site' ? SYSTEM_AUTHORITY.routerSite : SYSTEM_AUTHORITY.routerLocal,
+        hosts: which === 'agent' ? ['localhost'] : routerHubHosts(hub, namespace),
       },
-      { known: stores.certificates.get(namespace, name), signal, call: OPTIONS },
+      signal,
     );
-    return decodeData(stores.secrets.get(namespace, name)?.data)['tls.crt'];
-  }
 
   /**
    * Writes the ConfigMap with our pairs in place of our former ones; the pairs of others stay. Resolves with the pairs that it lacks; undefined when
