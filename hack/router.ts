@@ -22,12 +22,11 @@ export const routerCommand = (file: string): { command: string; args: string[] }
 /** What the configuration of a container becomes as a process beside others: other places of certificates, other fixed ports. */
 export function routerPairsHere(
   pairs: readonly RouterPair[],
-  { certificates, plain, probes }: { certificates: string; plain: number; probes: number },
+  { certificates, probes }: { certificates: string; probes: number },
 ): RouterPair[] {
   return pairs.map(([kind, attributes]) => {
-    const isPlain = kind === 'listener' && String(attributes.name).endsWith('amqp');
     const isProbe = kind === 'listener' && attributes.name === `@${HUB_PROBE_PORT}`;
-    const port = isPlain ? plain : isProbe ? probes : attributes.port;
+    const port = isProbe ? probes : attributes.port;
     const placed = Object.entries({ ...attributes, ...(port !== undefined && { port }) }).map(([name, value]) => [
       name,
       typeof value === 'string' ? value.replace(ROUTER_PLACES.certificates, certificates) : value,

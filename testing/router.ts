@@ -77,7 +77,7 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
   const certificates = join(dir, 'certificates');
   await trust.write(certificates);
   const ports = given.ports ?? { messaging: await freePort(), edge: await freePort(), interRouter: await freePort() };
-  const others = { plain: await freePort(), probes: await freePort() };
+  const probes = await freePort();
   const id = given.id ?? `router-${ports.messaging}`;
   const input: RouterConfigInput = {
     ...{ id, mode: 'interior', place: 'node', site: { platform: 'docker' }, upstreams: [] },
@@ -85,7 +85,7 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
     ...given,
     ports,
   };
-  const local = (pairs: readonly RouterPair[]) => routerPairsHere(pairs, { certificates, ...others });
+  const local = (pairs: readonly RouterPair[]) => routerPairsHere(pairs, { certificates, probes });
   let daemon: Daemon | undefined;
   const start = async (pairs: readonly RouterPair[] = routerPairs(input)) => {
     const file = join(dir, ROUTER_FILES.config);

@@ -31,8 +31,6 @@ interface LocalRouterPorts {
   messaging: number;
   edge: number;
   interRouter: number;
-  /** for clients of this machine, without certificates */
-  plain: number;
 }
 
 /** The default router as a process. */
@@ -64,7 +62,7 @@ export async function startLocalRouter(options: LocalRouterOptions): Promise<Loc
     bridges: { listeners: [], connectors: [] },
   });
   const config = join(dir, ROUTER_FILES.config);
-  const here = routerPairsHere(pairs, { certificates: dir, plain: ports.plain, probes: 0 });
+  const here = routerPairsHere(pairs, { certificates: dir, probes: 0 });
   writeFileSync(config, JSON.stringify(here), { mode: 0o600 });
   const daemon = await startDaemon({ name: 'router-hub', dir: options.dir, again, ...routerCommand(config) });
   try {
@@ -94,7 +92,6 @@ async function choosePorts(file: string): Promise<LocalRouterPorts> {
     messaging: await freePort(last.messaging),
     edge: await freePort(last.edge),
     interRouter: await freePort(last.interRouter),
-    plain: await freePort(last.plain),
   };
   writeAtomically(file, JSON.stringify(ports));
   return ports;
