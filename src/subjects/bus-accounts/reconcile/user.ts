@@ -24,6 +24,7 @@ import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from 
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
+import { missingRule } from './rules.ts';
 
 const kind = KINDS.busUsers;
 
@@ -223,6 +224,8 @@ export function createUserController(
     release,
     use,
     obstacle,
+    conditions: (user) =>
+      deps.platform.isBusEnabled ? missingRule('BusUserRule', user.spec.rule, rules.ofUser(user)) : {},
     next(user) {
       const { expiresAt } = user.spec;
       const end = expiresAt === undefined ? undefined : Date.parse(expiresAt);
