@@ -1,7 +1,7 @@
 /** A tag of a node around its first colon, such as `skerry.dev/service: north`. */
 interface TagWords {
   prefix: string;
-  /** by which it selects services, if the prefix is the one that does */
+  /** by which it selects services where the prefix is SERVICE_ANNOTATION_TAG */
   token: string;
 }
 
