@@ -8,7 +8,7 @@ type Report = NonNullable<Observation['report']['router']>;
 type Issues = ReadonlyMap<string, EndState>;
 
 /** What a report may change of the ends of services at a router. */
-export interface Observed {
+export interface ObservedEnds {
   /** names of the ends that are in another state now */
   ends: ReadonlySet<string>;
   /** all ends of the node may be in another state */
@@ -17,7 +17,7 @@ export interface Observed {
 
 /**
  * What the routers of nodes have of the ends of services. What routers report stays in the observations; kept here are the ends that a router was
- * asked for and has not been seen to have since: what is at rest takes no memory.
+ * asked for and has not been seen to have since: a service at rest takes no memory.
  */
 export class RouterObservations {
   readonly #deps: Pick<ControllerDependencies, 'observations' | 'desired'>;
@@ -66,7 +66,7 @@ export class RouterObservations {
   }
 
   /** Takes a report. Names of ends that the node was never asked for may be among its answer. */
-  observe(node: EdgeNode, now: Report | undefined, before: Report | undefined): Observed {
+  observe(node: EdgeNode, now: Report | undefined, before: Report | undefined): ObservedEnds {
     const uuid = nodeUuid(node);
     if (now && !before) this.#unsure.add(uuid);
     const wasUnsure = this.#unsure.has(uuid);
