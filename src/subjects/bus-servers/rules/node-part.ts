@@ -86,10 +86,11 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
       ],
       healthCheck: {
         test: ['CMD', 'wget', '-q', '-O', '/dev/null', `http://127.0.0.1:${http}/healthz?js-enabled-only=true`],
-        interval: 30,
+        // All other microservices of the node wait for the first healthy answer when the machine starts.
+        interval: 10,
         timeout: 10,
         startPeriod: 60,
-        retries: 3,
+        retries: 6,
       },
     },
   };
