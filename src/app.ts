@@ -158,7 +158,7 @@ export async function createApp(
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
     ...(config.isBusEnabled && { bus: { namespace } }),
-    ...(config.hasRouters && { routers: { namespace } }),
+    ...(config.hasRouters && { routers: { namespace, tagPrefix: config.services.tagPrefix } }),
   });
   const ids = createIds({
     client,
@@ -209,6 +209,7 @@ export async function createApp(
     parts: overrides.parts ?? PARTS,
     isBusEnabled: config.isBusEnabled,
     hasRouters: config.hasRouters,
+    serviceTag: config.services.tagPrefix,
     isRemote: config.controlPlane === 'remote',
   };
   const agents = building.use(

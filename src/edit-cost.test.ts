@@ -11,9 +11,10 @@ import {
   startInMemoryController,
 } from '../testing/in-memory-controller.ts';
 import { type Kind as Key, RULES } from '../testing/sequences/model.ts';
-import { ANNOTATIONS } from './api/names.ts';
+import { ANNOTATIONS, SERVICE_TAG } from './api/names.ts';
 import type { ConfigMap, Secret } from './api/resources.ts';
 import type { Application, CatalogItem, EdgeNode, Model, Registry } from './api/v3/index.ts';
+import type { Service } from './api/v3/service.ts';
 import { type Stores, storeOf } from './datastore/stores.ts';
 import type { KindObject } from './kinds/object.ts';
 import { nodeUuid } from './rules/identity.ts';
@@ -63,6 +64,7 @@ const EDITED = makeDraft({
   ...{ text: RUNTIMES[1], role: 'agent-admin', source: { to: 'secrets', ref: 'secret-4' }, data: { a: 'edited' } },
 });
 
+const serviceNamed = (stores: Stores, name: string) => stores.services.get(NAMESPACE, name) as Service;
 const platformOf = (stores: Stores, node: EdgeNode) =>
   stores.secrets.get(NAMESPACE, platformSecretName(nodeUuid(node)));
 const certificatesReady = ({ status }: EdgeNode) =>
@@ -156,6 +158,45 @@ const OTHERS: Record<string, Step> = {
     });
     await settle();
     expect(platformOf(stores, node(7))?.metadata.resourceVersion).not.toBe(before?.metadata.resourceVersion);
+  },
+  'an edge router selects a service by a tag': async ({ cluster, node, stores, settle }) => {
+    cluster.edit(serviceNamed(stores, 'service-3'), ({ spec }) => {
+      spec.tags = ['spot'];
+    });
+    cluster.edit(node(7), ({ spec }) => {
+      spec.tags = [`${SERVICE_TAG}: spot`];
+    });
+    await settle();
+  },
+  'a service that one node selects is edited': async ({ cluster, node, stores, settle, desired }) => {
+    const before = desired(nodeUuid(node(7)))?.digests.systemFiles;
+    cluster.edit(serviceNamed(stores, 'service-3'), ({ spec }) => {
+      spec.tags = ['spot', 'elsewhere'];
+    });
+    await settle();
+    expect(desired(nodeUuid(node(7)))?.digests.systemFiles).toBe(before);
+  },
+  'a service that one node selects loses its tag': async ({ cluster, node, stores, settle, desired }) => {
+    const before = desired(nodeUuid(node(7)))?.digests.systemFiles;
+    cluster.edit(serviceNamed(stores, 'service-3'), ({ spec }) => {
+      spec.tags = [];
+    });
+    await settle();
+    expect(desired(nodeUuid(node(7)))?.digests.systemFiles).not.toBe(before);
+  },
+  'a service leads to the machine of a node': async ({ rest, node, desired, settle }) => {
+    const before = desired(nodeUuid(node(7)))?.digests.systemFiles;
+    const body = {
+      type: 'agent',
+      resource: nodeUuid(node(7)),
+      targetPort: 22,
+      servicePort: 22,
+      clusterType: 'ClusterIP',
+    };
+    expect(await rest('POST', '/services', { name: 'ssh', ...body })).toBe(201);
+    await settle();
+    expect(desired(nodeUuid(node(7)))?.digests.systemFiles).not.toBe(before);
+    expect(await rest('DELETE', '/services/ssh')).toBe(204);
   },
   'an edge router becomes an interior one': ({ cluster, node }) =>
     cluster.edit(node(7), ({ spec }) => {
@@ -295,7 +336,9 @@ describe('the cost of an edit does not grow with the objects that it does not co
     // Objects are not frozen, as in production.
     vi.stubEnv('NODE_ENV', 'production');
     for (const size of [FEW, MANY]) {
-      await using fleet = await startInMemoryController(size, { env: { SKERRY_BUDGET_COUNT: '100000' } });
+      await using fleet = await startInMemoryController(size, {
+        env: { SKERRY_BUDGET_COUNT: '100000', ROUTERS_ENABLED: 'true' },
+      });
       const scarce = Object.values(EVERY_KIND).filter((kind) => storeOf(fleet.stores, kind).size < size);
       expect(
         scarce.map(({ key }) => key),

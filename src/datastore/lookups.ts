@@ -4,6 +4,7 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
+import type { BridgedServices } from '../rules/bridges.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
@@ -25,6 +26,7 @@ import { createBusLookups } from './bus-lookups.ts';
 import { defaultRouterOf } from './default-router.ts';
 import { holderIn, isCalled } from './holder.ts';
 import { isPasswordOf } from './keyed-text.ts';
+import { createServiceLookups } from './service-lookups.ts';
 import type { ReadStores } from './stores.ts';
 import { referenced } from './use.ts';
 
@@ -40,6 +42,8 @@ export interface StoreLookups extends Lookups {
   systemNodes(): readonly EdgeNode[];
   /** the default router of the cluster, once it has an address; none while routers are off */
   defaultRouter(): DefaultRouter | undefined;
+  /** absent: routers are off */
+  services?: BridgedServices;
 }
 
 export interface LookupsOptions {
@@ -49,8 +53,8 @@ export interface LookupsOptions {
   tunnel?: { settings: TunnelSettings; namespace: string };
   /** the message bus, whose hub is in this namespace; absent: it is off */
   bus?: { namespace: string };
-  /** the default router, which is in this namespace; absent: routers are off */
-  routers?: { namespace: string } | undefined;
+  /** the default router, which is in this namespace, and what tags of nodes begin with; absent: routers are off */
+  routers?: { namespace: string; tagPrefix: string } | undefined;
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
@@ -95,6 +99,7 @@ export function createLookups(
       },
     }),
     ...(bus && { bus: createBusLookups(stores, bus.namespace) }),
+    ...(routers && { services: createServiceLookups(stores.services, routers.tagPrefix) }),
     // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
       const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { BusHub } from '../api/v3/bus-hub.ts';
 import type { Application } from '../api/v3/index.ts';
+import type { StoreLookups } from '../datastore/lookups.ts';
 import { rivalsByRecord, rivalsOf } from '../datastore/rivals.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import { type Kind, refsTo } from '../kinds/definition.ts';
@@ -17,7 +18,7 @@ import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
 import { isContentAlike, isWorkedFromAlike } from '../subjects/nodes/rules/status-change.ts';
-import { dependency, nodesOf } from './node-inputs.ts';
+import { dependenciesOnService, dependency, nodesOf } from './node-inputs.ts';
 
 /** `isContent`: other than by what a node has done so far, so that what is due may also change back. */
 export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => void;
@@ -28,7 +29,7 @@ export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => voi
  */
 export function subscribeAffectedNodes(
   stores: ReadStores,
-  lookups: Pick<Lookups, 'secret' | 'configMap'>,
+  lookups: Pick<StoreLookups, 'secret' | 'configMap' | 'services'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
   onAffected: OnAffected,
 ): Disposable {
@@ -115,6 +116,16 @@ export function subscribeAffectedNodes(
       add(nodes, dependents(dependency.defaultRouter));
       onAffected(nodes, true);
     }),
+    ...(lookups.services
+      ? [
+          lookups.services.subscribe((changed, initial) => {
+            if (initial) return;
+            const nodes = new Set<string>();
+            for (const one of changed.flatMap(dependenciesOnService)) add(nodes, dependents(one));
+            onAffected(nodes, true);
+          }),
+        ]
+      : []),
     ...busSubscriptions(stores, dependents, onAffected),
     stores.configMaps.subscribe((change) => {
       if (change.initial || !matters(change, sameContent)) return;

@@ -1,3 +1,4 @@
+import { SERVICE_TAG } from '../api/names.ts';
 import { createLookups, type LookupsOptions } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import type { DesiredState, NodeInputs } from '../rules/inputs.ts';
@@ -52,7 +53,7 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const lookups = createLookups(stores, {
     ...options,
     ...(platform?.isBusEnabled && { bus: { namespace } }),
-    ...(platform?.hasRouters && { routers: { namespace } }),
+    ...(platform?.hasRouters && { routers: { namespace, tagPrefix: platform.serviceTag ?? SERVICE_TAG } }),
   });
   const inputsOf = createNodeInputs(lookups, options);
   const memos = new Map<string, Memo>();

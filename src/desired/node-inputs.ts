@@ -2,6 +2,7 @@ import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import type { ReadStores } from '../datastore/stores.ts';
 import { referenceKey } from '../kinds/definition.ts';
+import type { BridgedService, ServiceLookups } from '../rules/bridges.ts';
 import type { BusLookups } from '../rules/bus-lookups.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { NodeInputs } from '../rules/inputs.ts';
@@ -10,6 +11,7 @@ import { type PlatformOptions, platformFacts } from '../rules/part.ts';
 import type { Tunnels } from '../rules/tunnel.ts';
 import { nodeRefsOf } from '../subjects/nodes/rules/placement/node-refs.ts';
 import { desiredFrom } from '../subjects/nodes/rules/status-change.ts';
+import { eligibleTags } from '../subjects/routers/rules/tags.ts';
 
 /** The inputs of a desired state in addition to the node and its applications. */
 export const dependency = {
@@ -34,6 +36,13 @@ export const dependency = {
   busAccount: (name: string) => `bus-account:${name}`,
   /** whether there is another account */
   busAccounts: 'bus-accounts',
+  /** what services lead to, as they name it: uuid or name of a node, uuid of a microservice or `application/microservice` */
+  servicesOf: (resource: string) => `service-of:${resource}`,
+  /** the services with a tag */
+  servicesTagged: (token: string) => `service-tag:${token}`,
+  services: 'services',
+  /** by the uuid of the node that is their bridge */
+  servicesAt: (node: string) => `service-bridge:${node}`,
   /** by kind, and id or v3 name */
   object: (to: string, ref: number | string) => referenceKey({ to, ref }),
 } as const;
@@ -98,6 +107,7 @@ export function createNodeInputs(
       },
       ...(lookups.tunnels && { tunnels: tracked(lookups.tunnels, track) }),
       ...(lookups.bus && { bus: trackedBus(lookups.bus, track) }),
+      ...(lookups.services && { services: trackedServices(lookups.services, track) }),
       ...(options.platform && {
         platform: {
           parts: options.platform.parts,
@@ -134,14 +144,18 @@ const tracked = ({ settings, server }: Tunnels, track: (dependency: string) => v
   },
 });
 
+/** Makes look-ups that say what they look for. */
+const tracking =
+  (track: (dependency: string) => void) =>
+  <A extends string[], T>(look: (...args: A) => T, of: (...args: A) => string): ((...args: A) => T) =>
+  (...args) => {
+    track(of(...args));
+    return look(...args);
+  };
+
 /** A change of a Secret of the bus reaches nodes by the Secret itself. */
 const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLookups => {
-  function read<A extends string[], T>(look: (...args: A) => T, of: (...args: A) => string): (...args: A) => T {
-    return (...args) => {
-      track(of(...args));
-      return look(...args);
-    };
-  }
+  const read = tracking(track);
   return {
     hub: read(bus.hub, () => dependency.busHub),
     hubFor: read(bus.hubFor, () => dependency.busHub),
@@ -151,6 +165,25 @@ const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLo
     accounts: read(bus.accounts, () => dependency.busAccounts),
   };
 };
+
+const trackedServices = (services: ServiceLookups, track: (dependency: string) => void): ServiceLookups => {
+  const read = tracking(track);
+  return {
+    tagPrefix: services.tagPrefix,
+    backedBy: read(services.backedBy, dependency.servicesOf),
+    tagged: read(services.tagged, dependency.servicesTagged),
+    all: read(services.all, () => dependency.services),
+    bridgedAt: read(services.bridgedAt, dependency.servicesAt),
+  };
+};
+
+/** The dependencies of nodes that have an end of a service. */
+export const dependenciesOnService = (service: BridgedService): string[] => [
+  dependency.servicesOf(service.resource),
+  ...eligibleTags(service).map(dependency.servicesTagged),
+  dependency.services,
+  ...(service.defaultBridge === undefined ? [] : [dependency.servicesAt(service.defaultBridge)]),
+];
 
 /** The nodes of an application: those that its entries name, and those that still report it. */
 export function nodesOf(stores: Pick<ReadStores, 'nodes'>, application: Application): Set<string> {

@@ -25,3 +25,10 @@ export interface ServiceLookups {
   /** by the node that is named as their bridge */
   bridgedAt(nodeUuid: string): readonly BridgedService[];
 }
+
+/** Services as routers see them, and their changes. */
+export interface BridgedServices extends ServiceLookups {
+  whenSynced(signal: AbortSignal): Promise<void>;
+  /** The listener is called synchronously with services as they were and as they are. `initial`: of the first list. */
+  subscribe(listener: (changed: readonly BridgedService[], initial: boolean) => void): Disposable;
+}

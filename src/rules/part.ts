@@ -118,6 +118,8 @@ export interface PlatformOptions {
   isBusEnabled: boolean;
   /** whether nodes have routers */
   hasRouters?: boolean;
+  /** what tags of nodes that select services begin with */
+  serviceTag?: string;
   /** whether nodes of the system are the hub; a cluster has its own */
   isRemote: boolean;
 }

@@ -77,7 +77,7 @@ export const ESSENTIAL_KINDS = ['nodes', 'applications', ...REFERENCED_KINDS] as
 export const ESSENTIAL_BUS_KINDS = ['busHubs', 'busAccounts', 'busUsers'] as const satisfies readonly KindKey[];
 
 /** Kinds that desired states are made from while routers are on. */
-export const ESSENTIAL_ROUTER_KINDS = ['routerHubs'] as const satisfies readonly KindKey[];
+export const ESSENTIAL_ROUTER_KINDS = ['routerHubs', 'services'] as const satisfies readonly KindKey[];
 
 const resources = Object.fromEntries(ALL.map(({ key, resource }) => [key, resource])) as {
   readonly [K in KindKey]: ResourceOf<ObjectOf<K>>;

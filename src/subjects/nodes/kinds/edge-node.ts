@@ -1,6 +1,7 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
 import { busModeOf } from '../rules/modes.ts';
+import { serviceTagKey, tagWords } from '../rules/service-tags.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';
 import { tunnelPortOf, wantsTunnel } from '../rules/tunnel.ts';
@@ -32,6 +33,8 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
       const address = hostOf(node);
       return address === undefined ? [] : [address];
     },
+    /** the words of their tags that may select services */
+    serviceTag: ({ spec }) => (spec.tags ?? []).flatMap((tag) => tagWords(tag) ?? []).map(serviceTagKey),
     /** names of the objects of the system's applications on them */
     systemApplication: (node) => [systemApplicationName(node)],
   },

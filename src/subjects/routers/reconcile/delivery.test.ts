@@ -7,7 +7,7 @@ import {
   NAMESPACE,
   startInMemoryController,
 } from '../../../../testing/in-memory-controller.ts';
-import { type RouterTrust, startRouter } from '../../../../testing/router.ts';
+import { echoServer, type RouterTrust, said, startRouter, tcpClient } from '../../../../testing/router.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { createSigner } from '../../../signer/signer.ts';
 import { ROUTER_SETS } from '../../../wire/router.ts';
@@ -15,7 +15,9 @@ import { ROUTER_SETS } from '../../../wire/router.ts';
 /** The controller in memory, whose leader sends services to a running router. */
 let fleet: InMemoryController;
 beforeAll(async () => {
-  fleet = await startInMemoryController(1, { env: { ROUTERS_ENABLED: 'true' } });
+  const first = await freePort();
+  const env = { ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + 9}` };
+  fleet = await startInMemoryController(1, { env });
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
@@ -29,7 +31,10 @@ async function trustOfInstallation(): Promise<RouterTrust> {
   const authority = texts('skerry-ca-default-router-local-ca');
   const signer = createSigner();
   const now = Date.now();
-  const names = [{ type: 'ip', value: '127.0.0.1' }] as const;
+  const names = [
+    { type: 'ip', value: '127.0.0.1' },
+    { type: 'dns', value: 'localhost' },
+  ] as const;
   return {
     agent: { ca, cert, key },
     async write(dir) {
@@ -48,19 +53,50 @@ async function trustOfInstallation(): Promise<RouterTrust> {
   } as RouterTrust;
 }
 
+/** Names a default router on this machine, and resolves with its ports. */
+async function nameRouter() {
+  const ports = { messaging: await freePort(), edge: await freePort(), interRouter: await freePort() };
+  const body = { host: '127.0.0.1', messagingPort: ports.messaging, edgeRouterPort: ports.edge };
+  expect(await fleet.rest('PUT', '/router', { ...body, interRouterPort: ports.interRouter })).toBe(200);
+  await expect.poll(() => texts('router-hub-agent')['tls.crt'], { timeout: 10_000 }).toBeDefined();
+  return ports;
+}
+
+/** What a client of a port of this machine gets, or why it gets nothing. */
+async function answerAt(port: number): Promise<string> {
+  try {
+    const socket = await tcpClient(port);
+    return await said(socket, 'hello').finally(() => socket.destroy());
+  } catch (error) {
+    return String(error);
+  }
+}
+
 describe('a default router that is named', () => {
   test('is not ready while it is away, and ready with its address once it has every service, also after it starts again', async () => {
-    const ports = { messaging: await freePort(), edge: await freePort(), interRouter: await freePort() };
-    const body = { host: '127.0.0.1', messagingPort: ports.messaging, edgeRouterPort: ports.edge };
-    expect(await fleet.rest('PUT', '/router', { ...body, interRouterPort: ports.interRouter })).toBe(200);
-    await expect.poll(() => texts('router-hub-agent')['tls.crt'], { timeout: 10_000 }).toBeDefined();
+    const ports = await nameRouter();
     await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ status: 'False', reason: 'RouterHubBehind' });
     const router = await startRouter(await trustOfInstallation(), { id: 'yours', ports });
     await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ status: 'True' });
-    expect(hub()?.status).toMatchObject({ host: '127.0.0.1', isCurrent: true, listeners: 0 });
+    expect(hub()?.status).toMatchObject({ host: '127.0.0.1', isCurrent: true, listeners: 1 });
     await router.kill();
     await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ reason: 'RouterHubBehind' });
     await router.start();
     await expect.poll(ready, { timeout: 15_000 }).toMatchObject({ status: 'True' });
+  }, 60_000);
+
+  test('gets a service while it runs, and gets back what somebody deleted from it', async () => {
+    const router = await startRouter(await trustOfInstallation(), { id: 'yours', ports: await nameRouter() });
+    await expect.poll(ready, { timeout: 20_000 }).toMatchObject({ status: 'True' });
+    const echo = { name: 'echo', type: 'external', resource: '127.0.0.1', targetPort: await echoServer('backend') };
+    expect(await fleet.rest('POST', '/services', { ...echo, servicePort: 80, clusterType: 'ClusterIP' })).toBe(201);
+    const port = () => fleet.stores.services.get(NAMESPACE, 'echo')?.status?.bridgePort;
+    await expect.poll(port, { timeout: 10_000 }).toBeDefined();
+    await expect.poll(() => answerAt(port() ?? 0), { timeout: 20_000 }).toBe('backend: hello');
+    await (await router.manage()).delete({ kind: 'tcpListener', name: 'echo-listener' }, AbortSignal.timeout(10_000));
+    await expect.poll(() => answerAt(port() ?? 0), { timeout: 10_000 }).toMatch(/ECONNREFUSED/);
+    // The next comparison comes within a minute, or with a change of any service.
+    expect(await fleet.rest('PATCH', '/services/echo', { tags: ['north'] })).toBe(200);
+    await expect.poll(() => answerAt(port() ?? 0), { timeout: 20_000 }).toBe('backend: hello');
   }, 60_000);
 });

@@ -22,6 +22,7 @@ import { RESOURCES } from '../../kinds.ts';
 import { routerHubSettings } from '../rules/hub.ts';
 import { ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
 import { mergePairs } from '../rules/merge.ts';
+import { watchServices } from './services.ts';
 
 /** The only key of this controller. */
 const KEY = 'default-router';
@@ -173,6 +174,7 @@ export function createRouterHubDelivery(
     name: 'router-delivery',
     watches: [
       start,
+      watchServices(deps, KEY),
       watching(stores.routerHubs, ({ object }) => (object.metadata.name === ROUTER_HUB_OBJECT ? [KEY] : [])),
       watching(stores.configMaps, ({ object }) => (object.metadata.name === ROUTER_HUB_NAMES.config ? [KEY] : [])),
       watching(stores.secrets, ({ object: { metadata }, initial }) => {

@@ -9,6 +9,7 @@ import { KINDS } from '../../kinds.ts';
 import { ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
 import { isMadeRouter, type RouterHubState } from './delivery.ts';
 import { createHubRouter, type HubRouter } from './hub-router.ts';
+import { watchServices } from './services.ts';
 
 /** How often the address of a Service is looked at until the cluster has given it one. */
 const ADDRESS_MS = 5_000;
@@ -102,6 +103,7 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
       serviceTypeOf(hub) === 'LoadBalancer' && made?.is === 'made' && !made.address ? clock() + ADDRESS_MS : undefined,
     watches: [
       stateWatch,
+      watchServices(deps, keyFor(namespace, ROUTER_HUB_OBJECT)),
       watching(stores.secrets, isOurs(Object.values(ROUTER_HUB_CERTIFICATES))),
       watching(stores.configMaps, isOurs([ROUTER_HUB_NAMES.config])),
     ],

@@ -1,16 +1,13 @@
 import type { BridgedService } from '../../../rules/bridges.ts';
+import { tagWords } from '../../nodes/rules/service-tags.ts';
 
 /** The token by which a node selects every service. */
 export const ALL_SERVICES = 'all';
 
 /** The tokens of a node: the text after the first colon of each of its tags that has the prefix. */
 export function serviceTokens(tags: readonly string[], prefix: string): ReadonlySet<string> {
-  const tokens = tags.flatMap((tag) => {
-    const colon = tag.indexOf(':');
-    const token = tag.slice(colon + 1).trim();
-    return colon >= 0 && tag.slice(0, colon).trim() === prefix && token !== '' ? [token] : [];
-  });
-  return new Set(tokens);
+  const words = tags.flatMap((tag) => tagWords(tag) ?? []);
+  return new Set(words.filter((one) => one.prefix === prefix).map(({ token }) => token));
 }
 
 /** Tags of a service by which nodes find it: tags with `:` or `=` are annotations alone. */

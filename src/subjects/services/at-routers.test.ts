@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import { NAMESPACE } from '../../../testing/in-memory-controller.ts';
+import type { EdgeNode } from '../../api/v3/index.ts';
+import { nodeUuid } from '../../rules/identity.ts';
+import { ROUTER_FILES, ROUTER_SETS, type RouterPair } from '../../wire/router.ts';
+import { servicesInMemory } from './_fleet.ts';
+
+/** A controller in memory: which routers have which ends of services, as agents and the hub get them. */
+const on = servicesInMemory(5, { ROUTER_HUB: 'true' });
+
+const node = (i: number) => on.fleet.stores.nodes.get(NAMESPACE, `gateway-${i}`) as EdgeNode;
+async function edit(i: number, spec: Partial<EdgeNode['spec']>) {
+  on.fleet.cluster.edit(node(i), (copy) => Object.assign(copy.spec, spec));
+  await on.fleet.settle();
+}
+const tags = (...tokens: string[]) => ({ tags: tokens.map((token) => `skerry.dev/service: ${token}`) });
+/** Nodes with routers: the first has the backends, the second has no tag, the others have one each. */
+async function makeFleet() {
+  await edit(0, { routerMode: 'edge', host: 'gw-0.example', tags: [] });
+  await edit(1, { routerMode: 'interior', host: 'gw-1.example', tags: [] });
+  await edit(2, { routerMode: 'edge', host: 'gw-2.example', ...tags('north') });
+  await edit(3, { routerMode: 'edge', host: 'gw-3.example', ...tags('south') });
+  await edit(4, { routerMode: 'edge', host: 'gw-4.example', ...tags('all') });
+  const microservices = [{ name: 'web', agentName: 'gateway-0', images: [{ containerImage: 'a:1', archId: 1 }] }];
+  expect((await on.send('POST', '/application', { name: 'shop', microservices })).status).toBe(201);
+}
+
+/** The ends of a service in the text of a configuration. */
+function endsIn(text: string | undefined, name: string): Record<string, unknown>[] {
+  const pairs = text === undefined ? [] : (JSON.parse(text) as RouterPair[]);
+  return pairs.flatMap(([entity, { name: of, ...more }]) =>
+    of === `${name}-listener` || of === `${name}-connector` ? [{ entity, ...more }] : [],
+  );
+}
+function configOf(i: number): string {
+  const sets = on.fleet.desired(nodeUuid(node(i)))?.systemFiles ?? [];
+  const { files = {} } = sets.find(({ name }) => name === ROUTER_SETS.config) ?? {};
+  return Buffer.from(files[ROUTER_FILES.config] ?? '', 'base64').toString();
+}
+const hubText = () => on.fleet.stores.configMaps.get(NAMESPACE, 'skerry-router')?.data?.[ROUTER_FILES.config];
+/** By router, the ends of a service that it has: `L` listens, `C` connects. */
+function placesOf(name: string): Record<string, string> {
+  const texts = [['hub', hubText()], ...[0, 1, 2, 3, 4].map((i) => [`gateway-${i}`, configOf(i)])] as const;
+  return Object.fromEntries(
+    texts.flatMap(([router, text]) => {
+      const ends = endsIn(text, name).map(({ entity }) => (entity === 'tcpListener' ? 'L' : 'C'));
+      return ends.length === 0 ? [] : [[router, ends.join('')]];
+    }),
+  );
+}
+/** The nodes whose files an act changes. */
+async function changedBy(act: () => Promise<unknown>): Promise<number[]> {
+  const all = [0, 1, 2, 3, 4];
+  const before = all.map((i) => on.fleet.desired(nodeUuid(node(i)))?.digests.systemFiles);
+  await act();
+  return all.filter((i) => on.fleet.desired(nodeUuid(node(i)))?.digests.systemFiles !== before[i]);
+}
+
+const web = {
+  ...{ name: 'web', type: 'microservice', resource: 'shop/web', targetPort: 80 },
+  ...{ servicePort: 80, clusterType: 'ClusterIP', tags: ['north'] },
+};
+
+describe('a service reaches', () => {
+  test('the router of its backend, the hub, and the routers of the nodes whose tags select it', async () => {
+    await makeFleet();
+    const nodes = await changedBy(() => on.send('POST', '/services', web));
+    expect(nodes).toEqual([0, 2, 4]);
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-2': 'L', 'gateway-4': 'L' });
+    const port = String(on.service('web')?.status?.bridgePort);
+    expect(endsIn(configOf(2), 'web')).toEqual([{ entity: 'tcpListener', port, address: 'web' }]);
+    expect(endsIn(configOf(0), 'web')).toMatchObject([{ host: 'shop.web', port: '80', address: 'web' }]);
+  });
+
+  test('the routers of its former and its new tags when an edit changes them, and no other', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', { ...web, type: 'external', resource: 'db.example' });
+    expect(await changedBy(() => on.send('PATCH', '/services/web', { tags: ['south'] }))).toEqual([2, 3]);
+    expect(placesOf('web')).toEqual({ hub: 'CL', 'gateway-3': 'L', 'gateway-4': 'L' });
+    expect(await changedBy(() => on.send('PATCH', '/services/web', { tags: ['south', 'example.com/a: b'] }))).toEqual(
+      [],
+    );
+    expect(await changedBy(() => on.send('DELETE', '/services/web'))).toEqual([3, 4]);
+    expect(placesOf('web')).toEqual({});
+  });
+
+  test('the router of another node when its backend is another one', async () => {
+    await makeFleet();
+    await edit(1, { upstreamRouters: ['default-router'] });
+    await on.send('POST', '/services', { ...web, type: 'agent', resource: 'gateway-2', tags: [] });
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-2': 'C', 'gateway-4': 'L' });
+    expect(await changedBy(() => on.send('PATCH', '/services/web', { resource: 'gateway-3' }))).toEqual([2, 3]);
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-3': 'C', 'gateway-4': 'L' });
+  });
+
+  test('the router of the node to which its microservice moves, once that node has it', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', { ...web, tags: [] });
+    const uuid = on.service('web')?.spec.resource ?? '';
+    await on.send('PATCH', `/microservices/${uuid}`, { agentName: 'gateway-3' });
+    on.fleet.report(node(0));
+    await on.fleet.settle();
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-3': 'C', 'gateway-4': 'L' });
+  });
+
+  test('the router of the node that is its bridge', async () => {
+    await makeFleet();
+    await edit(0, { upstreamRouters: ['gateway-1'] });
+    const bridged = { ...web, tags: [], defaultBridge: nodeUuid(node(1)) };
+    expect(await changedBy(() => on.send('POST', '/services', bridged))).toEqual([0, 1, 4]);
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-1': 'L', 'gateway-4': 'L' });
+  });
+
+  test('a node alone whose tags change', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', web);
+    expect(await changedBy(() => edit(3, tags('north', 'south')))).toEqual([3]);
+    expect(placesOf('web')['gateway-3']).toBe('L');
+    expect(await changedBy(() => edit(3, { tags: ['north'] }))).toEqual([3]);
+    expect(placesOf('web')['gateway-3']).toBeUndefined();
+  });
+});
