@@ -27,8 +27,8 @@ const program = (path: string, source: string): ImageFile => ({
   mode: 0o755,
 });
 
-/** Absolute paths in what ldd prints; the loader is among them. */
-function librariesOf(path: string): string[] {
+/** Absolute paths of the libraries of a program or a library, as ldd prints them; the loader is among them. */
+export function librariesOf(path: string): string[] {
   const printed = execFileSync('ldd', [path], { encoding: 'utf8' });
   return [...printed.matchAll(/(\/\S+) \(0x/g)].map(([, library]) => library ?? '');
 }

@@ -4,7 +4,7 @@ import { STACK_FOLDER } from './stack/files.ts';
 import { logsIn } from './stack/refusal.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
-/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK. */
+/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, ROUTER, ROUTERS_ENABLED, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK. */
 async function main(): Promise<number> {
   const log = startClock();
   const once = process.env.ONCE === '1';

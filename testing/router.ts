@@ -3,22 +3,18 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '../hack/ports.ts';
 import { type Daemon, startDaemon } from '../hack/process.ts';
+import { ROUTER_PROGRAM, routerCommand, routerPairsHere } from '../hack/router.ts';
 import { waitFor } from '../hack/wait.ts';
 import { connectRouter, type RouterConnection } from '../src/router-client/connection.ts';
 import { createSigner, type SignedPair } from '../src/signer/signer.ts';
-import { HUB_PROBE_PORT, type RouterConfigInput, routerPairs } from '../src/subjects/routers/rules/config.ts';
-import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../src/wire/router.ts';
+import { type RouterConfigInput, routerPairs } from '../src/subjects/routers/rules/config.ts';
+import { ROUTER_FILES, ROUTER_SETS, type RouterPair } from '../src/wire/router.ts';
 import { atEnd } from './at-end.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-/**
- * Routers for tests: the program that the variable ROUTER names (skupper-router 3.4), else our stand-in, which does what we rely on.
- */
-
 const HOUR_MS = 3_600_000;
-const STANDIN = join(import.meta.dirname, 'router-standin', 'main.ts');
 /** Whether a real router runs. */
-export const isRealRouter = process.env.ROUTER !== undefined;
+export const isRealRouter = ROUTER_PROGRAM !== undefined;
 
 const PROFILES = { [ROUTER_SETS.site]: 'site', [ROUTER_SETS.local]: 'local' } as const;
 
@@ -81,7 +77,7 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
   const certificates = join(dir, 'certificates');
   await trust.write(certificates);
   const ports = given.ports ?? { messaging: await freePort(), edge: await freePort(), interRouter: await freePort() };
-  const others = { plain: await freePort(), probes: await freePort() };
+  const probes = await freePort();
   const id = given.id ?? `router-${ports.messaging}`;
   const input: RouterConfigInput = {
     ...{ id, mode: 'interior', place: 'node', site: { platform: 'docker' }, upstreams: [] },
@@ -89,22 +85,12 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
     ...given,
     ports,
   };
-  const local = (pairs: readonly RouterPair[]): RouterPair[] =>
-    pairs.map(([kind, attributes]) => {
-      const isPlain = kind === 'listener' && String(attributes.name).endsWith('amqp');
-      const isProbe = kind === 'listener' && attributes.name === `@${HUB_PROBE_PORT}`;
-      const port = isPlain ? others.plain : isProbe ? others.probes : attributes.port;
-      const placed = Object.entries({ ...attributes, ...(port !== undefined && { port }) }).map(([name, value]) => [
-        name,
-        typeof value === 'string' ? value.replace(ROUTER_PLACES.certificates, certificates) : value,
-      ]);
-      return [kind, Object.fromEntries(placed)];
-    });
+  const local = (pairs: readonly RouterPair[]) => routerPairsHere(pairs, { certificates, probes });
   let daemon: Daemon | undefined;
   const start = async (pairs: readonly RouterPair[] = routerPairs(input)) => {
     const file = join(dir, ROUTER_FILES.config);
     writeFileSync(file, JSON.stringify(local(pairs)));
-    daemon = await startDaemon({ name: `router-${ports.messaging}`, dir, ...programOf(file) });
+    daemon = await startDaemon({ name: `router-${ports.messaging}`, dir, ...routerCommand(file) });
     await waitFor(
       async () => {
         daemon?.assertRunning();
@@ -127,11 +113,6 @@ export async function startRouter(trust: RouterTrust, given: Partial<RouterConfi
   };
   return { id, ports, certificates, pairs: routerPairs(input), local, manage, kill: async () => daemon?.kill(), start };
 }
-
-const programOf = (file: string) =>
-  process.env.ROUTER === undefined
-    ? { command: process.execPath, args: [STANDIN, '-c', file] }
-    : { command: process.env.ROUTER, args: ['-c', file] };
 
 /** A server that answers each line with its name and the line, until the test ends; the port that it listens on. */
 export async function echoServer(name: string, port?: number): Promise<number> {

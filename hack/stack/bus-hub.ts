@@ -1,5 +1,4 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { API_VERSION, BUS_HUB_CERTIFICATES, DEFAULT_NAMESPACE, SYSTEM_AUTHORITY } from '../../src/api/names.ts';
 import type { BusAccount } from '../../src/api/v3/index.ts';
@@ -12,16 +11,13 @@ import { memberName } from '../../src/subjects/bus-servers/rules/hub.ts';
 import { serverConfig } from '../../src/subjects/bus-servers/rules/server-config.ts';
 import { serverName } from '../../src/subjects/bus-servers/rules/server-names.ts';
 import { findTools } from '../binaries.ts';
-import { busServerImage } from '../bus-image.ts';
-import type { Engine } from '../engine.ts';
-import { loadImage } from '../engine-api.ts';
-import { saveImage } from '../image.ts';
 import type { Kube, KubeObject } from '../kube.ts';
 import { freePort } from '../ports.ts';
 import { type Again, type Daemon, startDaemon } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { waitFor } from '../wait.ts';
 import { readJson, writeAtomically } from './files.ts';
+import { keepHubCertificate, machineAddress, secretTexts } from './hub-certificate.ts';
 
 export interface BusHubOptions {
   /** Data folder of the stack. */
@@ -86,7 +82,6 @@ export interface PreparedHub {
 export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub> {
   const { dir: stack, kube, namespace = DEFAULT_NAMESPACE, log, again, signal } = options;
   const dir = join(stack, 'bus');
-  mkdirSync(join(dir, 'tls'), { recursive: true, mode: 0o700 });
   const { 'nats-server': command } = await findTools(['nats-server'], { log, ...(signal && { signal }) });
   const host = machineAddress();
   const wait = { timeoutMs: 60_000, ...(signal && { signal }) };
@@ -102,9 +97,13 @@ export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub
     },
     { what: 'the operator of the message bus and the account of its servers', ...wait },
   );
+  const certificate = (which: keyof typeof BUS_HUB_CERTIFICATES, authority: string) => {
+    const files = { dir: join(dir, 'tls', which), name: BUS_HUB_CERTIFICATES[which], authority };
+    return keepHubCertificate({ kube, namespace, host, wait, ...files });
+  };
   const tls = {
-    site: await keepCertificate({ kube, namespace, dir, which: 'site', host, wait }),
-    mqtt: await keepCertificate({ kube, namespace, dir, which: 'mqtt', host, wait }),
+    site: await certificate('site', SYSTEM_AUTHORITY.busSite),
+    mqtt: await certificate('mqtt', SYSTEM_AUTHORITY.busLocal),
   };
   const domain = serverName(namespace);
   return {
@@ -146,18 +145,6 @@ export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub
   };
 }
 
-async function secretTexts(kube: Kube, namespace: string, name: string): Promise<Record<string, string>> {
-  const secret = await kube.get<{ data?: Record<string, string> }>(`/api/v1/namespaces/${namespace}/secrets/${name}`);
-  const decoded = Object.entries(secret?.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')]);
-  return Object.fromEntries(decoded.map(([key, value]) => [key, String(value)]));
-}
-
-/** An address under which containers of this machine and other machines reach it. */
-function machineAddress(): string {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return all.find(({ family, internal }) => family === 'IPv4' && !internal)?.address ?? '127.0.0.1';
-}
-
 async function choosePorts(file: string): Promise<HubPorts> {
   const last = readJson<Partial<HubPorts>>(file) ?? {};
   const ports = {
@@ -169,54 +156,4 @@ async function choosePorts(file: string): Promise<HubPorts> {
   };
   writeAtomically(file, JSON.stringify(ports));
   return ports;
-}
-
-/** The files of a certificate that the controller makes for the hub. */
-async function keepCertificate({
-  kube,
-  namespace,
-  dir,
-  which,
-  host,
-  wait,
-}: {
-  kube: Kube;
-  namespace: string;
-  dir: string;
-  which: keyof typeof BUS_HUB_CERTIFICATES;
-  host: string;
-  wait: { timeoutMs: number; signal?: AbortSignal };
-}) {
-  const name = BUS_HUB_CERTIFICATES[which];
-  const authority = which === 'site' ? SYSTEM_AUTHORITY.busSite : SYSTEM_AUTHORITY.busLocal;
-  const object = (kind: string, of: string, spec: object) =>
-    ({ apiVersion: API_VERSION, kind, metadata: { name: of, namespace }, spec }) as KubeObject;
-  await kube.apply(object('CertificateAuthority', authority, { type: 'self-signed' }));
-  const hosts = [...new Set([host, 'localhost', '127.0.0.1'])].join(',');
-  const ca = { type: 'direct', secretName: authority };
-  await kube.apply(object('Certificate', name, { subject: name, hosts, keyAlgorithm: 'ECDSA', ca }));
-  const found = await waitFor(
-    async () => {
-      const { 'tls.crt': cert, 'tls.key': key, 'ca.crt': trusted } = await secretTexts(kube, namespace, name);
-      return cert && key && trusted ? { cert, key, ca: trusted } : undefined;
-    },
-    { what: `the certificate ${name}`, ...wait },
-  );
-  const file = (what: keyof typeof found) => {
-    const at = join(dir, 'tls', `${which}.${what}`);
-    writeFileSync(at, found[what], { mode: 0o600 });
-    return at;
-  };
-  return { ca: file('ca'), cert: file('cert'), key: file('key') };
-}
-
-/**
- * Loads an image of the bus server into the engine, so that the stack needs no other registry. Returns the settings by which nodes
- * use it; the environment of the stack comes first.
- */
-export async function loadBusServer({ url }: Pick<Engine, 'url'>, registry: string): Promise<Record<string, string>> {
-  const image = await busServerImage();
-  const name = `${registry}/bus:${image.top.digest.slice('sha256:'.length).slice(0, 12)}`;
-  await loadImage(url, saveImage(image, name));
-  return { BUS_IMAGE_1: name, BUS_IMAGE_2: name };
 }

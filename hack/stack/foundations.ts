@@ -5,7 +5,7 @@ import { areAtHand, cachedPath, findTools, type Tool } from '../binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane.ts';
 import { type Engine, findEngine } from '../engine.ts';
 import { loadImage } from '../engine-api.ts';
-import { pushImage, saveImage } from '../image.ts';
+import { type Image, pushImage, saveImage } from '../image.ts';
 import { kubeFromFile } from '../kube.ts';
 import type { Again } from '../process.ts';
 import type { Log } from '../progress.ts';
@@ -23,6 +23,8 @@ export interface Foundations {
   registry: string;
   /** Reference of the sample's image in the registry; absent without the sample. */
   image?: string;
+  /** Gives the engine a further image; resolves with its reference. */
+  provide(repository: string, image: Image): Promise<string>;
   /** Starts what the sample runs without, until the result is disposed of; nothing when everything runs. */
   later(): AsyncDisposable | undefined;
 }
@@ -67,8 +69,7 @@ export async function startFoundations(
   if (failures.length > 0) throw new Error([...new Set(failures)].join('\n'));
   const [engine, { kubeconfig, cluster }, image] = await Promise.all([work.engine, work.cluster, work.image]);
 
-  // The tag is a hash of the content, so that the agent pulls the image of another build.
-  const tag = image?.top.digest.slice('sha256:'.length).slice(0, 12);
+  const tag = image && tagOf(image);
   const complete = async (owned: AsyncDisposableStack, until?: AbortSignal) => {
     await findTools(LATER, { log, signal: until });
     const serve = async () => {
@@ -88,9 +89,18 @@ export async function startFoundations(
     engine,
     registry: `http://${host}`,
     ...(image && { image: `${host}/sample:${tag}` }),
+    async provide(repository, further) {
+      const reference = `${host}/${repository}:${tagOf(further)}`;
+      if (atHand) await pushImage(`http://${host}`, repository, tagOf(further), further);
+      else await loadImage(engine.url, saveImage(further, reference));
+      return reference;
+    },
     later: () => (atHand ? undefined : beside(complete, log)),
   };
 }
+
+/** A hash of the content, so that the agent pulls the image of another build. */
+const tagOf = ({ top }: Image): string => top.digest.slice('sha256:'.length).slice(0, 12);
 
 /** Runs in the background and ends with the stack, as does what it has started. */
 function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promise<void>, log: Log): AsyncDisposable {

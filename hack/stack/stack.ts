@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { PORTS } from '../../src/api/names.ts';
+import { busServerImage } from '../bus-image.ts';
 import { installCrds } from '../control-plane.ts';
 import { type Kube, type KubeObject, kubeFromFile, readObjects } from '../kube.ts';
 import { tryLock } from '../lock.ts';
@@ -8,6 +9,7 @@ import { ROOT } from '../paths.ts';
 import { isFree, portOwner } from '../ports.ts';
 import { stopLeftovers, writePidFile } from '../process.ts';
 import type { Log } from '../progress.ts';
+import { routerImage } from '../router-image.ts';
 import { createSupervisor } from '../supervisor.ts';
 import {
   agentConfigFile,
@@ -19,7 +21,7 @@ import {
   startAgent,
   waitForAgent,
 } from './agent.ts';
-import { loadBusServer, startBusHub } from './bus-hub.ts';
+import { startBusHub } from './bus-hub.ts';
 import { writeCommands } from './commands.ts';
 import { adminAccount, keepAdminToken, startController } from './controller.ts';
 import {
@@ -34,6 +36,7 @@ import {
 } from './files.ts';
 import { startFoundations } from './foundations.ts';
 import { alreadyRuns } from './refusal.ts';
+import { startLocalRouter } from './router-hub.ts';
 import { applySample, samplePort, waitForSample } from './sample.ts';
 
 export interface StackOptions {
@@ -101,7 +104,11 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const rest = `http://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const isBusEnabled = process.env.BUS_ENABLED === 'true';
-  const settings = isBusEnabled ? await loadBusServer(engine, new URL(registry).host) : {};
+  const hasRouters = process.env.ROUTERS_ENABLED === 'true';
+  const settings = {
+    ...(isBusEnabled && systemImage('BUS', await foundations.provide('bus', await busServerImage()))),
+    ...(hasRouters && systemImage('ROUTER', await foundations.provide('router', await routerImage()))),
+  };
   const controller = await startController({ dir, kube, kubeconfig, ports, settings, again, signal });
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
@@ -110,6 +117,10 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   if (isBusEnabled) {
     const hub = await startBusHub({ dir, kube, log, again, signal });
     started.defer(() => hub.stop());
+  }
+  if (hasRouters) {
+    const router = await startLocalRouter({ dir, kube, log, again, signal });
+    started.defer(() => router.stop());
   }
 
   const dockerHost = engine.private && engine.kind === 'docker' ? engine.url : undefined;
@@ -158,6 +169,12 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const owned = started.move();
   return { urls, kubeconfig, env, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
+
+/** Settings by which nodes use an image; the environment of the stack comes first. */
+const systemImage = (item: 'BUS' | 'ROUTER', reference: string) => ({
+  [`${item}_IMAGE_1`]: reference,
+  [`${item}_IMAGE_2`]: reference,
+});
 
 async function assertFree(port: number, advice: string): Promise<void> {
   if (!(await isFree(port))) throw new StackRefused(`Port ${port} is taken by ${portOwner(port)}. ${advice}`);

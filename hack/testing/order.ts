@@ -19,6 +19,7 @@ const LONG: readonly string[] = [
   'e2e/main-job.test.ts',
   'e2e/tunnel.test.ts',
   'e2e/bus.test.ts',
+  'e2e/services.test.ts',
   'e2e/troubleshooting.test.ts',
   'src/kube/reflector.api.test.ts',
   'src/rest/fuzz.api.test.ts',

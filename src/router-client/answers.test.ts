@@ -84,10 +84,7 @@ test('a router answers each request as the recorded one', { timeout: 120_000 }, 
       String(port),
     ]),
     ...router
-      .local([
-        ['listener', { name: 'amqp' }],
-        ['listener', { name: '@9090' }],
-      ])
+      .local([['listener', { name: '@9090' }]])
       .map(([, { name, port }]): [string, string] => [`${String(name).toUpperCase()}_PORT`, String(port)]),
   ];
   const placed = (text: string) =>

@@ -42,7 +42,6 @@ describe('PUT /router refuses', () => {
     ['a port beyond 65535', { host: 'a', messagingPort: 70_000 }, 'messagingPort'],
     ['a port in text', { host: 'a', edgeRouterPort: '45671' }, 'edgeRouterPort'],
     ['two ports that are the same', { host: 'a', interRouterPort: 45671 }, 'interRouterPort'],
-    ['the port of clients in the pod', { host: 'a', messagingPort: 5672 }, 'messagingPort'],
     ['the port of probes', { host: 'a', edgeRouterPort: 9090 }, 'edgeRouterPort'],
   ])('%s with the field', async (_, body, field) => {
     const { admin, put } = await serve();

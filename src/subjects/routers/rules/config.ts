@@ -32,8 +32,6 @@ export interface RouterConfigInput {
 
 /** The port of the hub's probes and metrics. */
 export const HUB_PROBE_PORT = 9090;
-/** The port for clients in the container or pod itself, who may command the router. */
-const PLAIN_PORT = 5672;
 /** A version of its own would replace all routers with each release. */
 const SITE_VERSION = 'v3';
 
@@ -82,8 +80,8 @@ function sslProfile(name: string): RouterPair {
 }
 
 /**
- * The port without TLS is for the container itself: whoever reaches it may command the router. So may a client with a certificate of
- * the machine's authority at the port with TLS, which is published.
+ * Whoever reaches a port for clients may command the router, so that none is without certificates, not even on loopback: a container in the
+ * network of the machine reaches it there, and so does a service that leads to `localhost`.
  */
 function listeners({ id, mode, place, ports }: RouterConfigInput): RouterPair[] {
   const name = (of: string) => (place === 'hub' ? of : `${id}-${of}`);
@@ -91,7 +89,6 @@ function listeners({ id, mode, place, ports }: RouterConfigInput): RouterPair[] 
     'listener',
     { name: name(of), role, port, sslProfile: ROUTER_SETS.site, ...CERTIFIED },
   ];
-  const plain: RouterPair = ['listener', { name: name('amqp'), role: 'normal', host: '127.0.0.1', port: PLAIN_PORT }];
   const certified: RouterPair = [
     'listener',
     { name: name('amqps'), role: 'normal', port: ports.messaging, sslProfile: ROUTER_SETS.local, ...CERTIFIED },
@@ -105,7 +102,6 @@ function listeners({ id, mode, place, ports }: RouterConfigInput): RouterPair[] 
     },
   ];
   return [
-    plain,
     certified,
     ...(mode === 'interior'
       ? [between('inter-router', 'inter-router', ports.interRouter), between('edge', 'edge', ports.edge)]

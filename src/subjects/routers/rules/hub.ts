@@ -6,7 +6,7 @@ const DEFAULTS = { messagingPort: 5671, edgeRouterPort: 45671, interRouterPort: 
 const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
 
 /** Ports of the pod of a default router that are not configured, by their purpose. */
-const FIXED: Readonly<Record<number, string>> = { 5672: 'clients in the pod', 9090: 'probes' };
+const FIXED: Readonly<Record<number, string>> = { 9090: 'probes' };
 
 /** What the default router is reached by, as reads show it. */
 export interface RouterHubSettings extends Record<(typeof PORTS)[number], number> {
