@@ -145,3 +145,32 @@ describe('a service reaches', () => {
     expect(endsIn(configOfNode(thief), 'ssh')).toEqual([]);
   });
 });
+
+describe('a service that was made before', () => {
+  test('a restore that dropped its status has its port again', async () => {
+    await on.send('POST', '/services', { ...web, name: 'db', type: 'external', resource: 'db.example' });
+    const port = on.service('db')?.status?.bridgePort;
+    expect(on.service('db')?.metadata.labels).toMatchObject({ 'skerry.dev/bridge-port': String(port) });
+    const before = on.service('db');
+    await on.send('DELETE', '/services/db');
+    const { client } = on.fleet.cluster;
+    const { resource } = on.fleet.stores.services;
+    const { name, labels, namespace } = before?.metadata ?? { name: '' };
+    await client.create(resource, { ...before, metadata: { name, labels, namespace }, status: undefined } as never);
+    await on.fleet.settle();
+    expect(on.service('db')?.status?.bridgePort).toBe(port);
+    expect(endsIn(hubText(), 'db')).toHaveLength(2);
+  });
+
+  test('the configuration of the default router was edited by hand has its ends there again', async () => {
+    await on.send('POST', '/services', { ...web, name: 'db', type: 'external', resource: 'db.example' });
+    const ends = endsIn(hubText(), 'db');
+    const map = on.fleet.stores.configMaps.get(NAMESPACE, 'skerry-router');
+    if (!map) throw new Error('there is no configuration of the default router');
+    on.fleet.cluster.edit(map, (copy) => {
+      copy.data = { [ROUTER_FILES.config]: '[]' };
+    });
+    await on.fleet.settle();
+    expect(endsIn(hubText(), 'db')).toEqual(ends);
+  });
+});
