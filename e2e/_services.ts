@@ -11,6 +11,7 @@ import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine, loadImage } from '../hack/engine-api.ts';
 import { buildImage, buildIndex, type Image, pushImage, saveImage } from '../hack/image.ts';
 import { freePort } from '../hack/ports.ts';
+import { startDaemon } from '../hack/process.ts';
 import { routerImage } from '../hack/router-image.ts';
 import { programFiles } from '../hack/shell-image.ts';
 import { type LocalRouter, startLocalRouter } from '../hack/stack/router-hub.ts';
@@ -61,8 +62,8 @@ export interface RouterMachines extends AsyncDisposable {
   rest: Rest;
   hub: LocalRouter;
   machines: readonly [RouterMachine, RouterMachine];
-  /** prefix of a command that is to run on the second machine */
-  within: readonly string[];
+  /** Runs a server in the network of the second machine itself, until it is disposed of. */
+  serveOnSecond(name: string, port: number): Promise<AsyncDisposable>;
   /** Sets fields of a node. */
   set(node: string, spec: Record<string, unknown>): Promise<void>;
   /** Waits until a node says that its router has all that it needs. */
@@ -140,11 +141,17 @@ export async function startRouterMachines(): Promise<RouterMachines> {
   const pathOf = (plural: string, name: string) =>
     `/apis/${API_VERSION}/namespaces/${stack.namespace}/${plural}/${name}`;
   return {
-    ...{ stack, controller, hub, rest: stack.rest(controller), within },
+    ...{ stack, controller, hub, rest: stack.rest(controller) },
     machines: machines as unknown as readonly [RouterMachine, RouterMachine],
     async set(node, spec) {
       const body = { spec: { ...ports, ...spec } };
       await stack.kube.request('PATCH', pathOf('edgenodes', node), body, 'application/merge-patch+json');
+    },
+    async serveOnSecond(name, port) {
+      const [command = '', ...args] = [...within, process.execPath, join(import.meta.dirname, '_service-peer.ts')];
+      const env = { ...process.env, NAME: name, ECHO_PORT: `${port}` };
+      const daemon = await startDaemon({ name: `peer-${name}`, dir, command, args, env });
+      return { [Symbol.asyncDispose]: () => daemon.kill() };
     },
     async untilRouterReady(node) {
       const isReady = async () => {
