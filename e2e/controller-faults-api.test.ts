@@ -172,10 +172,11 @@ test.each(TODAY)(
 
 test('after all faults no id is assigned twice, and the agent still has its identity', async () => {
   const path = `/apis/skerry.dev/v3/namespaces/${stack.namespace}/applications`;
-  const ids = ((await stack.kube.get<{ items: { status?: { id?: number } }[] }>(path))?.items ?? []).map(
-    ({ status }) => status?.id,
-  );
-  await until('all to have a number', async () => ids.every((id) => id !== undefined));
+  const ids = await until('all to have a number', async () => {
+    const { items = [] } = (await stack.kube.get<{ items: { status?: { id?: number } }[] }>(path)) ?? {};
+    const found = items.map(({ status }) => status?.id);
+    return found.length > 0 && found.every((id) => id !== undefined) && found;
+  });
   expect(new Set(ids).size).toBe(ids.length);
   expect((await agent.cli('status')).stdout).toContain(NODE);
 });

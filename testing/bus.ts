@@ -1,19 +1,23 @@
-import { createHash } from 'node:crypto';
+import { randomBytes, sign } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, credsAuthenticator, type NatsConnection } from 'nats';
-import { createAccount, createOperator, createUser, type KeyPair } from 'nkeys.js';
 import { freePort } from '../hack/ports.ts';
 import { type Daemon, startDaemon } from '../hack/process.ts';
 import { buildTool } from '../hack/tool.ts';
 import { waitFor } from '../hack/wait.ts';
+import type { BusAccountRuleSpec, BusUserRuleSpec } from '../src/api/v3/index.ts';
+import { seedText } from '../src/rules/nkey-text.ts';
+import { jwtWith, type Nkey, type NkeyKind, publicNkey, unsignedJwt } from '../src/signer/nkeys.ts';
+import { RESERVED_ACCOUNT_RULES } from '../src/subjects/bus-rules/rules/reserved-rules.ts';
+import { accountClaims, operatorClaims, userClaims } from '../src/subjects/bus-rules/rules/tokens/claims.ts';
+import { credentials } from '../src/subjects/bus-rules/rules/tokens/credentials.ts';
 import { type ServerConfigInput, serverConfig } from '../src/subjects/bus-servers/rules/server-config.ts';
 import { atEnd } from './at-end.ts';
+import { nowSeconds } from './bus-chain.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** Operators, accounts and users of a bus, and real servers that trust them. */
-
-const NO_LIMIT = -1;
 
 /** A user of an account. */
 export interface TestUser {
@@ -26,8 +30,8 @@ export interface TestUser {
 export interface TestAccount {
   publicKey: string;
   /** the token of now: with these revocations, and signed at that second, or one second after the last */
-  token(options?: { revocations?: Record<string, number>; iat?: number; claims?: object }): string;
-  user(name: string, claims?: object): TestUser;
+  token(options?: { revocations?: Record<string, number>; iat?: number; rule?: BusAccountRuleSpec }): string;
+  user(name: string, rule?: BusUserRuleSpec): TestUser;
 }
 
 export interface TestBus {
@@ -39,69 +43,43 @@ export interface TestBus {
   account(name: string): TestAccount;
 }
 
-/** A chain of trust with one operator and its system account. */
+/** A chain of trust with one operator and its system account, with the tokens of our encoder. */
 export function makeBus(): TestBus {
-  const operator = createOperator();
+  const operator = makeKey('operator');
   const account = (name: string): TestAccount => {
-    const keys = createAccount();
-    let last = Math.floor(Date.now() / 1000) - 1;
-    const all = [
-      'subs',
-      'data',
-      'payload',
-      'imports',
-      'exports',
-      'conn',
-      'leaf',
-      'mem_storage',
-      'disk_storage',
-      'streams',
-      'consumer',
-    ];
+    const { publicKey, seed } = makeKey('account');
+    let last = nowSeconds() - 1;
     // nats-server does not start when its system account may have streams.
-    const ours = name.startsWith('SYS') ? all.slice(0, 6) : all;
+    const limits = RESERVED_ACCOUNT_RULES.find((rule) => rule.name === 'default-account')?.spec;
+    const allowed = name.startsWith('SYS') ? {} : limits;
     return {
-      publicKey: keys.getPublicKey(),
-      token({ revocations, iat = last + 1, claims = {} } = {}) {
+      publicKey,
+      token({ revocations = {}, iat = last + 1, rule = {} } = {}) {
         last = iat;
-        const limits = { ...Object.fromEntries(ours.map((key) => [key, NO_LIMIT])), wildcards: true };
-        return token(operator, keys, { name, iat, claims: { type: 'account', limits, revocations, ...claims } });
+        const given = { operator: operator.publicKey, key: publicKey, name, revocations, iat };
+        return signed(accountClaims({ ...given, rule: { ...allowed, ...rule } }), operator.seed);
       },
-      user(of, claims = {}) {
-        const user = createUser();
-        const iat = Math.floor(Date.now() / 1000);
-        const limits = { subs: NO_LIMIT, data: NO_LIMIT, payload: NO_LIMIT };
-        const jwt = token(keys, user, { name: of, iat, claims: { type: 'user', ...limits, ...claims } });
-        const section = (title: string, text: string) =>
-          `-----BEGIN ${title}-----\n${text}\n------END ${title}------\n`;
-        const seed = new TextDecoder().decode(user.getSeed());
-        return {
-          publicKey: user.getPublicKey(),
-          creds: `${section('NATS USER JWT', jwt)}\n${section('USER NKEY SEED', seed)}`,
-        };
+      user(of, rule = {}) {
+        const user = makeKey('user');
+        const claims = userClaims({ account: publicKey, key: user.publicKey, name: of, rule, iat: nowSeconds() });
+        return { publicKey: user.publicKey, creds: credentials(signed(claims, seed), user.seed) };
       },
     };
   };
   const system = account('SYS');
-  const iat = Math.floor(Date.now() / 1000);
-  return {
-    operator: token(operator, operator, { name: 'test-operator', iat, claims: { type: 'operator' } }),
-    system,
-    admin: system.user('admin-hub'),
-    account,
-  };
+  const claims = operatorClaims({ key: operator.publicKey, name: 'test-operator', iat: nowSeconds() });
+  return { operator: signed(claims, operator.seed), system, admin: system.user('admin-hub'), account };
 }
 
-function token(
-  issuer: KeyPair,
-  subject: KeyPair,
-  { name, iat, claims }: { name: string; iat: number; claims: object },
-) {
-  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const body = { iat, iss: issuer.getPublicKey(), sub: subject.getPublicKey(), name, nats: { ...claims, version: 2 } };
-  const jti = createHash('sha256').update(JSON.stringify(body)).digest('hex');
-  const text = `${encoded({ typ: 'JWT', alg: 'ed25519-nkey' })}.${encoded({ jti, ...body })}`;
-  return `${text}.${Buffer.from(issuer.sign(Buffer.from(text))).toString('base64url')}`;
+/** Tests make buses where they cannot wait; the product makes keys and signs in other threads. */
+function makeKey(kind: NkeyKind): Nkey {
+  const seed = seedText(kind, randomBytes(32));
+  return { publicKey: publicNkey(seed), seed };
+}
+
+function signed(claims: object, seed: string): string {
+  const { text, key } = unsignedJwt(claims, seed);
+  return jwtWith(text, sign(null, Buffer.from(text), key));
 }
 
 /** The config of a test's server: what `ServerConfigInput` has, most of it by default. */

@@ -2,7 +2,14 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ObservationDelta } from '../src/agents/channel/dependencies.ts';
 import { nodeKeySecret } from '../src/agents/channel/node-key.ts';
-import { API_VERSION, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME, type SystemImages } from '../src/api/names.ts';
+import {
+  API_VERSION,
+  BUDGET_POLICY_NAME,
+  LABELS,
+  SETTINGS_POLICY_NAME,
+  SYSTEM_NAMES_NAME,
+  type SystemImages,
+} from '../src/api/names.ts';
 import type { ConfigMap, Secret } from '../src/api/resources.ts';
 import type { Application, EdgeNode, Registry } from '../src/api/v3/index.ts';
 import { type AppOverrides, createApp } from '../src/app.ts';
@@ -301,7 +308,9 @@ export async function startInMemoryController(
 }
 
 /** Names of objects that change by time, and not by what a test does. */
-const BOOKKEEPING = new RegExp(`^(${EPOCH_LOG}|${BUDGET_POLICY_NAME}|${SYSTEM_NAMES_NAME}|skerry-replica-.*)$`);
+const BOOKKEEPING = new RegExp(
+  `^(${EPOCH_LOG}|${BUDGET_POLICY_NAME}|${SYSTEM_NAMES_NAME}|${SETTINGS_POLICY_NAME}|skerry-replica-.*)$`,
+);
 
 const numbered = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 

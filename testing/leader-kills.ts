@@ -48,8 +48,9 @@ export function createLeaderKills(
       const isStatus = options?.subresource === 'status' && !countsStatuses;
       const isUser =
         options?.fieldManager === FIELD_MANAGERS.rest || (verb === 'delete' && !deletedByLeader.has(resource.plural));
-      if (!story || isUser || isStatus || !resources.has(resource.plural)) return write(...args);
+      if (!story || isUser || !resources.has(resource.plural)) return write(...args);
       if (story.dead) throw new Error('the leader is dead');
+      if (isStatus) return write(...args);
       story.writes.push(`${verb} ${resource.plural}`);
       const strikes = story.writes.length === story.kill?.n;
       if (strikes) story.dead = true;

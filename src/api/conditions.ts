@@ -31,6 +31,7 @@ export const CONDITIONS = {
   BusReady: 'The bus server of the node runs with what it needs; absent where the node has none.',
   CredentialsOutdated:
     'Users hold credentials that a former key of their account signed: they end by an order, or at a number of revocations.',
+  RuleMissing: 'A rule of the message bus that the object names does not exist: a built-in rule limits instead.',
   Connected: 'The router that reaches the backend of a service has its connector.',
   Listening: 'A router listens for the service; the message has how many of how many do.',
   SettingsRefused:
@@ -210,6 +211,7 @@ export const STATUS_REASONS = {
   BusAccountNotFound: 'The account that a user of the message bus belongs to does not exist.',
   BusMqttNotPossible:
     'The rule of the account lets no user of MQTT in: it gives no store, or forbids tokens that are passwords.',
+  BusRuleNotFound: 'There is no rule of the message bus of the name that the object has.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   // Service
   RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',

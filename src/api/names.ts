@@ -152,6 +152,8 @@ export const RESERVED_ENV_PREFIX = 'SKERRY_';
 export const BUDGET_POLICY_NAME = 'skerry-budgets';
 /** ConfigMap by which the leader tells the admission policy what names applications of the system use. */
 export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
+/** ConfigMap by which the leader tells the admission policies the settings of the installation. */
+export const SETTINGS_POLICY_NAME = 'skerry-settings';
 
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';

@@ -3,7 +3,7 @@ import type { Kube } from '../../hack/kube.ts';
 import { manifest } from '../../testing/manifest.ts';
 import { type Chain, EVERY_KIND, systemChains } from '../../testing/system-references.ts';
 import { BOUNDS } from '../api/bounds.ts';
-import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SYSTEM_NAMES_NAME } from '../api/names.ts';
+import { ANNOTATIONS, BUDGET_POLICY_NAME, LABELS, SETTINGS_POLICY_NAME, SYSTEM_NAMES_NAME } from '../api/names.ts';
 import type { ConfigMap } from '../api/resources.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
@@ -149,13 +149,16 @@ test('a developer creates objects with other names, and what is no Secret of the
   expect(await verdict(system.user('developer'), 'POST', system.path(secrets), unshared)).toBe('allowed');
 });
 
-test.each([BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME])('no developer creates the ConfigMap %s', async (name) => {
-  const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: {} };
-  const path = `/api/v1/namespaces/${system.namespace}/configmaps`;
-  await expect
-    .poll(() => verdict(system.user('developer'), 'POST', path, map), { timeout })
-    .toContain('admission policies read it, and the controller writes it');
-});
+test.each([BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME, SETTINGS_POLICY_NAME])(
+  'no developer creates the ConfigMap %s',
+  async (name) => {
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: {} };
+    const path = `/api/v1/namespaces/${system.namespace}/configmaps`;
+    await expect
+      .poll(() => verdict(system.user('developer'), 'POST', path, map), { timeout })
+      .toContain('admission policies read it, and the controller writes it');
+  },
+);
 
 describe('the ConfigMap with the names', () => {
   const path = () => `/api/v1/namespaces/${system.namespace}/configmaps/${SYSTEM_NAMES_NAME}`;

@@ -21,6 +21,8 @@ export interface BusConnection {
   reload(signal: AbortSignal): Promise<void>;
   /** Tags in the configuration that the server at the other end has read. */
   tags(signal: AbortSignal): Promise<readonly string[]>;
+  /** Public keys of the operators whose tokens the server at the other end takes, from its start to its end. */
+  operators(signal: AbortSignal): Promise<readonly string[]>;
   /** Ends the connection; never rejects. */
   close(): Promise<void>;
 }
@@ -122,6 +124,15 @@ class SystemConnection implements BusConnection {
     return tags;
   }
 
+  async operators(signal: AbortSignal): Promise<readonly string[]> {
+    let keys: readonly unknown[] = [];
+    await this.#ask(`$SYS.REQ.SERVER.${this.server.id}.VARZ`, '', signal, (reply, { done }) => {
+      keys = (reply.json<VarzReply>().data?.trusted_operators_claim ?? []).map(({ sub }) => sub);
+      done();
+    });
+    return keys.filter((key) => typeof key === 'string').slice(0, MOST_OPERATORS);
+  }
+
   async tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, (string | undefined)[]>> {
     const lists: ListReply[] = [];
     await this.#gather(LIST, signal, (reply) => {
@@ -211,6 +222,12 @@ interface UpdateReply {
   error?: { code?: number; description?: string };
 }
 
+interface VarzReply {
+  data?: { trusted_operators_claim?: { sub?: unknown }[] };
+}
+
+/** A server of somebody else may trust operators of its own as well. */
+const MOST_OPERATORS = 16;
 const MOST_OF_REFUSAL = 256;
 const refusalOf = ({ code, description }: NonNullable<UpdateReply['error']>) =>
   `${description ?? 'no reason'} (${code ?? 'no code'})`.slice(0, MOST_OF_REFUSAL);

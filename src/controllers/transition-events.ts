@@ -17,6 +17,7 @@ const REPORTED: readonly ConditionType[] = [
   'UpdateFailed',
   'SettingsRefused',
   'CredentialsOutdated',
+  'RuleMissing',
 ];
 
 /** Of these, True is no warning. */

@@ -164,7 +164,7 @@ export function createController(options: ControllerOptions): Controller {
       for (const watch of watches) {
         subscriptions.use(watch.start((key, initial) => own.add(key, { priority: initial ? 'low' : 'normal' })));
       }
-      log.info({}, 'Controller started');
+      log.debug({}, 'Controller started');
       await aborted(both);
     } finally {
       await own.close();

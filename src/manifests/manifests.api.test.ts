@@ -10,9 +10,10 @@ import { installCrds, startControlPlane } from '../../hack/control-plane.ts';
 import { createKube, type Kube } from '../../hack/kube.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
-import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED } from '../api/names.ts';
+import { ANNOTATIONS, API_VERSION, BUDGET_POLICY_NAME, LABELS, PROTECTED, SETTINGS_POLICY_NAME } from '../api/names.ts';
 import { ROLE_NAMES, type RoleName } from '../rest/access/roles.ts';
 import { budgetsOf, DEFAULT_BUDGETS, policyData, type Usage } from '../rules/budget.ts';
+import { settingsPolicyData } from '../rules/settings-policy.ts';
 import { admissionPolicies } from './policies.ts';
 import { CONTROLLER_ACCOUNT, controllerRoles, peopleRoles } from './roles.ts';
 
@@ -480,9 +481,27 @@ describe('an update that turns access to the message bus off', () => {
     return stderr + stdout;
   };
 
+  /** Says whether the bus is on, as the leader does, and waits until the policy has read it. */
+  async function turnBus(isBusEnabled: boolean) {
+    const metadata = { name: SETTINGS_POLICY_NAME, namespace: 'skerry' };
+    await admin.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: settingsPolicyData({ isBusEnabled }) });
+    const warns = async () => (await merged('bus-shop', { busConfig: null })).startsWith('Warning');
+    await waitFor(async () => (await warns()) === isBusEnabled, {
+      what: `the bus to be ${isBusEnabled ? 'on' : 'off'}`,
+    });
+  }
+
   beforeAll(async () => {
     await admin.request('POST', path('applications', 'skerry'), shop('bus-shop', true, ...ALL));
     await admin.request('POST', path('applications', 'skerry'), shop('no-bus', false, ...ALL));
+    expect(await merged('bus-shop', { busConfig: null })).not.toContain('Warning');
+    await turnBus(true);
+  });
+
+  test('prints no warning while the bus is off', async () => {
+    await turnBus(false);
+    expect(await merged('bus-shop', { microservices: [withoutBus('pump')] })).not.toContain('Warning');
+    await turnBus(true);
   });
 
   test.each<[string, object]>([

@@ -9,6 +9,7 @@ import {
   GROUP,
   LABELS,
   PROTECTED,
+  SETTINGS_POLICY_NAME,
   SYSTEM_APPLICATION_PREFIX,
   SYSTEM_AUTHORITIES,
   SYSTEM_CERTIFICATES,
@@ -105,6 +106,8 @@ const HAS_BUS = (application: string) =>
 /** CEL: whether an entry asks for it, as `wantsAccess` of src/subjects/bus-accounts/rules/access.ts. */
 const WANTS_BUS = (entry: string) =>
   `(has(${entry}.busConfig) && has(${entry}.busConfig.busAccess) ? ${entry}.busConfig.busAccess : has(${entry}.busEnabled) && ${entry}.busEnabled)`;
+/** CEL: whether the message bus is off, as the ConfigMap of `settingsPolicyData` says: an edit ends nothing there. */
+const IS_BUS_OFF = `!has(params.data) || !('bus' in params.data) || params.data.bus != 'on'`;
 /** CEL: the entries of an application that ask for it. */
 const WITH_BUS = (application: string) =>
   `(has(${application}.spec.microservices) ? ${application}.spec.microservices.filter(m, ${WANTS_BUS('m')}) : [])`;
@@ -253,7 +256,7 @@ const SYSTEM_NAMES = 'params.data[request.resource.resource]';
 const GETS_NO_SYSTEM_NAME = `!has(params.data) || !(request.resource.resource in params.data) || ${namesOf('object')}.all(n, (oldObject != null && n in ${namesOf('oldObject')}) || (${SYSTEM_NAMES} != '${EVERY_NAME}' && !${SYSTEM_NAMES}.contains('\\n' + n + '\\n')))`;
 
 /** CEL: whether the request is about a ConfigMap that policies read. */
-const IS_PARAMETER = `(oldObject != null ? oldObject : object).metadata.name in ${listed([BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME])}`;
+const IS_PARAMETER = `(oldObject != null ? oldObject : object).metadata.name in ${listed([BUDGET_POLICY_NAME, SYSTEM_NAMES_NAME, SETTINGS_POLICY_NAME])}`;
 
 /** Rules that a CRD cannot express: about the namespace of an object, its writer, or its deletion. */
 function policies(namespace: string): Policy[] {
@@ -415,9 +418,10 @@ function policies(namespace: string): Policy[] {
       operations: ['UPDATE'],
       resources: ['applications'],
       warns: true,
+      params: SETTINGS_POLICY_NAME,
       validations: [
         {
-          expression: `${controller} || ${COLLECTOR} || !(${HAS_BUS('oldObject')}) || ${HAS_BUS('object')}`,
+          expression: `${controller} || ${COLLECTOR} || ${IS_BUS_OFF} || !(${HAS_BUS('oldObject')}) || ${HAS_BUS('object')}`,
           message: `${NOT_REFUSED}: this ends the account of the application on the message bus`,
           messageExpression: listing(
             `${NOT_REFUSED}: this ends the account of the application on the message bus and the credentials of all of its users, also of programs and devices, and of its microservices: `,
@@ -427,7 +431,7 @@ function policies(namespace: string): Policy[] {
           ),
         },
         {
-          expression: `${controller} || ${COLLECTOR} || !(${HAS_BUS('oldObject')}) || !(${HAS_BUS('object')}) || ${WITHOUT_BUS}.size() == 0`,
+          expression: `${controller} || ${COLLECTOR} || ${IS_BUS_OFF} || !(${HAS_BUS('oldObject')}) || !(${HAS_BUS('object')}) || ${WITHOUT_BUS}.size() == 0`,
           message: `${NOT_REFUSED}: this ends users of the message bus`,
           messageExpression: listing(
             `${NOT_REFUSED}: this ends the users and the credentials on the message bus of: `,

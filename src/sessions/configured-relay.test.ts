@@ -45,9 +45,9 @@ function replica(hub: { servers: () => readonly string[]; user: TestUser }) {
 async function startHub() {
   const bus = makeBus();
   const account = bus.account('controller');
-  const own = { allow: ['controller.relay.v1.>'] };
+  const own = ['controller.relay.v1.>'];
   const server = await startBusServer(bus, { preload: { [account.publicKey]: account.token() } });
-  return { server, user: account.user('controller', { pub: own, sub: own }) };
+  return { server, user: account.user('controller', { pubAllow: own, subAllow: own }) };
 }
 
 test('sessions pass between replicas over the hub by themselves, as the account controller', async () => {

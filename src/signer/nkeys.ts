@@ -42,13 +42,21 @@ export function publicNkey(seed: string): string {
 
 /** The token with this payload, signed with the seed of its issuer. Rejects when the payload names another issuer. */
 export async function signJwt(payload: object, seed: string): Promise<string> {
+  const { text, key } = unsignedJwt(payload, seed);
+  return jwtWith(text, await signed(Buffer.from(text), key));
+}
+
+/** What a token with this payload is signed over, and the key that signs. Throws when the payload names another issuer. */
+export function unsignedJwt(payload: object, seed: string): { text: string; key: KeyObject } {
   const { kind, key } = privateKey(seed);
   const issuer = publicKeyText(kind, rawPublic(createPublicKey(key)));
   const named = (payload as { iss?: unknown }).iss;
   if (named !== issuer) throw new Error(`a token of the issuer ${named} cannot be signed with the key ${issuer}`);
-  const text = `${HEADER}.${encoded(payload)}`;
-  return `${text}.${(await signed(Buffer.from(text), key)).toString('base64url')}`;
+  return { text: `${HEADER}.${encoded(payload)}`, key };
 }
+
+/** The token of a text and its signature. */
+export const jwtWith = (text: string, signature: Buffer): string => `${text}.${signature.toString('base64url')}`;
 
 function privateKey(text: string): { kind: NkeyKind; key: KeyObject } {
   const read = readSeed(text);

@@ -81,7 +81,16 @@ export const applicationResource = {
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: ['Ready', 'Reconciling', 'Stalled', 'Admitted', 'MayRunElsewhere', 'ActionIgnored', 'NotSupportedYet'],
+  conditions: [
+    'Ready',
+    'Reconciling',
+    'Stalled',
+    'Admitted',
+    'MayRunElsewhere',
+    'ActionIgnored',
+    'NotSupportedYet',
+    'RuleMissing',
+  ],
   selectableFields: ['.status.uuid', '.spec.uuid', '.spec.name'],
   printerColumns: [
     READY_COLUMN,

@@ -83,7 +83,7 @@ export const busAccountResource = {
   spec: busAccountSpecSchema,
   status: busAccountStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: [...BASIC_CONDITIONS, 'CredentialsOutdated'],
+  conditions: [...BASIC_CONDITIONS, 'CredentialsOutdated', 'RuleMissing'],
   selectableFields: ['.spec.name', '.spec.application'],
   printerColumns: [
     { name: 'Application', type: 'string', jsonPath: '.spec.application' },

@@ -11,7 +11,8 @@ import {
   READY_COLUMN,
   type ResourceDefinition,
 } from '../meta.ts';
-import { integer, object, oneOf, text } from '../schema.ts';
+import { atomicList, integer, object, oneOf, text } from '../schema.ts';
+import { busKeySchema } from './bus-token.ts';
 import { storeSizeSchema } from './edge-node.ts';
 
 const identity = IDENTITIES.uuid;
@@ -73,6 +74,13 @@ const busHubStatusSchema = object({
     .describe('Where containers on nodes without a bus server reach the hub; another address reaches nodes in steps.'),
   members: integer(0, 5).optional().describe('Servers that it has.'),
   current: integer(0, 5).optional().describe('Servers that have every token.'),
+  answering: integer(0, 5).optional().describe('Servers that the leading replica is connected to.'),
+  trusted: atomicList(busKeySchema(), 16)
+    .optional()
+    .describe('Public keys of the operators whose tokens all of these take.'),
+  operator: busKeySchema()
+    .optional()
+    .describe('Public key of the operator that signed the tokens that all of these have.'),
 });
 
 export const busHubResource = {

@@ -75,7 +75,7 @@ export const busUserResource = {
   spec: busUserSpecSchema,
   status: busUserStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: BASIC_CONDITIONS,
+  conditions: [...BASIC_CONDITIONS, 'RuleMissing'],
   selectableFields: ['.spec.name', '.spec.account'],
   printerColumns: [
     { name: 'Account', type: 'string', jsonPath: '.spec.account' },

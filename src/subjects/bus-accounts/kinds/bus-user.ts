@@ -19,6 +19,8 @@ export const busUserKind = defineKind<BusUser>()({
     access: ({ spec: { account, microserviceUuid } }) => (microserviceUuid === undefined ? [] : [account]),
     /** name of its BusAccount, of users of bus servers */
     server: ({ spec: { account, node } }) => (node === undefined ? [] : [account]),
+    /** name of its BusAccount, of users of MQTT, whom the rule of the account may shut out */
+    mqtt: ({ spec: { account, isBearer } }) => (isBearer ? [account] : []),
     /** uuid of its microservice */
     microservice: ({ spec: { microserviceUuid } }) => (microserviceUuid === undefined ? [] : [microserviceUuid]),
     /** node whose bus server it is for */

@@ -266,6 +266,35 @@ describe('another rule', () => {
     ]);
   });
 
+  test('is named in a condition with the next step once it no longer exists, and no longer once it exists again', async () => {
+    const missing = (object: { status?: { conditions?: readonly { type: string; message?: string }[] } } | undefined) =>
+      object?.status?.conditions?.find(({ type }) => type === 'RuleMissing')?.message;
+    const application = () => fleet.stores.applications.get(NAMESPACE, 'shop');
+    const all = () => [application(), account('shop'), user('shop', 'pump'), user('shop', 'valve')].map(missing);
+    const rules = [
+      ['/bus/user-rules', { name: 'readers', pubDeny: ['>'] }],
+      ['/bus/account-rules', { name: 'small', maxConnections: 3 }],
+    ] as const;
+    for (const [path, body] of rules) await bus.send('POST', path, body);
+    await createShop({ busConfig: { busAccess: true, busRule: 'small' } });
+    await use('readers');
+    expect(all()).toEqual([undefined, undefined, undefined, undefined]);
+    for (const [path, { name }] of rules) await bus.send('DELETE', `${path}/${name}`);
+    const [ofAccount, ofUser] = ['there is no BusAccountRule "small"', 'there is no BusUserRule "readers"'];
+    const end = (what: string) => `; a built-in rule limits instead. Create ${what}`;
+    expect(all()).toEqual([
+      `busConfig.busRule of pump: ${ofUser}; busConfig.busRule: ${ofAccount}${end('them, or name other rules')}`,
+      `rule: ${ofAccount}${end('it, or name another rule')}`,
+      `rule: ${ofUser}${end('it, or name another rule')}`,
+      undefined,
+    ]);
+    expect(readyOf(user('shop', 'pump'))).toMatchObject({ status: 'True' });
+    for (const [path, body] of rules) await bus.send('POST', path, body);
+    expect(all()).toEqual([undefined, undefined, undefined, undefined]);
+    expect(accountToken('shop')?.nats.limits).toMatchObject({ conn: 3 });
+    expect(tokens()[0]?.nats).toMatchObject({ pub: { deny: ['>'] } });
+  });
+
   test('has an account signed again with the same key, which refuses the same users', async () => {
     await bus.send('POST', '/bus/account-rules', { name: 'small', maxConnections: 3 });
     await createShop();

@@ -20,6 +20,7 @@ import { accountSecretName, BUS_KEYS, operatorSecretName, userSecretName, uuidIn
 import { MOST_KEPT_REVOCATIONS, mayHoldFormer } from '../rules/signing-keys.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { BusParts } from './parts.ts';
+import { missingRule } from './rules.ts';
 
 const kind = KINDS.busAccounts;
 /** While users get another signing key, the end of the former one is looked for as often as this. */
@@ -154,7 +155,10 @@ export function createAccountController(
     release,
     use,
     obstacle,
-    conditions: outdated,
+    conditions: (account) => ({
+      ...outdated(account),
+      ...(!isIdle(account) && missingRule('BusAccountRule', account.spec.rule, rules.ofAccount(account))),
+    }),
     next: (account) => (tokens.keysOf(account)?.retiring ? clock() + RETIRING_MS : undefined),
     status(account) {
       const keys = isIdle(account) ? undefined : tokens.keysOf(account);

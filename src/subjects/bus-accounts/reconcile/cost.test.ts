@@ -23,6 +23,7 @@ const STEPS: Readonly<Record<string, (bus: ReturnType<typeof busOf>) => Promise<
     }),
   'another user': ({ send }) => send('POST', USERS, { name: 'another' }),
   'a user deleted': ({ send }) => send('DELETE', `${USERS}/another`),
+  'the rule of an account edited': ({ send }) => send('PATCH', '/bus/account-rules/stores', { maxConnections: 7 }),
   'a rule edited': ({ send }) => send('PATCH', '/bus/user-rules/readers', { pubDeny: ['a.>'] }),
   'an application with access': ({ send }) =>
     send('POST', '/application', { ...shopWithBus(), name: 'new', microservices: [entryWithBus('pump')] }),
@@ -34,7 +35,9 @@ async function measure(count: number): Promise<Record<string, { read: number; wr
   const bus = busOf(() => fleet);
   const post = (path: string, body: object) => fleet.request('POST', path, { token: 'admin', body });
   await post('/bus/user-rules', { name: 'readers', pubDeny: ['>'] });
-  await bus.send('POST', '/application', shopWithBus());
+  await post('/bus/account-rules', { name: 'stores', diskStorage: -1 });
+  await bus.send('POST', '/application', shopWithBus({ busConfig: { busAccess: true, busRule: 'stores' } }));
+  await post('/bus/accounts/shop/mqtt-bearer', { name: 'meter' });
   await post(USERS, { name: 'reader', busRule: 'readers' });
   for (let i = 0; i < count; i++) {
     const entry = { ...entryWithBus('pump'), agentName: 'gateway-1' };

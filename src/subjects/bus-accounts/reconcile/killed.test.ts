@@ -27,13 +27,19 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 beforeEach(() => fleet.reset());
+const AHEAD_MS = 600_000;
 const bus = busOf(() => fleet);
+
+/** The latest time in a token of a user that was ever stored, by the key of its account. Unix s */
+let signed: Map<string, number>;
 
 /** Each token of an account is later than the one before, and refuses whom that refused. */
 function note({ metadata: { name }, data }: Secret): void {
-  if (!name.startsWith(accountSecretName(''))) return;
   const token = decodeToken(decodeData(data).token ?? '');
   if (!token) return;
+  const { issuer_account: of } = token.nats;
+  if (typeof of === 'string') signed.set(of, Math.max(signed.get(of) ?? 0, token.iat));
+  if (!name.startsWith(accountSecretName(''))) return;
   const key = `${name} ${token.sub}`;
   const before = history.get(key);
   const revoked = token.nats.revocations ?? {};
@@ -50,6 +56,7 @@ function note({ metadata: { name }, data }: Secret): void {
 
 async function story(): Promise<string[]> {
   history = new Map();
+  signed = new Map();
   faults.length = 0;
   const amiss: string[] = faults;
   const user = async (method: string, path: string, body?: object) => {
@@ -110,4 +117,39 @@ test('a leader that is killed before or after any write of the bus leaves nothin
   const { writes, found } = await kills.everyKill(story);
   expect(found).toEqual([]);
   expect(writes.length).toBeGreaterThan(15);
+}, 600_000);
+
+/** A leader with a clock ahead signs a user, and may end before the status has the time in its token. */
+async function storyAhead(): Promise<string[]> {
+  history = new Map();
+  signed = new Map();
+  faults.length = 0;
+  const one = (changes: object) => shopWithBus({ microservices: [entryWithBus('pump')], ...changes });
+  await fleet.request('POST', '/application', { token: 'admin', body: one({}) });
+  await kills.settled();
+  const account = bus.account('shop') as BusAccount;
+  const key = bus.accountToken('shop')?.sub ?? '';
+  fleet.time.now += AHEAD_MS;
+  await bus.edit('shop', ({ microservices }) => {
+    Object.assign(microservices?.[0] ?? {}, { busConfig: { busAccess: true, busRule: 'default-mqtt-user' } });
+  });
+  // Nobody continues a dead leader's work before the application ends.
+  fleet.time.now -= AHEAD_MS;
+  await bus.edit('shop', (spec) => {
+    spec.busConfig = { busAccess: false };
+  });
+  await kills.settled();
+  const refused = bus.decode(bus.texts(accountSecretName(uuidOf(account))).token)?.nats.revocations?.['*'] ?? 0;
+  const latest = signed.get(key) ?? 0;
+  const amiss = [...faults];
+  if (refused < latest) amiss.push(`the last token refuses tokens of until ${refused}, and there is one of ${latest}`);
+  if (bus.account('shop') || bus.users('shop').length > 0) amiss.push('something is left');
+  fleet.time.now += AHEAD_MS;
+  return amiss;
+}
+
+test('an account that ends refuses a token that a leader with a clock ahead signed, whenever that leader is killed', async () => {
+  const { writes, found } = await kills.everyKill(storyAhead);
+  expect(found).toEqual([]);
+  expect(writes.length).toBeGreaterThan(5);
 }, 600_000);

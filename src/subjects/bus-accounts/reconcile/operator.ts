@@ -39,6 +39,17 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
     return Array.from(stores.busAccounts.list()).every((account) => (tokens.keysOf(account)?.token.iss ?? key) === key);
   };
 
+  /** What keeps a rotation from its next step; undefined: nothing. */
+  function lack(texts: BusTexts): string | undefined {
+    const { [BUS_KEYS.seed]: seed = '', [BUS_KEYS.nextSeed]: nextSeed } = texts;
+    if (nextSeed !== undefined) {
+      const since = issuedAt(texts, BUS_KEYS.nextToken);
+      return servers.lack({ key: publicNkey(nextSeed), servers: 'trust it', since });
+    }
+    if (!isSignedByNow(texts)) return 'accounts are being signed';
+    return servers.lack({ key: publicNkey(seed), servers: 'have its tokens', since: issuedAt(texts, BUS_KEYS.token) });
+  }
+
   /**
    * A rotation has three steps, so that no server ever gets a token of an operator that it does not trust: servers learn to trust the
    * next key beside the present one, all accounts are signed by the next one, and servers forget the former one.
@@ -60,11 +71,10 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       ...rest
     } = present;
     if (trusted !== undefined) {
-      const isDone = isSignedByNow(present) && servers.have(issuedAt(present, BUS_KEYS.token));
-      return isDone ? rest : present;
+      return lack(present) === undefined ? rest : present;
     }
     if (nextSeed !== undefined && nextToken !== undefined) {
-      if (!servers.have(issuedAt(present, BUS_KEYS.nextToken))) return present;
+      if (lack(present) !== undefined) return present;
       return {
         ...rest,
         [BUS_KEYS.seed]: nextSeed,
@@ -80,6 +90,15 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
   }
 
   const isRotating = (texts: BusTexts) => BUS_KEYS.trusted in texts || BUS_KEYS.nextSeed in texts;
+
+  function rotationText(texts: BusTexts): string {
+    const step =
+      BUS_KEYS.trusted in texts
+        ? 'accounts are signed with its next key, and servers forget the former one'
+        : `servers learn to trust its next key; a server that the controller does not make needs the token ${BUS_KEYS.nextToken} of the Secret ${operatorSecretName()} in its configuration`;
+    const why = lack(texts);
+    return why === undefined ? step : `${step}: ${why}`;
+  }
 
   const isMeant = ({ metadata }: BusOperator) => metadata.name === OPERATOR_OBJECT;
 
@@ -100,10 +119,7 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       return {
         is: 'working',
         reason: 'BusOperatorRotating',
-        message:
-          BUS_KEYS.trusted in texts
-            ? 'accounts are signed with its next key, and servers forget the former one'
-            : 'servers learn to trust its next key',
+        message: rotationText(texts),
       };
     return undefined;
   }

@@ -5,6 +5,8 @@ import { storeOf } from '../../../datastore/stores.ts';
 import { createReferences } from '../../../datastore/use.ts';
 import type { Kind } from '../../../kinds/definition.ts';
 import type { KindObject } from '../../../kinds/object.ts';
+import type { Findings } from '../../../rules/conditions.ts';
+import { type BusRuleKind, missingRules } from '../../../rules/missing-rules.ts';
 import { KINDS } from '../../kinds.ts';
 import { accountRuleOf, defaultAccountRuleOf } from '../rules/account.ts';
 import { defaultUserRuleOf, userRuleOf } from '../rules/user.ts';
@@ -36,6 +38,11 @@ export function createBusRules({ stores, kinds }: Pick<ControllerDependencies, '
     ofUser: (user: BusUser): RuleInForce<BusUserRuleSpec> =>
       inForce(KINDS.busUserRules, userRuleOf(user), defaultUserRuleOf(user)),
   };
+}
+
+/** Says that the rule that an account or a user names does not exist; `name`: the rule that is in force instead. */
+export function missingRule(kind: BusRuleKind, asked: string | undefined, { name }: RuleInForce<unknown>): Findings {
+  return missingRules(asked === undefined || asked === name ? [] : [{ field: 'rule', kind, name: asked }]);
 }
 
 export type BusRules = ReturnType<typeof createBusRules>;

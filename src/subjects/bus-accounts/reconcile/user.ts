@@ -1,6 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
-import type { Application, BusUserRuleSpec } from '../../../api/v3/index.ts';
+import type { Application, BusAccountRule, BusUserRuleSpec } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
@@ -18,12 +18,13 @@ import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { isSameToken, nextIat } from '../../bus-rules/rules/tokens/lineage.ts';
 import { KINDS } from '../../kinds.ts';
 import { accessAskedBy } from '../rules/access.ts';
-import { accountNameOf } from '../rules/account.ts';
+import { accountNameOf, accountRuleOf } from '../rules/account.ts';
 import { mqttProblem } from '../rules/mqtt.ts';
 import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from '../rules/secret.ts';
 import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
+import { missingRule } from './rules.ts';
 
 const kind = KINDS.busUsers;
 
@@ -223,6 +224,8 @@ export function createUserController(
     release,
     use,
     obstacle,
+    conditions: (user) =>
+      deps.platform.isBusEnabled ? missingRule('BusUserRule', user.spec.rule, rules.ofUser(user)) : {},
     next(user) {
       const { expiresAt } = user.spec;
       const end = expiresAt === undefined ? undefined : Date.parse(expiresAt);
@@ -248,11 +251,23 @@ export function createUserController(
         if (isSameKey && !isFirst) return [];
         return stores.busAccounts.byIndex('uuid', account).flatMap(usersOf);
       }),
-      watching(stores.busAccounts, ({ object, previous, type, initial }) =>
-        initial ||
-        (type !== 'delete' && previous && previous.metadata.deletionTimestamp === object.metadata.deletionTimestamp)
-          ? []
-          : usersOf(object),
+      watching(stores.busAccounts, ({ object, previous, type, initial }) => {
+        if (initial) return [];
+        if (
+          type === 'delete' ||
+          previous?.metadata.deletionTimestamp !== object.metadata.deletionTimestamp ||
+          !previous
+        )
+          return usersOf(object);
+        return accountRuleOf(previous) === accountRuleOf(object) ? [] : mqttUsersOf(object);
+      }),
+      // Users of MQTT alone need something of the rule of their account; it signs nobody again.
+      watching(stores.busAccountRules, (change) =>
+        changesMoreThanStatus(change) && !change.initial
+          ? both((rule: BusAccountRule) => stores.busAccounts.byIndex('rule', v3Name(rule)).flatMap(mqttUsersOf))(
+              change,
+            )
+          : [],
       ),
       watching(
         stores.busUserRules,
@@ -270,6 +285,10 @@ export function createUserController(
 
   function usersOf(account: BusAccount): readonly string[] {
     return stores.busUsers.byIndex('account', accountNameOf(account)).map(keyOf);
+  }
+
+  function mqttUsersOf(account: BusAccount): readonly string[] {
+    return stores.busUsers.byIndex('mqtt', accountNameOf(account)).map(keyOf);
   }
 }
 

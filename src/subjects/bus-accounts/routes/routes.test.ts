@@ -291,6 +291,41 @@ describe('users of MQTT', () => {
   });
 });
 
+describe('users of MQTT that exist', () => {
+  const reason = () => bus.readyOf(bus.user('shop', 'meter'))?.reason;
+  const isReady = () => bus.readyOf(bus.user('shop', 'meter'))?.status;
+  const use = (busRule: string | undefined) =>
+    bus.edit('shop', (spec) => {
+      spec.busConfig = { busAccess: true, ...(busRule && { busRule }) };
+    });
+  test('are judged again when the rule of their account is edited, deleted, or replaced by another one', async () => {
+    const store = { name: 'stores', diskStorage: -1 };
+    await send('POST', '/bus/account-rules', store);
+    await createShop({ busConfig: { busAccess: true, busRule: 'stores' } });
+    await send('POST', MQTT, { name: 'meter' });
+    await fleet.settle();
+    expect(isReady()).toBe('True');
+    const before = bus.userTexts('shop', 'meter');
+    const steps: [() => Promise<unknown>, string | undefined][] = [
+      [() => send('PATCH', '/bus/account-rules/stores', { disallowBearer: true }), 'BusMqttNotPossible'],
+      [() => send('PATCH', '/bus/account-rules/stores', { disallowBearer: false }), undefined],
+      [() => send('PATCH', '/bus/account-rules/stores', { diskStorage: 0, memStorage: 0 }), 'BusMqttNotPossible'],
+      [() => send('DELETE', '/bus/account-rules/stores'), undefined],
+      [() => send('POST', '/bus/account-rules', { ...store, disallowBearer: true }), 'BusMqttNotPossible'],
+      [() => use(undefined), undefined],
+      [() => use('stores'), 'BusMqttNotPossible'],
+    ];
+    for (const [i, [step, wanted]] of steps.entries()) {
+      await step();
+      await fleet.settle();
+      expect([i, isReady()]).toEqual([i, wanted ? 'False' : 'True']);
+      if (wanted) expect([i, reason()]).toEqual([i, wanted]);
+    }
+    // What the rule of the account says concerns no token of a user.
+    expect(bus.userTexts('shop', 'meter')).toEqual(before);
+  });
+});
+
 describe('rules in bodies', () => {
   test.each([
     ['POST', '/bus/accounts/shop', { busRule: 'nothing' }, 'BUS_ACCOUNT_RULE_NOT_FOUND'],

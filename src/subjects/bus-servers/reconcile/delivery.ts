@@ -23,7 +23,8 @@ import { uuidOf } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import { createBusObjects } from '../../bus-accounts/reconcile/objects.ts';
 import type { BusParts } from '../../bus-accounts/reconcile/parts.ts';
-import { BUS_KEYS, userSecretName, uuidInName } from '../../bus-accounts/rules/secret.ts';
+import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
+import { BUS_KEYS, operatorSecretName, userSecretName, uuidInName } from '../../bus-accounts/rules/secret.ts';
 import { HUB_USER } from '../../bus-accounts/rules/user.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { RESOURCES } from '../../kinds.ts';
@@ -42,6 +43,10 @@ export interface HubStates {
   readonly of: ReadonlyMap<string, DeliveryState>;
   /** Why a member that is connected does not have the present configuration; undefined when it has it. */
   unread(member: string): string | undefined;
+  /** Public keys of the operators whose tokens a member takes; undefined while it is not connected. */
+  operators(member: string): readonly string[] | undefined;
+  /** Whether all accounts have a token of this operator, and each member that is connected has these tokens. */
+  haveTokensOf(operator: string): boolean;
   subscribe(listener: () => void): Disposable;
 }
 
@@ -56,6 +61,10 @@ interface PodCondition {
 interface Delivering extends HubMember {
   delivery: TokenDelivery;
   config: ConfigDelivery;
+  /** while it is connected */
+  operators?: readonly string[];
+  /** tokens are on their way to it */
+  isPending?: boolean;
 }
 
 /**
@@ -74,18 +83,23 @@ export function createHubDelivery(
   const listeners = new Set<() => void>();
 
   // Objects of a store never change, so that each token is read once.
-  const tokenIn = onceEach((secret: Secret): { account: string; token: string } | undefined => {
+  const tokenIn = onceEach((secret: Secret): { account: string; token: string; operator: string } | undefined => {
     const token = decodeData(secret.data)[BUS_KEYS.token];
     const claims = token === undefined ? undefined : decodeToken(token);
-    return token === undefined || !claims ? undefined : { account: claims.sub, token };
+    return token === undefined || !claims ? undefined : { account: claims.sub, token, operator: claims.iss };
   });
+  const isEnded = ({ data }: Secret) => data?.[BUS_KEYS.ended] !== undefined;
+  const trustedTokens = () => trustedOperators(secrets.read('operator', operatorSecretName()).texts);
+  const trustedKeys = () => new Set(trustedTokens().map((token) => decodeToken(token)?.sub));
   const isOfAccount = ({ metadata: { labels } }: Secret) => labels?.[LABELS.bus] === 'account';
 
   /** Secrets by the public key of their account. */
   function* accountSecrets(): Generator<[account: string, secret: Secret]> {
+    const trusted = trustedKeys();
     for (const secret of stores.secrets.byIndex('bus', 'account')) {
       const found = tokenIn(secret);
-      if (found) yield [found.account, secret];
+      // Servers refuse the last token of an account that ended under a former operator, and all users of the account with it.
+      if (found && (!isEnded(secret) || trusted.has(found.operator))) yield [found.account, secret];
     }
   }
   /** As it was last announced; the store has the same Secrets. */
@@ -151,12 +165,24 @@ export function createHubDelivery(
     const delivery = new TokenDelivery({
       async dial(signal) {
         const connection = await dial(member, signal);
+        // A server that is started again, with which its operators may be others, ends the connection.
+        const operators = await connection.operators(signal).catch(async (error: unknown) => {
+          await connection.close();
+          throw error;
+        });
+        Object.assign(server, { operators, isPending: true });
+        void connection.closed.then(() => delete server.operators).then(announce);
         config.connected(connection);
         return connection;
       },
+      settled() {
+        server.isPending = false;
+        if (trustedTokens().length > 1) announce();
+      },
       ...{ wanted, settle: settleToken, adopt, report, ...own },
     });
-    return { ...member, delivery, config };
+    const server: Delivering = { ...member, delivery, config };
+    return server;
   }
 
   async function end(name: string): Promise<void> {
@@ -255,7 +281,10 @@ export function createHubDelivery(
         const found = !initial && type !== 'delete' && isOfAccount(object) ? tokenIn(object) : undefined;
         if (found) {
           secretOf.set(found.account, object.metadata.name);
-          for (const { delivery } of servers.values()) delivery.changed(found.account);
+          for (const server of servers.values()) {
+            server.isPending = true;
+            server.delivery.changed(found.account);
+          }
         }
         return [];
       }),
@@ -286,5 +315,23 @@ export function createHubDelivery(
     return { [Symbol.dispose]: () => void listeners.delete(listener) };
   };
   const unread = (member: string) => servers.get(member)?.config.unread;
-  return { controller, states: { of: states, unread, subscribe } };
+  return {
+    controller,
+    states: {
+      of: states,
+      unread,
+      subscribe,
+      operators: (member) => servers.get(member)?.operators,
+      haveTokensOf(operator) {
+        const isBehind = ({ operators, isPending, name }: Delivering) =>
+          operators !== undefined && (isPending || !states.get(name)?.isCurrent);
+        if ([...servers.values()].some(isBehind)) return false;
+        return stores.secrets.byIndex('bus', 'account').every((secret) => {
+          const found = tokenIn(secret);
+          // Nobody signs the last token of an account that ended again.
+          return !found || isEnded(secret) || found.operator === operator;
+        });
+      },
+    },
+  };
 }

@@ -29,7 +29,7 @@ const behindWith = (message: string): Progress => ({ is: 'working', reason: 'Bus
 /** BusHub: makes its servers in the cluster, unless they are elsewhere, and says whether each has every token. */
 export function createHubController(
   deps: ControllerDependencies,
-  { secrets }: BusParts,
+  { secrets, operator }: BusParts,
   states: HubStates,
 ): Controller {
   const { stores, namespace, platform, clock } = deps;
@@ -107,6 +107,12 @@ export function createHubController(
         );
   }
 
+  /** The operator that signed all tokens of the servers; tokens are looked at only until it is the present one. */
+  function operatorOfTokens({ status }: BusHub): string | undefined {
+    const now = operator.signer()?.key;
+    return now === undefined || now === status?.operator || !states.haveTokensOf(now) ? status?.operator : now;
+  }
+
   function obstacle(stored: BusHub): Progress | undefined {
     const hub = actual(stored);
     if (!isMeant(hub))
@@ -172,12 +178,20 @@ export function createHubController(
       const current = [...states.of.values()].filter(({ isCurrent }) => isCurrent).length;
       const { clusterPort: _, host: __, ...ofNode } = hubSettings(hub);
       const clients = clientsOf(stored);
+      const trusted = hubMembers(hub, namespace, deps.hub).flatMap(({ name }) => {
+        const keys = states.operators(name);
+        return keys ? [keys] : [];
+      });
+      const signer = operatorOfTokens(stored);
       return {
         ...(hub !== stored && ofNode),
         ...(host !== undefined && { host }),
         ...(clients && { clients }),
         members,
         current,
+        answering: trusted.length,
+        ...(trusted.length > 0 && { trusted: commonKeys(trusted) }),
+        ...(signer !== undefined && { operator: signer }),
       };
     },
     next(hub) {
@@ -209,3 +223,6 @@ export function createHubController(
     ],
   });
 }
+
+const commonKeys = ([first = [], ...others]: readonly (readonly string[])[]): string[] =>
+  first.filter((key) => others.every((keys) => keys.includes(key))).toSorted();

@@ -202,10 +202,10 @@ describe('the server of a node', () => {
 
   test('passes a subject that an account imports from another one of the same server once, here and at the hub', async () => {
     const [pumps, fans] = [bus.account('pumps'), bus.account('fans')];
-    const shared = { subject: 'speed', type: 'stream', name: 'speed' };
+    const shared = { subject: 'speed', type: 'stream', name: 'speed' } as const;
     const tokens = {
-      pumps: pumps.token({ claims: { exports: [shared] } }),
-      fans: fans.token({ claims: { imports: [{ ...shared, account: pumps.publicKey }] } }),
+      pumps: pumps.token({ rule: { exports: [shared] } }),
+      fans: fans.token({ rule: { imports: [{ ...shared, account: pumps.publicKey }] } }),
     };
     const leafPort = await freePort();
     const hub = await startBusServer(bus, {

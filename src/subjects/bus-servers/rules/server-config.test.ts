@@ -114,10 +114,7 @@ describe('servers', () => {
     const remotes = await Promise.all(
       accounts.map(async (one) => {
         const credentials = join(folder, `${one.publicKey}.creds`);
-        writeFileSync(
-          credentials,
-          one.user('leaf-pump', { allowed_connection_types: ['LEAFNODE', 'WEBSOCKET'] }).creds,
-        );
+        writeFileSync(credentials, one.user('leaf-pump', { allowedConnectionTypes: ['LEAFNODE', 'WEBSOCKET'] }).creds);
         return { urls: [`tls://127.0.0.1:${port}`], account: one.publicKey, credentials, tls: await tls };
       }),
     );

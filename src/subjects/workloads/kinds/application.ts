@@ -7,6 +7,7 @@ import { catalogItemRefsOf } from '../../catalog/rules/catalog-item.ts';
 import { registryRefsOf } from '../../catalog/rules/registry.ts';
 import { volumeMountsOf } from '../../content/rules/volume-mount/mapping.ts';
 import { formerNodeUuidsOf, nodeRefsOf } from '../../nodes/rules/placement/node-refs.ts';
+import { busRuleKeysOf } from '../rules/application/missing-rules.ts';
 
 export const applicationKind = defineKind<Application>()({
   key: 'applications',
@@ -27,6 +28,8 @@ export const applicationKind = defineKind<Application>()({
   indexes: {
     /** `true`: it has access to the message bus */
     bus: ({ spec }) => (spec.busConfig?.busAccess ? ['true'] : []),
+    /** `<kind>/<name>` of rules of the message bus that it names */
+    busRule: busRuleKeysOf,
     /** names of the nodes with which it ends */
     endsWithNode: ({ metadata: { ownerReferences = [] }, spec }) =>
       spec.isSystem ? ownerReferences.map(({ name }) => name) : [],

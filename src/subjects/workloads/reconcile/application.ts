@@ -1,7 +1,7 @@
 import type { Reason } from '../../../api/conditions.ts';
 import { FINALIZERS } from '../../../api/names.ts';
 import type { ConfigMap, Secret } from '../../../api/resources.ts';
-import type { Application, ApplicationStatus, EdgeNode } from '../../../api/v3/index.ts';
+import type { Application, ApplicationStatus, BusAccountRule, BusUserRule, EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { identityOf, idTaken } from '../../../controllers/identity.ts';
@@ -28,6 +28,7 @@ import {
 } from '../../../kube/mod.ts';
 import { checkApplicationDeletion } from '../../../rules/deletion.ts';
 import { identityLabels, isIdentityTaken, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
+import type { BusRuleKind } from '../../../rules/missing-rules.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { textNameOf } from '../../content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS, RESOURCES } from '../../kinds.ts';
@@ -37,6 +38,7 @@ import { type SilenceChange, silenceChange } from '../../nodes/rules/mass-silenc
 import { nodeOf } from '../../nodes/rules/placement/entries.ts';
 import { type NodeId, withPlacements } from '../../nodes/rules/placement/moves.ts';
 import { isSeenAlike } from '../../nodes/rules/status-change.ts';
+import { busRuleKey, missingRulesOf } from '../rules/application/missing-rules.ts';
 import { applicationStatus, placementsIn, readyAt } from '../rules/application/status.ts';
 import type { ApplicationStatusInputs, NodeFacts } from '../rules/application/status-inputs.ts';
 import { applicationVerdict, refusedMoves, verdicts } from '../rules/verdicts/verdict.ts';
@@ -72,6 +74,16 @@ export function createApplicationController(
   /** Applications some of whose microservices reach the hub, having no bus server on their node. */
   const ofHub = ({ initial }: { initial: boolean }) =>
     initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf);
+  /** Applications that name a rule of the message bus which begins or ends; what it says is the matter of accounts and users. */
+  const ofBusRule =
+    (kind: BusRuleKind) =>
+    (change: Change<BusAccountRule | BusUserRule>): string[] => {
+      const { initial, type, object, previous } = change;
+      if (initial || (type !== 'delete' && previous && v3Name(previous) === v3Name(object))) return [];
+      const named = (rule: BusAccountRule | BusUserRule) =>
+        stores.applications.byIndex('busRule', busRuleKey(kind, v3Name(rule))).map(keyOf);
+      return [...both(named)(change)];
+    };
   /** Applications whose verdicts may depend on the ports and names that an application claims. */
   const neighbours = (application: Application) =>
     [...nodesOf(deps, application)]
@@ -126,7 +138,13 @@ export function createApplicationController(
       ...REFERENCED.map(watchReferenced),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
-      ...(deps.platform.isBusEnabled ? [watching(stores.busHubs, ofHub)] : []),
+      ...(deps.platform.isBusEnabled
+        ? [
+            watching(stores.busHubs, ofHub),
+            watching(stores.busAccountRules, ofBusRule('BusAccountRule')),
+            watching(stores.busUserRules, ofBusRule('BusUserRule')),
+          ]
+        : []),
     ],
     reconcile: (key, { signal }) => reconcile(key, signal),
     concurrency: 8,
@@ -185,6 +203,7 @@ function createReconcile(
       nodes,
       leftEarly: earlyMoves.of(key),
       isBusOn: lookups.bus !== undefined,
+      ...(lookups.bus && !isDeleted && { missingRules: missingRulesOf(application, hasRule) }),
       now: new Date(clock()).toISOString(),
     };
     // Whether an entry waits for its former node depends on what this status says of that node.
@@ -193,6 +212,12 @@ function createReconcile(
     // Whose uuid it is does not depend on whether a template can be rendered.
     const ofTemplates = [...failures].filter(([name]) => !isIdentityTaken(negative.get(name)));
     return { ...inputs, verdicts: new Map([...negative, ...refused, ...ofTemplates]) };
+  }
+
+  /** The built-in rules exist from the start, also before their objects do. */
+  function hasRule(of: BusRuleKind, name: string): boolean {
+    const kind: Kind = of === 'BusAccountRule' ? KINDS.busAccountRules : KINDS.busUserRules;
+    return storeOf(stores, kind).byIndex('name', name).length > 0 || !!kind.builtIns?.some((one) => one.name === name);
   }
 
   return async (key: string, signal: AbortSignal): Promise<Outcome> => {

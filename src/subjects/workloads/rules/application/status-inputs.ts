@@ -1,6 +1,7 @@
 import type { Application, EdgeNode, ObservedMicroservice } from '../../../../api/v3/index.ts';
 import type { Progress } from '../../../../rules/conditions.ts';
 import type { DesiredState, Liveness, Verdict } from '../../../../rules/inputs.ts';
+import type { MissingRule } from '../../../../rules/missing-rules.ts';
 import type { FormerNode, FormerNodeFacts, PlacementInputs } from '../../../nodes/rules/placement/moves.ts';
 
 /** The inputs of the status of an application. */
@@ -18,6 +19,8 @@ export interface ApplicationStatusInputs {
   leftEarly?: PlacementInputs['leftEarly'];
   /** whether the installation has a message bus */
   isBusOn?: boolean;
+  /** rules of the message bus that the application names and that do not exist */
+  missingRules?: readonly MissingRule[];
   /** RFC 3339 */
   now: string;
 }

@@ -10,6 +10,7 @@ import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from 
 import { ownerOf } from '../../../../rules/deletion.ts';
 import { isIdentityTaken } from '../../../../rules/identity.ts';
 import type { Verdict } from '../../../../rules/inputs.ts';
+import { missingRules } from '../../../../rules/missing-rules.ts';
 import { entryUuid, v3Name } from '../../../../rules/names.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../../../wire/agent.ts';
 import { actionIgnored, rebuildCountOf } from '../../../nodes/rules/actions.ts';
@@ -46,6 +47,7 @@ export function applicationStatus(inputs: ApplicationStatusInputs): ApplicationS
         MayRunElsewhere: mayRunElsewhere(lines),
         ActionIgnored: actionIgnored(application),
         NotSupportedYet: notSupportedYet(inputs, lines),
+        ...missingRules(inputs.missingRules ?? []),
       },
       now,
     ),
