@@ -140,6 +140,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
   },
   {
+    name: 'service-sequences',
+    about: 'random steps on services, microservices and nodes against a model of what each router has, for ten minutes',
+    command: tests('unit', 'src/subjects/services/sequences.test.ts'),
+  },
+  {
     name: 'forms',
     about: 'random multipart forms, five minutes for each property',
     command: tests('unit', 'src/rest/server/multipart.test.ts'),

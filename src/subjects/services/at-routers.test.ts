@@ -32,8 +32,9 @@ function endsIn(text: string | undefined, name: string): Record<string, unknown>
     of === `${name}-listener` || of === `${name}-connector` ? [{ entity, ...more }] : [],
   );
 }
-function configOf(i: number): string {
-  const sets = on.fleet.desired(nodeUuid(node(i)))?.systemFiles ?? [];
+const configOf = (i: number): string => configOfNode(node(i));
+function configOfNode(of: EdgeNode): string {
+  const sets = on.fleet.desired(nodeUuid(of))?.systemFiles ?? [];
   const { files = {} } = sets.find(({ name }) => name === ROUTER_SETS.config) ?? {};
   return Buffer.from(files[ROUTER_FILES.config] ?? '', 'base64').toString();
 }
@@ -118,5 +119,29 @@ describe('a service reaches', () => {
     expect(placesOf('web')['gateway-3']).toBe('L');
     expect(await changedBy(() => edit(3, { tags: ['north'] }))).toEqual([3]);
     expect(placesOf('web')['gateway-3']).toBeUndefined();
+  });
+
+  test('no router of a microservice or a node that claims the uuid of its backend', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', { ...web, tags: [] });
+    const uuid = on.service('web')?.spec.resource;
+    const { client } = on.fleet.cluster;
+    const { applications, nodes } = on.fleet.stores;
+    const entry = { name: 'web', uuid, agent: { name: 'gateway-2' }, images: { amd64: 'a:1' } };
+    await client.create(applications.resource, {
+      ...{ apiVersion: 'skerry.dev/v3', kind: 'Application', metadata: { name: 'thief', namespace: NAMESPACE } },
+      spec: { isActivated: true, microservices: [entry] },
+    } as never);
+    await on.send('POST', '/services', { ...web, name: 'ssh', type: 'agent', resource: 'gateway-0', tags: [] });
+    const name = nodeUuid(node(0));
+    await client.create(nodes.resource, {
+      ...{ apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', metadata: { name, namespace: NAMESPACE } },
+      spec: { archId: 1, routerMode: 'edge', host: 'thief.example' },
+    } as never);
+    await on.fleet.settle();
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-4': 'L' });
+    expect(placesOf('ssh')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-4': 'L' });
+    const thief = on.fleet.stores.nodes.get(NAMESPACE, name) as EdgeNode;
+    expect(endsIn(configOfNode(thief), 'ssh')).toEqual([]);
   });
 });
