@@ -76,7 +76,7 @@ describe('a client in a container of another machine, and one at the default rou
     for (const name of ['bridged', 'hosted']) await untilAnswered(name, name);
   }, 180_000);
 
-  test('a server on the machine itself, one that the default router dials, and one of its cluster', async () => {
+  test('a server on the machine itself, a host that the default router dials, and a host of its cluster', async () => {
     await using _server = await net.serveOnSecond('raw', RAW);
     const port = await echoServer('outside');
     await net.service('machine', { type: 'agent', resource: 'gw-2', targetPort: RAW, ...ofCluster });
