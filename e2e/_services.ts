@@ -19,6 +19,7 @@ import { API_VERSION } from '../src/api/names.ts';
 import type { Service } from '../src/api/v3/index.ts';
 import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
+import { serviceRoles } from '../src/manifests/roles.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import { Relay } from './_relay.ts';
@@ -110,6 +111,7 @@ export async function startRouterMachines(): Promise<RouterMachines> {
     // The registry is out of reach from the network of the second machine.
     await loadImage(engines[1].url, saveImage(image, images[tag]));
   }
+  for (const role of serviceRoles(stack.namespace)) await stack.kube.apply(role as never);
   const first = 20_000 + Math.floor(Math.random() * 40_000);
   const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
     ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS}` },
