@@ -3,6 +3,9 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callEngine } from '../hack/engine-api.ts';
+import { secretTexts } from '../hack/stack/hub-certificate.ts';
+import { ROUTER_HUB_CERTIFICATES } from '../src/api/names.ts';
+import { connectRouter } from '../src/router-client/connection.ts';
 import { echoServer, said, tcpClient } from '../testing/router.ts';
 import { listeners } from './_listeners.ts';
 import { type RouterMachine, type RouterMachines, startRouterMachines } from './_services.ts';
@@ -127,6 +130,38 @@ test('an open connection stays while other services come and go, tags change, an
   kept.client.destroy();
   expect(await containers()).toEqual(before);
 }, 120_000);
+
+describe.runIf(process.env.SKERRY_NIGHTLY !== undefined)('through the night', () => {
+  test('an open connection stays while the tags of both machines change a hundred times', async () => {
+    const containers = () => Promise.all(net.machines.map(async (machine) => (await net.routerOf(machine))?.Id));
+    const before = await containers();
+    const kept = await keep('bridged');
+    for (let i = 0; i < 100; i++) {
+      await net.set('gw-1', { tags: ['skerry.dev/service: all', `round: ${i}`] });
+      await net.set('gw-2', { tags: [`skerry.dev/service: ${i % 2 ? 'all' : 'none'}`] });
+      await kept.says('bridged');
+    }
+    for (const { node } of net.machines) await net.untilRouterReady(node);
+    await untilAnswered('bridged', 'bridged');
+    await kept.says('bridged');
+    kept.client.destroy();
+    expect(await containers()).toEqual(before);
+  }, 300_000);
+
+  test('the default router that is edited by hand has its services again within a minute and a half', async () => {
+    const { signal } = new AbortController();
+    const texts = await secretTexts(net.stack.kube, net.stack.namespace, ROUTER_HUB_CERTIFICATES.agent);
+    const { 'ca.crt': ca = '', 'tls.crt': cert = '', 'tls.key': key = '' } = texts;
+    const to = { host: '127.0.0.1', port: net.hub.ports.messaging, servername: 'localhost' };
+    const router = await connectRouter({ ...to, tls: { ca, cert, key }, name: 'somebody', signal });
+    await router.delete({ kind: 'tcpListener', name: 'bridged-listener' }, signal);
+    await expect(fromHub('bridged')).rejects.toThrow('ECONNREFUSED');
+    await until('the listener to be there again', async () => (await fromHub('bridged')) === 'bridged: hi', {
+      timeoutMs: 90_000,
+    });
+    await router.close();
+  }, 120_000);
+});
 
 test('connections continue with the next dial after the owner has moved to the other machine, and after its router was killed', async () => {
   const kept = await keep('bridged');
