@@ -46,6 +46,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/bus-hub.test.ts'),
   },
   {
+    name: 'services',
+    about:
+      'services between two machines while tags change a hundred times, and a default router that is edited by hand',
+    command: tests('e2e', 'e2e/services.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
