@@ -1,17 +1,20 @@
 import { mkdtempSync, readFileSync, realpathSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { connect, credsAuthenticator, type NatsConnection } from 'nats';
 import type { Logger } from 'pino';
 import { inject } from 'vitest';
+import { NETWORK_NAME } from '../agent/src/domain/names.ts';
 import { busServerImage } from '../hack/bus-image.ts';
 import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine } from '../hack/engine-api.ts';
 import { buildImage, buildIndex, type Image, pushImage } from '../hack/image.ts';
 import { freePort } from '../hack/ports.ts';
 import { programFiles } from '../hack/shell-image.ts';
+import { CONTAINER_LABELS } from '../src/api/names.ts';
 import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { testConfig } from '../testing/test-config.ts';
@@ -81,10 +84,9 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
   const registry = new URL(registryUrl).host;
   const dir = await mkdtemp(join(tmpdir(), 'skerry-bus-'));
   started.defer(() => removeEngineData(dir));
-  const engines: Engine[] = [
-    { kind: 'docker', url: inject('engineUrl') },
-    started.use(await findEngine({ dir, kind: 'podman', registry })),
-  ];
+  const podman = started.use(await findEngine({ dir, kind: 'podman', registry }));
+  await keepNetworksApart(podman.url);
+  const engines: Engine[] = [{ kind: 'docker', url: inject('engineUrl') }, podman];
   const repository = `${stack.namespace}/bus`;
   await pushImage(registryUrl, repository, 'server', await busServerImage());
   await pushImage(registryUrl, repository, 'client', await busClientImage());
@@ -124,7 +126,9 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
     async untilBusReady(node) {
       const isReady = async () => {
         const { conditions = [] } = (await stack.node(node))?.status ?? {};
-        return conditions.find(({ type, status }) => type === 'BusReady' && status === 'True');
+        const { status, reason, message } = conditions.find(({ type }) => type === 'BusReady') ?? {};
+        if (status !== 'True') throw new Error(`${reason}: ${message}`);
+        return true;
       };
       await until(`the bus server of ${node}`, isReady, { timeoutMs: 120_000 });
     },
@@ -166,11 +170,15 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
         throw error;
       }
     },
-    async serverOf({ engine: { url } }) {
+    async serverOf({ node, engine: { url } }) {
+      const uuid = (await stack.node(node))?.status?.uuid;
+      // Other tests have nodes at the same engine, whose containers outlive their agents.
+      const isOwn = ({ Labels }: { Labels: Record<string, string> }) =>
+        Labels[CONTAINER_LABELS.microservice] === 'bus' && Labels[CONTAINER_LABELS.node] === uuid;
       // A container that was replaced may end a moment after the next one is ready.
-      const id = await until('one container of a bus server to run', async () => {
+      const id = await until(`one container of the bus server of ${node} to run`, async () => {
         const list = await callEngine<{ Id: string; Labels: Record<string, string> }[]>(url, 'GET', '/containers/json');
-        const [own, ...more] = list.filter(({ Labels }) => Labels['skerry.dev/microservice'] === 'bus');
+        const [own, ...more] = list.filter(isOwn);
         return own && more.length === 0 && own.Id;
       });
       return { ...(await callEngine<BusContainer>(url, 'GET', `/containers/${id}/json`)), id };
@@ -178,6 +186,30 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
 }
+
+/** Podmans that run at once on this machine. */
+const MOST_PODMANS = 8;
+
+/**
+ * Gives the network of a private podman a name and a bridge that no other podman of this machine has. Each chooses the first bridge that it
+ * does not see, and two that do so at once share it: containers of the later one are not reached. Forwarded ports of networks of one name
+ * are lost together.
+ */
+async function keepNetworksApart(url: string): Promise<void> {
+  const make = (Name: string) => callEngine(url, 'POST', '/networks/create', { Name, Driver: 'bridge' });
+  // An agent that finds its name taken adds its instance to it.
+  await make(NETWORK_NAME);
+  for (let i = 0; i < MOST_PODMANS && !(await isFirst(`skerry-podman-${i}`)); i++)
+    for (const part of ['a', 'b']) await make(`spare-${i}-${part}`);
+}
+
+/** Whether no other process of this machine has this name, which it keeps until its end. */
+const isFirst = (name: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer().unref();
+    server.once('error', () => resolve(false));
+    server.listen(`\0${name}`, () => resolve(true));
+  });
 
 /** A client of this process, which never connects again. */
 export function connectAs(creds: string, servers: string): Promise<NatsConnection> {

@@ -6,7 +6,7 @@ import { connect, createServer as createTcpServer, type Socket } from 'node:net'
  * which it says lines to others when it is asked to over HTTP at CONTROL_PORT.
  */
 const { CONTROL_PORT, ECHO_PORT, NAME = '' } = process.env;
-const ANSWER_MS = 5_000;
+const ANSWER_MS = 1_500;
 const open = new Map<string, Socket>();
 
 if (ECHO_PORT)

@@ -11,6 +11,7 @@ import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine, loadImage } from '../hack/engine-api.ts';
 import { buildImage, buildIndex, type Image, pushImage, saveImage } from '../hack/image.ts';
 import { freePort } from '../hack/ports.ts';
+import { startDaemon } from '../hack/process.ts';
 import { routerImage } from '../hack/router-image.ts';
 import { programFiles } from '../hack/shell-image.ts';
 import { type LocalRouter, startLocalRouter } from '../hack/stack/router-hub.ts';
@@ -18,6 +19,7 @@ import { API_VERSION } from '../src/api/names.ts';
 import type { Service } from '../src/api/v3/index.ts';
 import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
+import { serviceRoles } from '../src/manifests/roles.ts';
 import { testConfig } from '../testing/test-config.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import { Relay } from './_relay.ts';
@@ -61,8 +63,8 @@ export interface RouterMachines extends AsyncDisposable {
   rest: Rest;
   hub: LocalRouter;
   machines: readonly [RouterMachine, RouterMachine];
-  /** prefix of a command that is to run on the second machine */
-  within: readonly string[];
+  /** Runs a server in the network of the second machine itself, until it is disposed of. */
+  serveOnSecond(name: string, port: number): Promise<AsyncDisposable>;
   /** Sets fields of a node. */
   set(node: string, spec: Record<string, unknown>): Promise<void>;
   /** Waits until a node says that its router has all that it needs. */
@@ -109,6 +111,7 @@ export async function startRouterMachines(): Promise<RouterMachines> {
     // The registry is out of reach from the network of the second machine.
     await loadImage(engines[1].url, saveImage(image, images[tag]));
   }
+  for (const role of serviceRoles(stack.namespace)) await stack.kube.apply(role as never);
   const first = 20_000 + Math.floor(Math.random() * 40_000);
   const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
     ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS}` },
@@ -140,11 +143,17 @@ export async function startRouterMachines(): Promise<RouterMachines> {
   const pathOf = (plural: string, name: string) =>
     `/apis/${API_VERSION}/namespaces/${stack.namespace}/${plural}/${name}`;
   return {
-    ...{ stack, controller, hub, rest: stack.rest(controller), within },
+    ...{ stack, controller, hub, rest: stack.rest(controller) },
     machines: machines as unknown as readonly [RouterMachine, RouterMachine],
     async set(node, spec) {
       const body = { spec: { ...ports, ...spec } };
       await stack.kube.request('PATCH', pathOf('edgenodes', node), body, 'application/merge-patch+json');
+    },
+    async serveOnSecond(name, port) {
+      const [command = '', ...args] = [...within, process.execPath, join(import.meta.dirname, '_service-peer.ts')];
+      const env = { ...process.env, NAME: name, ECHO_PORT: `${port}` };
+      const daemon = await startDaemon({ name: `peer-${name}`, dir, command, args, env });
+      return { [Symbol.asyncDispose]: () => daemon.kill() };
     },
     async untilRouterReady(node) {
       const isReady = async () => {

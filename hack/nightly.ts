@@ -46,6 +46,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/bus-hub.test.ts'),
   },
   {
+    name: 'services',
+    about:
+      'services between two machines while tags change a hundred times, and a default router that is edited by hand',
+    command: tests('e2e', 'e2e/services.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
@@ -138,6 +144,11 @@ const RUNS: readonly Run[] = [
     name: 'bus-sequences',
     about: 'random steps on the message bus, with a real server of it, against a model, for ten minutes',
     command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
+  },
+  {
+    name: 'service-sequences',
+    about: 'random steps on services, microservices and nodes against a model of what each router has, for ten minutes',
+    command: tests('unit', 'src/subjects/services/sequences.test.ts'),
   },
   {
     name: 'forms',

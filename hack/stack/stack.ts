@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { PORTS } from '../../src/api/names.ts';
+import { DEFAULT_NAMESPACE, PORTS } from '../../src/api/names.ts';
+import { serviceRoles } from '../../src/manifests/roles.ts';
 import { busServerImage } from '../bus-image.ts';
 import { installCrds } from '../control-plane.ts';
 import { type Kube, type KubeObject, kubeFromFile, readObjects } from '../kube.ts';
@@ -98,13 +99,14 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
   await installCrds(kubeconfig);
-  await applyAll(kube, [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()]);
+  const hasRouters = process.env.ROUTERS_ENABLED === 'true';
+  const more = hasRouters ? (serviceRoles(DEFAULT_NAMESPACE) as unknown as KubeObject[]) : [];
+  await applyAll(kube, [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount(), ...more]);
   log('Definitions, roles and policies are installed');
 
   const rest = `http://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const isBusEnabled = process.env.BUS_ENABLED === 'true';
-  const hasRouters = process.env.ROUTERS_ENABLED === 'true';
   const settings = {
     ...(isBusEnabled && systemImage('BUS', await foundations.provide('bus', await busServerImage()))),
     ...(hasRouters && systemImage('ROUTER', await foundations.provide('router', await routerImage()))),

@@ -219,6 +219,8 @@ export const STATUS_REASONS = {
   BridgePortPending: 'The port under which routers listen for the service is being written down.',
   AddressPending: 'The cluster has given the load balancer of the service no address yet.',
   ProvisioningFailed: 'An attempt to make the service in the hub or the cluster failed; the message has the reason.',
+  RouterHubFull:
+    'The configuration of the default router has no room for the service: a ConfigMap has at most a mebibyte.',
   HubPending: 'The router of the hub does not have the present ends of the service yet.',
   RouterHasConnector: 'The router that reaches the backend has the connector of the service.',
   NoConnector: 'The router that reaches the backend lacks the connector of the service.',

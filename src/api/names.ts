@@ -68,6 +68,8 @@ export const LABELS = {
   /** identity of an object, repeated from its status: see src/rules/identity.ts */
   uuid: `${GROUP}/uuid`,
   id: `${GROUP}/id`,
+  /** port of a service, repeated from its status, which a restore may lack */
+  bridgePort: `${GROUP}/bridge-port`,
 } as const;
 
 export const ANNOTATIONS = {

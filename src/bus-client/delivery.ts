@@ -1,6 +1,7 @@
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { type Clock, sleep } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { serveUntilAborted } from '../lib/serve-until-aborted.ts';
 import { type BusConnection, TokenRefused } from './connection.ts';
 
 /** What to do about the token of an account. */
@@ -43,8 +44,6 @@ export interface DeliveryState {
 const RECONNECT: Backoff = { baseMs: 200, factor: 2, maxMs: 2_000, jitter: 0.5 };
 const RETRY: Backoff = { baseMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 };
 const PUSHES_AT_ONCE = 16;
-/** One line for this many attempts in vain. */
-const LOG_EACH = 60;
 
 /**
  * Keeps one running server at the tokens that count: compares all whenever it connects, pushes each that changes, and tries again
@@ -82,37 +81,22 @@ export class TokenDelivery implements AsyncDisposable {
     await this.#running;
   }
 
-  async #run(signal: AbortSignal): Promise<void> {
+  #run(signal: AbortSignal): Promise<void> {
     const { dial, clock, random, log } = this.#options;
-    for (let failures = 1; !signal.aborted; failures++) {
-      try {
-        const connection = await dial(signal);
-        try {
-          await this.#serve(connection, signal, () => {
-            failures = 0;
-          });
-        } finally {
-          await connection.close();
-        }
-      } catch (error) {
-        if (!signal.aborted && failures % LOG_EACH === 1)
-          log.warn({ err: error, failures }, 'A server of the message bus gets no tokens');
-      }
-      this.#report({ isCurrent: false, refused: this.#refused.size });
-      await sleep(backoffDelay(RECONNECT, failures, random), signal, clock);
-    }
+    return serveUntilAborted(
+      {
+        ...{ dial, clock, random, log, reconnect: RECONNECT, failing: 'A server of the message bus gets no tokens' },
+        serve: (connection, here, compared) => this.#serve(connection, here, compared),
+        lost: () => this.#report({ isCurrent: false, refused: this.#refused.size }),
+      },
+      signal,
+    );
   }
 
-  /** Returns when the connection has ended; rejects when the server does not do what it is asked. */
-  async #serve(connection: BusConnection, signal: AbortSignal, compared: () => void): Promise<void> {
+  async #serve(connection: BusConnection, here: AbortSignal, compared: () => void): Promise<void> {
     const { wanted } = this.#options;
     const { server } = connection;
-    const closed = new AbortController();
-    void connection.closed.then(() => {
-      closed.abort(new Error('the connection to the server of the message bus ended'));
-      this.#wake();
-    });
-    const here = AbortSignal.any([signal, closed.signal]);
+    here.addEventListener('abort', () => this.#wake(), { once: true });
     this.#changed.clear();
     this.#found.clear();
     this.#refused.clear();
@@ -130,7 +114,6 @@ export class TokenDelivery implements AsyncDisposable {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         if (here.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { signal: closed.signal });
       });
     }
   }

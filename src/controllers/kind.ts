@@ -40,6 +40,8 @@ const LONGEST_WAIT_MS = 3_600_000;
 export interface KindExtension<T extends KindObject> {
   /** Reconciles an object that needs another procedure; undefined for all others. */
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
+  /** Labels that the controller keeps on the object, besides its identity. */
+  labels?(object: T): Record<string, string>;
   /** Runs once the object has its identity. */
   prepare?(object: T, signal: AbortSignal): Promise<void>;
   /** Runs before a deleted object ends: removes what must not outlive it. `later`: another run, which a change leads to, ends it. */
@@ -85,7 +87,10 @@ export function createKindController<T extends KindObject>(
       return done();
     }
     const identity = await identityOf(deps, kind, stored, signal);
-    const stamps = { ...(kind.inUse && { finalizer: FINALIZERS.inUse }), labels: identityLabels(identity) };
+    const stamps = {
+      ...(kind.inUse && { finalizer: FINALIZERS.inUse }),
+      labels: { ...identityLabels(identity), ...extension.labels?.(stored) },
+    };
     const object = deleting ? stored : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
     await extension.prepare?.(object, signal);
     const rival = rivalOf(object) ?? idTaken(deps, kind, stored, identity.id);

@@ -2,6 +2,7 @@ import type { Service } from '../api/v3/service.ts';
 import { equal, type Store } from '../kube/mod.ts';
 import type { BridgedService, BridgedServices } from '../rules/bridges.ts';
 import { onceEach } from '../rules/once-each.ts';
+import { withinRoom } from '../subjects/routers/rules/hub-room.ts';
 import { keepsPort } from '../subjects/services/rules/bridge-ports.ts';
 import { bridgedServiceOf } from '../subjects/services/rules/bridged.ts';
 
@@ -17,11 +18,17 @@ export function createServiceLookups(store: Store<Service>, tagPrefix: string): 
       return value && keepsPort(service, withPort(value.bridgePort)) ? [value] : [];
     });
   }
+  let room: { version: number; of: ReturnType<BridgedServices['ofHub']> } | undefined;
+  function ofHub() {
+    if (room?.version !== store.version) room = { version: store.version, of: withinRoom(bridged(store.list())) };
+    return room.of;
+  }
   return {
     tagPrefix,
     backedBy: (resource) => bridged(store.byIndex('resource', resource)),
     tagged: (token) => bridged(store.byIndex('tag', token)),
     all: () => bridged(store.list()),
+    ofHub,
     bridgedAt: (nodeUuid) => bridged(store.byIndex('bridge', nodeUuid)),
     whenSynced: (signal) => store.whenSynced(signal),
     subscribe: (listener) =>

@@ -467,6 +467,37 @@ describe('a write of an application to which another manager has added a microse
   });
 });
 
+describe('an update of the hub of the message bus', () => {
+  const changed = async (spec: object) => {
+    const place = ['--kubeconfig', cluster.kubeconfig, '--namespace', 'skerry', '--dry-run=server'];
+    const args = ['patch', 'bushub', 'bus-hub', '--type=merge', `--patch=${JSON.stringify({ spec })}`];
+    const { stdout, stderr } = await run(kubectl, [...args, ...place]);
+    return stderr + stdout;
+  };
+
+  beforeAll(async () => {
+    const spec = { host: 'bus.example', serverPort: 4222, isExternal: true };
+    await admin.request('POST', path('bushubs', 'skerry'), object('BusHub', 'bus-hub', spec));
+  });
+
+  test.each([
+    ['host', { host: 'other.example' }],
+    ['port', { serverPort: 4333 }],
+    ['no host', { host: null }],
+  ])('with another address (%s) prints a warning that containers are replaced', async (_, spec) => {
+    expect(await changed(spec)).toMatch(
+      /^Warning: .*: only a warning, the request is carried out: containers that reach the hub directly get the other address, and are replaced: .*\nbushub.skerry.dev\/bus-hub patched/,
+    );
+  });
+
+  test.each([
+    ['another port of bus servers', { leafPort: 7433 }],
+    ['the same address', { host: 'bus.example' }],
+  ])('with %s prints no warning', async (_, spec) => {
+    expect(await changed(spec)).toMatch(/^bushub.skerry.dev\/bus-hub patched/);
+  });
+});
+
 describe('an update that turns access to the message bus off', () => {
   const shop = (name: string, busAccess: boolean, ...entries: object[]) =>
     object('Application', name, { busConfig: { busAccess }, microservices: entries });

@@ -1,6 +1,7 @@
 import { type Backoff, backoffDelay, jittered } from '../lib/backoff.ts';
 import { type Clock, sleep } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { serveUntilAborted } from '../lib/serve-until-aborted.ts';
 import { changesTo, type FoundEntity, MANAGED, type Owned, type RouterChange, type RouterEntity } from './changes.ts';
 import { type RouterConnection, RouterRefused } from './connection.ts';
 
@@ -50,8 +51,6 @@ const MAKE_AGAIN: Backoff = { baseMs: 5_000, factor: 2, maxMs: 300_000, jitter: 
 const LOOK_MS = 60_000;
 const LOOK_SPREAD = 0.1;
 const REQUESTS_AT_ONCE = 16;
-/** One line for this many attempts in vain. */
-const LOG_EACH = 60;
 const MOST_OF_MESSAGE = 256;
 
 const UNKNOWN: RouterState = { isCurrent: false, refused: [], notUp: [], links: [] };
@@ -92,33 +91,20 @@ export class RouterDelivery implements AsyncDisposable {
     await this.#running;
   }
 
-  async #run(signal: AbortSignal): Promise<void> {
+  #run(signal: AbortSignal): Promise<void> {
     const { dial, clock, random, log } = this.#options;
-    for (let failures = 1; !signal.aborted; failures++) {
-      try {
-        const connection = await dial(signal);
-        try {
-          await this.#serve(connection, signal, () => {
-            failures = 0;
-          });
-        } finally {
-          await connection.close();
-        }
-      } catch (error) {
-        if (!signal.aborted && failures % LOG_EACH === 1)
-          log.warn({ err: error, failures }, 'A router does not get its configuration');
-      }
-      this.#report(UNKNOWN);
-      await sleep(backoffDelay(RECONNECT, failures, random), signal, clock);
-    }
+    return serveUntilAborted(
+      {
+        ...{ dial, clock, random, log, reconnect: RECONNECT, failing: 'A router does not get its configuration' },
+        serve: (connection, here, compared) => this.#serve(connection, here, compared),
+        lost: () => this.#report(UNKNOWN),
+      },
+      signal,
+    );
   }
 
-  /** Returns when the connection has ended; rejects when the router does not answer. */
-  async #serve(connection: RouterConnection, signal: AbortSignal, compared: () => void): Promise<void> {
+  async #serve(connection: RouterConnection, here: AbortSignal, compared: () => void): Promise<void> {
     const { clock, random } = this.#options;
-    const closed = new AbortController();
-    void connection.closed.then(() => closed.abort(new Error('the connection to the router ended')));
-    const here = AbortSignal.any([signal, closed.signal]);
     this.#read.clear();
     this.#taken.clear();
     for (let looks = 1; !here.aborted; looks++) {

@@ -11,6 +11,8 @@ export interface BridgedService {
   defaultBridge?: string;
   /** tokens by which nodes select it */
   tags: readonly string[];
+  /** sorts by age, the oldest first */
+  since: string;
 }
 
 /** What rules read of Services. Those that have no port yet are left out. */
@@ -28,6 +30,8 @@ export interface ServiceLookups {
 
 /** Services as routers see them, and their changes. */
 export interface BridgedServices extends ServiceLookups {
+  /** what the default router has room for; and the names of the youngest, which have to wait */
+  ofHub(): { services: readonly BridgedService[]; leftOut: ReadonlySet<string> };
   whenSynced(signal: AbortSignal): Promise<void>;
   /** The listener is called synchronously with services as they were and as they are. `initial`: of the first list. */
   subscribe(listener: (changed: readonly BridgedService[], initial: boolean) => void): Disposable;

@@ -31,9 +31,36 @@ export function systemFileContents(
 export const systemFilesView = onceEach(
   ({ name, files }: SystemFileSet): SystemFileSetView => ({
     name,
-    files: Object.entries(files).map(([path, content]) => {
-      const bytes = Buffer.from(content, 'base64');
-      return { path, digest: hash('sha256', bytes), size: bytes.length };
-    }),
+    files: Object.entries(files).map(([path, content]) => ({ path, ...factsOf(content) })),
   }),
 );
+
+interface FileFacts {
+  digest: string;
+  size: number;
+}
+
+/** Characters of contents whose digests are remembered: of the files of a node with many accounts of the bus, an edit changes few. */
+const REMEMBERED = 16 * 2 ** 20;
+/** Contents that were asked for last, and those before them, which are forgotten with the next generation. */
+let [recent, former] = [new Map<string, FileFacts>(), new Map<string, FileFacts>()];
+let room = REMEMBERED;
+
+function factsOf(content: string): FileFacts {
+  const known = recent.get(content) ?? former.get(content);
+  const facts = known ?? read(content);
+  if (!recent.has(content)) {
+    if (room < content.length) {
+      [recent, former] = [new Map(), recent];
+      room = REMEMBERED;
+    }
+    room -= content.length;
+    recent.set(content, facts);
+  }
+  return facts;
+}
+
+function read(content: string): FileFacts {
+  const bytes = Buffer.from(content, 'base64');
+  return { digest: hash('sha256', bytes), size: bytes.length };
+}

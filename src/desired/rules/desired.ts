@@ -41,22 +41,28 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
   const placed = () =>
-    applications.flatMap((application) =>
-      entriesOf(application).flatMap((entry) => {
+    applications.flatMap((application) => {
+      const named = lookups.applicationByName(v3Name(application));
+      if (named && !isSame(named, application)) return [];
+      return entriesOf(application).flatMap((entry) => {
+        // What leads to a microservice leads to no other that claims its name or its uuid.
+        const uuid = entryUuid(application, entry);
+        const owner = entryHolder(uuid, lookups.applicationsWithEntry(uuid));
+        if (owner && !(isSame(owner.application, application) && owner.entry.name === entry.name)) return [];
         // A node that keeps an entry has it until the leader has recorded the move; the other one has it from then on.
         const has = currentNodeOf(application, entry, lookups);
         if (has && nodeUuid(has) !== nodeUuid(node)) return [];
         const isOnHostNetwork = entry.container?.hostNetworkMode === true;
         return [
           {
-            uuid: entryUuid(application, entry),
+            uuid,
             application: v3Name(application),
             name: entry.name,
             isOnHostNetwork,
           },
         ];
-      }),
-    );
+      });
+    });
   const platform = platformSections(node, inputs, placed);
   const credentials: SystemFileSet[] = [];
 

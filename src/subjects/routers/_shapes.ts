@@ -25,7 +25,7 @@ export function makeServiceLookups(services: readonly BridgedService[]): Service
 }
 
 export const makeService = (name: string, more: Partial<BridgedService> = {}): BridgedService => ({
-  ...{ name, type: 'microservice', resource: 'shop/web', targetPort: 8080, bridgePort: 10_024, tags: [] },
+  ...{ name, type: 'microservice', resource: 'shop/web', targetPort: 8080, bridgePort: 10_024, tags: [], since: name },
   ...more,
 });
 

@@ -32,8 +32,9 @@ function endsIn(text: string | undefined, name: string): Record<string, unknown>
     of === `${name}-listener` || of === `${name}-connector` ? [{ entity, ...more }] : [],
   );
 }
-function configOf(i: number): string {
-  const sets = on.fleet.desired(nodeUuid(node(i)))?.systemFiles ?? [];
+const configOf = (i: number): string => configOfNode(node(i));
+function configOfNode(of: EdgeNode): string {
+  const sets = on.fleet.desired(nodeUuid(of))?.systemFiles ?? [];
   const { files = {} } = sets.find(({ name }) => name === ROUTER_SETS.config) ?? {};
   return Buffer.from(files[ROUTER_FILES.config] ?? '', 'base64').toString();
 }
@@ -118,5 +119,58 @@ describe('a service reaches', () => {
     expect(placesOf('web')['gateway-3']).toBe('L');
     expect(await changedBy(() => edit(3, { tags: ['north'] }))).toEqual([3]);
     expect(placesOf('web')['gateway-3']).toBeUndefined();
+  });
+
+  test('no router of a microservice or a node that claims the uuid of its backend', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', { ...web, tags: [] });
+    const uuid = on.service('web')?.spec.resource;
+    const { client } = on.fleet.cluster;
+    const { applications, nodes } = on.fleet.stores;
+    const entry = { name: 'web', uuid, agent: { name: 'gateway-2' }, images: { amd64: 'a:1' } };
+    await client.create(applications.resource, {
+      ...{ apiVersion: 'skerry.dev/v3', kind: 'Application', metadata: { name: 'thief', namespace: NAMESPACE } },
+      spec: { isActivated: true, microservices: [entry] },
+    } as never);
+    await on.send('POST', '/services', { ...web, name: 'ssh', type: 'agent', resource: 'gateway-0', tags: [] });
+    const name = nodeUuid(node(0));
+    await client.create(nodes.resource, {
+      ...{ apiVersion: 'skerry.dev/v3', kind: 'EdgeNode', metadata: { name, namespace: NAMESPACE } },
+      spec: { archId: 1, routerMode: 'edge', host: 'thief.example' },
+    } as never);
+    await on.fleet.settle();
+    expect(placesOf('web')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-4': 'L' });
+    expect(placesOf('ssh')).toEqual({ hub: 'L', 'gateway-0': 'C', 'gateway-4': 'L' });
+    const thief = on.fleet.stores.nodes.get(NAMESPACE, name) as EdgeNode;
+    expect(endsIn(configOfNode(thief), 'ssh')).toEqual([]);
+  });
+});
+
+describe('a service that was made before', () => {
+  test('a restore that dropped its status has its port again', async () => {
+    await on.send('POST', '/services', { ...web, name: 'db', type: 'external', resource: 'db.example' });
+    const port = on.service('db')?.status?.bridgePort;
+    expect(on.service('db')?.metadata.labels).toMatchObject({ 'skerry.dev/bridge-port': String(port) });
+    const before = on.service('db');
+    await on.send('DELETE', '/services/db');
+    const { client } = on.fleet.cluster;
+    const { resource } = on.fleet.stores.services;
+    const { name, labels, namespace } = before?.metadata ?? { name: '' };
+    await client.create(resource, { ...before, metadata: { name, labels, namespace }, status: undefined } as never);
+    await on.fleet.settle();
+    expect(on.service('db')?.status?.bridgePort).toBe(port);
+    expect(endsIn(hubText(), 'db')).toHaveLength(2);
+  });
+
+  test('the configuration of the default router was edited by hand has its ends there again', async () => {
+    await on.send('POST', '/services', { ...web, name: 'db', type: 'external', resource: 'db.example' });
+    const ends = endsIn(hubText(), 'db');
+    const map = on.fleet.stores.configMaps.get(NAMESPACE, 'skerry-router');
+    if (!map) throw new Error('there is no configuration of the default router');
+    on.fleet.cluster.edit(map, (copy) => {
+      copy.data = { [ROUTER_FILES.config]: '[]' };
+    });
+    await on.fleet.settle();
+    expect(endsIn(hubText(), 'db')).toEqual(ends);
   });
 });

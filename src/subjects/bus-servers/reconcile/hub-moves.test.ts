@@ -64,6 +64,8 @@ test('another address of the hub replaces no container at once, a few with each 
       `0% of the nodes reach it at localhost:${server.serverPort}, the others at 127.0.0.1:`,
     ),
   });
+  const moves = () => fleet.events.filter(({ of, reason }) => of === 'BusHub bus-hub' && reason === 'BusHubMoves');
+  expect(moves()).toMatchObject([{ type: 'Warning', note: expect.stringContaining('containers on nodes without') }]);
   let before = 0;
   let largest = 0;
   for (let i = 0; i < 10; i++) {

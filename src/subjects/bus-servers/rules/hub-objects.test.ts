@@ -65,6 +65,28 @@ describe('the configuration of the hub', () => {
   });
 });
 
+describe('the Service of a hub that gets another port', () => {
+  const portsOf = (former: number | undefined) => {
+    const clients = {
+      host: 'bus.skerry.svc',
+      port: 4333,
+      ...(former && { former: { host: 'bus.skerry.svc', port: former } }),
+    };
+    const hub = { ...hubOf({ serverPort: 4333 }), status: { observedGeneration: 1, clients } };
+    const service = objectsOf(hub).services.find(({ metadata }) => metadata.name === 'bus');
+    return (service as { spec: { ports: { name: string; port: number; targetPort: string }[] } }).spec.ports;
+  };
+
+  test('keeps the former port, which leads to clients, until every node has the present one', () => {
+    expect(portsOf(4222)).toContainEqual({ name: 'client-former', port: 4222, protocol: 'TCP', targetPort: 'client' });
+    expect(portsOf(undefined).map(({ name }) => name)).toEqual(['client', 'leaf', 'mqtt']);
+  });
+
+  test('has no second entry for a former port that it uses for something else now', () => {
+    expect(portsOf(7422).map(({ name }) => name)).toEqual(['client', 'leaf', 'mqtt']);
+  });
+});
+
 describe('the objects of the hub', () => {
   test('open the ports of the table in the page of the hub, by Service and by NetworkPolicy, and no other', () => {
     const page = readFileSync(join(import.meta.dirname, '../../../../docs/resources/bus-hub.md'), 'utf8');

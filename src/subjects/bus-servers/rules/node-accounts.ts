@@ -1,17 +1,28 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { BusAccountRef, BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { onceEach } from '../../../rules/once-each.ts';
 import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
-import type { BusClaims } from '../../bus-rules/rules/tokens/claims.ts';
+import type { Base64ByKey } from '../../../rules/system-files.ts';
+import { BUS_KEYS } from '../../bus-accounts/rules/secret.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import type { BusMode } from '../../nodes/rules/modes.ts';
+
+/** What the token of an account says, for all servers that have it. */
+interface SignedAccount {
+  publicKey: string;
+  /** the line of the token in the files of a server */
+  line: string;
+  imports: readonly Import[];
+}
 
 /** An account as the server of a node has it. */
 export interface NodeAccount {
   name: string;
   publicKey: string;
-  token: string;
+  /** the same object as long as its token is the same */
+  signed: SignedAccount;
   /** the credentials of its leaf user on the node, in base64; absent: it is not linked */
   creds?: string;
   /** subjects that it imports from an account of the same server: over its link they would arrive a second time */
@@ -34,35 +45,40 @@ export function linkedAccounts(
     const ref = all.get(account) ?? bus.account(account);
     if (ref) all.set(account, ref);
   }
-  const found = [...all.values()]
-    .sort((a, b) => compareTexts(a.name, b.name))
-    .flatMap((ref) => {
-      const read = tokenOf(ref, secret);
-      return read ? [{ ref, ...read }] : [];
-    });
-  const keys = new Set(found.map(({ claims }) => claims.sub));
-  return found.map(({ ref: { name }, token, claims }): NodeAccount => {
+  const found: [BusAccountRef, SignedAccount][] = [];
+  for (const ref of all.values()) {
+    const content = secret(ref.secret);
+    const signed = content && signedIn(content);
+    if (signed) found.push([ref, signed]);
+  }
+  found.sort(([a], [b]) => compareTexts(a.name, b.name));
+  let keys: ReadonlySet<string> | undefined;
+  return found.map(([{ name }, signed]): NodeAccount => {
     const user = users.get(name);
     const creds = user && !user.isOfSystem ? secret(user.secret)?.creds : undefined;
-    return { name, publicKey: claims.sub, token, ...(creds && { creds }), imported: importedFrom(claims, keys) };
+    if (signed.imports.length > 0) keys ??= new Set(found.map(([, { publicKey }]) => publicKey));
+    const imported = keys && signed.imports.length > 0 ? importedFrom(signed.imports, keys) : NONE;
+    return { name, signed, publicKey: signed.publicKey, ...(creds && { creds }), imported };
   });
 }
 
-function tokenOf({ secret: name }: BusAccountRef, secret: PartInputs['secret']) {
-  const stored = secret(name)?.token;
-  const token = stored && Buffer.from(stored, 'base64').toString();
+const NONE: readonly string[] = [];
+
+/** Contents of a store never change: at an edit of one account, the tokens of the others are not read again. */
+const signedIn = onceEach((content: Base64ByKey): SignedAccount | undefined => {
+  const token = content[BUS_KEYS.token] && Buffer.from(content[BUS_KEYS.token] ?? '', 'base64').toString();
   const claims = token ? decodeToken(token) : undefined;
-  return token && claims ? { token, claims } : undefined;
-}
+  if (!token || !claims) return undefined;
+  const { imports = [] } = claims.nats as { imports?: readonly Import[] };
+  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, imports };
+});
 
 /** The subjects, as the account sees them, that it imports from one of these accounts. */
-function importedFrom({ nats }: BusClaims, accounts: ReadonlySet<string>): string[] {
-  const { imports = [] } = nats as { imports?: readonly Import[] };
-  return imports
+const importedFrom = (imports: readonly Import[], accounts: ReadonlySet<string>): string[] =>
+  imports
     .filter(({ account }) => accounts.has(account))
     .map(({ subject, local_subject: local }) => withoutReferences(local || subject))
     .sort();
-}
 
 interface Import {
   account: string;

@@ -13,7 +13,7 @@ import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { namedBusServers } from '../../nodes/rules/upstreams.ts';
 import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
-import { type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
+import { type ServerConfigInput, type ServerRemote, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
 
@@ -86,10 +86,11 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
       ],
       healthCheck: {
         test: ['CMD', 'wget', '-q', '-O', '/dev/null', `http://127.0.0.1:${http}/healthz?js-enabled-only=true`],
-        interval: 30,
+        // All other microservices of the node wait for the first healthy answer when the machine starts.
+        interval: 10,
         timeout: 10,
         startPeriod: 60,
-        retries: 3,
+        retries: 6,
       },
     },
   };
@@ -226,21 +227,32 @@ function configOf(
     remotes:
       upstreams.length === 0
         ? []
-        : accounts.flatMap(({ publicKey, creds, imported }) =>
-            creds
-              ? [
-                  {
-                    urls: upstreams.map(({ host, port }) => `tls://${inUrl(host)}:${port}`),
-                    account: publicKey,
-                    credentials: `${BUS_PLACES.config}/${credentialsFile(publicKey)}`,
-                    tls: tlsOf(BUS_SETS.certificate),
-                    denyImports: imported,
-                    denyExports: imported,
-                  },
-                ]
-              : [],
+        : linksTo(
+            upstreams.map(({ host: at, port }) => `tls://${inUrl(at)}:${port}`),
+            accounts.filter(({ creds }) => creds),
           ),
   };
+}
+
+/** Links by their account, of the upstream servers that a node named last: nearly all nodes have the same. */
+const lastLinks = new WeakMap<object, { to: string; link: ServerRemote }>();
+
+function linksTo(urls: readonly string[], accounts: readonly NodeAccount[]): ServerRemote[] {
+  const to = urls.join();
+  return accounts.map(({ publicKey, signed, imported }) => {
+    const known = imported.length === 0 ? lastLinks.get(signed) : undefined;
+    if (known?.to === to) return known.link;
+    const link: ServerRemote = {
+      urls,
+      account: publicKey,
+      credentials: `${BUS_PLACES.config}/${credentialsFile(publicKey)}`,
+      tls: tlsOf(BUS_SETS.certificate),
+      denyImports: imported,
+      denyExports: imported,
+    };
+    if (imported.length === 0) lastLinks.set(signed, { to, link });
+    return link;
+  });
 }
 
 const tlsOf = (set: string) => ({
@@ -259,11 +271,26 @@ const credentialsFile = (publicKey: string) => `creds/${publicKey}.creds`;
 /** Tokens in files by the first characters of their keys: one changed token is one small file on the link. */
 function tokenFiles(accounts: readonly NodeAccount[]): Record<string, string> {
   const lines = new Map<string, string[]>();
-  for (const { publicKey, token } of accounts) {
+  for (const { publicKey, signed } of accounts) {
     const file = tokensFile(publicKey);
-    lines.set(file, [...(lines.get(file) ?? []), `${publicKey}: "${token}"\n`]);
+    const ofFile = lines.get(file);
+    if (ofFile) ofFile.push(signed.line);
+    else lines.set(file, [signed.line]);
   }
-  return Object.fromEntries([...lines].map(([file, texts]) => [file, base64(texts.sort().join(''))]));
+  return Object.fromEntries([...lines].map(([file, texts]) => [file, contentOf(file, texts.sort())]));
+}
+
+/** Files of fewer lines are made as fast as they are compared. */
+const FEW_LINES = 4;
+/** The last content of each file of many lines: servers with all accounts have the same, and an edit changes one of them. */
+const lastContents = new Map<string, { lines: readonly string[]; content: string }>();
+
+function contentOf(file: string, lines: readonly string[]): string {
+  const last = lastContents.get(file);
+  if (last?.lines.length === lines.length && lines.every((line, i) => line === last.lines[i])) return last.content;
+  const content = base64(lines.join(''));
+  if (lines.length > FEW_LINES) lastContents.set(file, { lines, content });
+  return content;
 }
 
 const text = (content: string) => Buffer.from(content, 'base64').toString();

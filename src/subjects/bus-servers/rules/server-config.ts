@@ -1,3 +1,5 @@
+import { onceEach } from '../../../rules/once-each.ts';
+
 /**
  * The text of `server.conf`, for every server of the bus: the members of the hub, and the servers of nodes. What a server of a node
  * may never have is not expressible: it is no member of the hub's cluster, so that the quorum of the hub's streams does not depend
@@ -61,7 +63,7 @@ interface ServerStore extends StoreSizes {
   formerKey?: string;
 }
 
-interface ServerRemote {
+export interface ServerRemote {
   urls: readonly string[];
   /** public key of the account that is linked */
   account: string;
@@ -166,7 +168,7 @@ function leafnodesOf({ mode, address = '0.0.0.0', leafs, remotes = [] }: ServerC
     }),
     // A server of a node has it from its start: no reload changes it, and the first link comes by a reload.
     ...((mode !== 'hub' || remotes.length > 0) && { reconnect: LEAF_RECONNECT }),
-    ...(remotes.length > 0 && { remotes: remotes.map(remoteOf) }),
+    ...(remotes.length > 0 && { remotes: remotes.map(printedRemote) }),
   };
 }
 
@@ -192,6 +194,10 @@ const remoteOf = ({ urls, account, credentials, tls, denyImports, denyExports }:
   deny_exports: denyExports?.length ? denyExports : undefined,
   tls: tls && { ...mutual(tls), handshake_first: true },
 });
+
+const REMOTE_INDENT = '    ';
+/** A server with many accounts has a link for each, and an edit concerns one. */
+const printedRemote = onceEach((remote: ServerRemote) => new Bare(printed(remoteOf(remote), REMOTE_INDENT)));
 
 /** One member a line, which a person can read and compare. */
 function print(members: { readonly [key: string]: Value | undefined }, indent = ''): string {

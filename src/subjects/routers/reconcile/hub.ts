@@ -6,7 +6,7 @@ import { type Controller, keyFor, type Watch, watching } from '../../../kube/mod
 import { type Progress, stalled } from '../../../rules/conditions.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
-import { ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
+import { bridgePortsOf, ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
 import { isMadeRouter, type RouterHubState } from './delivery.ts';
 import { createHubRouter, type HubRouter } from './hub-router.ts';
 import { watchServices } from './services.ts';
@@ -37,8 +37,10 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
     if (isMadeRouter(deps, hub) || hub.spec.host !== undefined) await router.keepAgentCertificate(hub, signal);
     if (!deps.routerHub || !isMadeRouter(deps, hub)) return;
     const { serviceType = deps.routerHub.serviceType } = hub.spec;
-    const placement = { ...deps.routerHub, namespace, serviceType };
-    const own = routerHubPairs(hub, namespace, lookups.services?.all() ?? []);
+    const services = lookups.services?.ofHub().services ?? [];
+    const bridgePorts = bridgePortsOf(services, deps.services?.ports);
+    const placement = { ...deps.routerHub, namespace, serviceType, bridgePorts };
+    const own = routerHubPairs(hub, namespace, services);
     made = await router.keep(hub, placement, own, signal);
   }
 

@@ -80,14 +80,24 @@ export function bridgesOfNode(
     mode,
     microservices,
     services,
-  }: { mode: RunningMode; microservices: readonly PlacedMicroservice[]; services: ServiceLookups },
+    isMeantByName = true,
+  }: {
+    mode: RunningMode;
+    microservices: readonly PlacedMicroservice[];
+    services: ServiceLookups;
+    /** whether its name means this node, and no other with that name or with a uuid of that text */
+    isMeantByName?: boolean;
+  },
 ): Bridges {
   const tokens = serviceTokens(node.spec.tags ?? [], services.tagPrefix);
   const selected = tokens.has(ALL_SERVICES) ? services.all() : [...tokens].flatMap((token) => services.tagged(token));
   const listened = new Map([...selected, ...services.bridgedAt(nodeUuid(node))].map((one) => [one.name, one]));
   return {
     listeners: byName([...listened.values()].map(listenerOf)),
-    connectors: byName([...ofMachine(node, mode, services), ...ofMicroservices(microservices, mode, services)]),
+    connectors: byName([
+      ...ofMachine(node, mode, services, isMeantByName),
+      ...ofMicroservices(microservices, mode, services),
+    ]),
   };
 }
 
@@ -97,10 +107,15 @@ export const joinBridges = (one: Bridges, other: Bridges): Bridges => ({
   connectors: byName([...one.connectors, ...other.connectors]),
 });
 
-function ofMachine(node: EdgeNode, mode: RunningMode, services: ServiceLookups): TcpConnector[] {
+function ofMachine(
+  node: EdgeNode,
+  mode: RunningMode,
+  services: ServiceLookups,
+  isMeantByName: boolean,
+): TcpConnector[] {
   const host = mode === 'interior' ? LOOPBACK : AGENT_BRIDGE_HOST;
   const uuid = nodeUuid(node);
-  return backed(services, 'agent', [uuid, v3Name(node)]).map((service) =>
+  return backed(services, 'agent', [uuid, ...(isMeantByName ? [v3Name(node)] : [])]).map((service) =>
     connectorOf(service, host, `${uuid}-local-${service.targetPort}`),
   );
 }

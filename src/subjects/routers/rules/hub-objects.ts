@@ -12,8 +12,6 @@ import { routerHubSettings } from './hub.ts';
 export const ROUTER_HUB_NAMES = { workload: 'router', service: 'router', config: 'skerry-router' } as const;
 
 const UID = 10_000;
-/** Ports of services: whoever reaches one of them reaches what its Service in the cluster leads to. */
-const BRIDGE_PORTS = { first: 10_024, last: 65_535 } as const;
 
 /** An object of the cluster as it is applied. */
 interface ClusterObject {
@@ -26,7 +24,24 @@ interface ClusterObject {
 /** What the configuration says of the default router, and where it is made. */
 export interface RouterHubPlacement extends RouterHubOptions {
   namespace: string;
+  /** of services, both ends included: whoever reaches one of them reaches what its Service in the cluster leads to */
+  bridgePorts: PortRange;
 }
+
+interface PortRange {
+  first: number;
+  last: number;
+}
+
+/** The ports of the range that services may have, and of services that had theirs before the range was another one. */
+export function bridgePortsOf(services: readonly BridgedService[], range: PortRange = ANY_PORT): PortRange {
+  return services.reduce(
+    ({ first, last }, { bridgePort }) => ({ first: Math.min(first, bridgePort), last: Math.max(last, bridgePort) }),
+    range,
+  );
+}
+
+const ANY_PORT: PortRange = { first: 10_024, last: 65_535 };
 
 /** Under which name the controller reaches it in the cluster. */
 export const routerHubHost = (namespace: string): string => `${ROUTER_HUB_NAMES.service}.${namespace}.svc`;
@@ -64,7 +79,7 @@ export interface RouterHubObjects {
 }
 
 export function routerHubObjects(hub: RouterHub, placement: RouterHubPlacement): RouterHubObjects {
-  const { namespace, installation, serviceType, image } = placement;
+  const { namespace, installation, serviceType, image, bridgePorts } = placement;
   const settings = routerHubSettings(hub);
   const selector = { 'app.kubernetes.io/component': 'router', 'app.kubernetes.io/instance': installation };
   const labels = {
@@ -111,7 +126,7 @@ export function routerHubObjects(hub: RouterHub, placement: RouterHubPlacement):
           {
             ports: [
               ...Object.keys(ports).map((port) => ({ port, protocol: 'TCP' })),
-              { port: BRIDGE_PORTS.first, endPort: BRIDGE_PORTS.last, protocol: 'TCP' },
+              { port: bridgePorts.first, endPort: bridgePorts.last, protocol: 'TCP' },
             ],
           },
         ],

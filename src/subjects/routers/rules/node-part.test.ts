@@ -14,7 +14,15 @@ const CORE = storedNode('core', { routerMode: 'interior', host: 'core.example', 
 const EDGE = storedNode('other', { routerMode: 'edge', host: 'other.example' });
 
 const service = (name: string, more: Partial<BridgedService> = {}): BridgedService => ({
-  ...{ name, type: 'microservice', resource: 'plant/pump', targetPort: 80, bridgePort: 10_024, tags: ['all'] },
+  ...{
+    name,
+    type: 'microservice',
+    resource: 'plant/pump',
+    targetPort: 80,
+    bridgePort: 10_024,
+    tags: ['all'],
+    since: name,
+  },
   ...more,
 });
 

@@ -3,6 +3,7 @@ import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { ServiceLookups } from '../../../rules/bridges.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
+import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PlatformPart } from '../../../rules/part.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
@@ -112,7 +113,9 @@ type RouterUpstreams = RouterConfigInput['upstreams'][number][];
 const NO_BRIDGES: Bridges = { listeners: [], connectors: [] };
 
 function bridgesOf(node: EdgeNode, mode: RunningMode, services: ServiceLookups, inputs: PartInputs): Bridges {
-  const own = bridgesOfNode(node, { mode, microservices: inputs.placed?.() ?? [], services });
+  const meant = inputs.upstreamNode(v3Name(node));
+  const isMeantByName = meant !== undefined && isSameNode(meant, node);
+  const own = bridgesOfNode(node, { mode, microservices: inputs.placed?.() ?? [], services, isMeantByName });
   const [first] = node.spec.isSystem ? (inputs.systemNodes?.() ?? []) : [];
   // Outside of a cluster the router of the first node of the system is the default router.
   return first && isSameNode(first, node) ? joinBridges(own, bridgesOfHub(services.all())) : own;

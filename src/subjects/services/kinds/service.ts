@@ -13,6 +13,7 @@ import { type KindCrud, plainShapes } from '../../../kinds/rest.ts';
 import { isObject, quoted, readDocument, requireUnchanged } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { eligibleTags } from '../../routers/rules/tags.ts';
+import { claimedPort } from '../rules/bridge-ports.ts';
 import { serviceRead } from '../rules/read.ts';
 import { bridgeOf, formVerdict } from '../rules/verdict.ts';
 
@@ -114,6 +115,8 @@ export const serviceKind = defineKind<Service>()({
     all: () => ['true'],
     /** the port under which routers listen for it */
     bridgePort: ({ status }) => (status?.bridgePort === undefined ? [] : [String(status.bridgePort)]),
+    /** the port that it had before a restore */
+    claimedPort: (service) => [claimedPort(service) ?? []].flat().map(String),
     /** uuid of the node whose router listens besides the hub */
     bridge: (service) => [bridgeOf(service) ?? []].flat(),
   },

@@ -26,7 +26,7 @@ function setUp({
 } = {}) {
   const time = { now: 0 };
   const services = {
-    byIndex: (index: 'bridgePort', key: string) =>
+    byIndex: (index: 'bridgePort' | 'claimedPort', key: string) =>
       stored.filter((one) => [...serviceKind.indexes[index](one)].includes(key)),
   };
   return { time, stored, ports: new BridgePorts({ first, last }, services, () => time.now) };
@@ -87,5 +87,17 @@ describe('bridge ports', () => {
     for (let i = 10; i < 30; i++) ports.grant(make(i));
     expect(ports.affected(change(make(1, 20_001), make(1, 20_000)))).toHaveLength(4);
     expect(ports.affected(change(make(1, 20_000), make(1, 20_000)))).toEqual([]);
+  });
+
+  test('return after a restore without statuses, also while their former owner counts as deleted, and are given to no other', () => {
+    const restored = (i: number, port: number) => {
+      const service = make(i);
+      return { ...service, metadata: { ...service.metadata, labels: { 'skerry.dev/bridge-port': String(port) } } };
+    };
+    const [one, two, copy] = [restored(1, 20_001), restored(2, 20_000), restored(4, 20_001)];
+    const { ports } = setUp({ stored: [one, two, copy] });
+    ports.affected(change(make(1, 20_001), undefined, 'delete'));
+    expect(ports.grant(make(3))).toBe(20_002);
+    expect([one, two, copy].map((service) => ports.grant(service))).toEqual([20_001, 20_000, 20_003]);
   });
 });

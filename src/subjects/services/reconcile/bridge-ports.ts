@@ -1,7 +1,7 @@
 import type { Service } from '../../../api/v3/service.ts';
 import { type Change, keyOf } from '../../../kube/mod.ts';
 import type { ServiceSettings } from '../../../rules/service-settings.ts';
-import { isBridgePort, keepsPort } from '../rules/bridge-ports.ts';
+import { claimedPort as claimOf, isBridgePort, keepsPort } from '../rules/bridge-ports.ts';
 
 /** Services that are reconciled because a port is free again; the first of them gets it. */
 const NEXT = 4;
@@ -10,7 +10,7 @@ const QUARANTINE_MS = 600_000;
 
 /** The index of the store of services that it reads. */
 interface ServicesByPort {
-  byIndex(index: 'bridgePort', key: string): readonly Service[];
+  byIndex(index: 'bridgePort' | 'claimedPort', key: string): readonly Service[];
 }
 
 /**
@@ -24,8 +24,8 @@ export class BridgePorts {
   readonly #reserved = new Map<number, string>();
   /** the reserved port of a service, by its key */
   readonly #portOf = new Map<string, number>();
-  /** Unix ms until which nobody gets a port */
-  readonly #until = new Map<number, number>();
+  /** Unix ms until which nobody gets a port but the service that had it, by its key */
+  readonly #until = new Map<number, { at: number; had: string }>();
   /** keys of services that found no free port */
   readonly #waiting = new Set<string>();
   /** no lower port of the range is free, as far as is known */
@@ -49,7 +49,7 @@ export class BridgePorts {
       return own;
     }
     const reserved = this.#portOf.get(key);
-    const port = reserved !== undefined && this.#isFree(reserved, key) ? reserved : this.#lowest(key);
+    const port = [reserved, claimOf(service)].find((one) => one && this.#isFree(one, key)) ?? this.#lowest(key);
     this.#release(key);
     if (port === undefined) {
       this.#waiting.add(key);
@@ -63,7 +63,7 @@ export class BridgePorts {
 
   /** Unix ms at which a port may be free for a service that found none. */
   get nextAt(): number {
-    return Math.min(this.#clock() + QUARANTINE_MS, ...this.#until.values());
+    return Math.min(this.#clock() + QUARANTINE_MS, ...[...this.#until.values()].map(({ at }) => at));
   }
 
   /** The keys of further services that a change concerns: those with the same port, and those that wait for a port. */
@@ -83,7 +83,8 @@ export class BridgePorts {
     const reserved = this.#portOf.get(key);
     this.#release(key);
     this.#waiting.delete(key);
-    for (const one of [port, reserved]) if (one !== undefined) this.#until.set(one, this.#clock() + QUARANTINE_MS);
+    for (const one of [port, reserved])
+      if (one !== undefined) this.#until.set(one, { at: this.#clock() + QUARANTINE_MS, had: key });
   }
 
   #release(key: string): void {
@@ -95,8 +96,8 @@ export class BridgePorts {
   }
 
   #lowest(key: string): number | undefined {
-    for (const [port, until] of this.#until) {
-      if (until > this.#clock()) continue;
+    for (const [port, { at }] of this.#until) {
+      if (at > this.#clock()) continue;
       this.#until.delete(port);
       this.#low = Math.min(this.#low, Math.max(port, this.#range.first));
     }
@@ -116,9 +117,22 @@ export class BridgePorts {
       port <= last &&
       isBridgePort(port) &&
       this.#isReservedBy(port, key) &&
-      (this.#until.get(port) ?? 0) <= this.#clock() &&
-      this.#services.byIndex('bridgePort', String(port)).every((service) => keyOf(service) === key)
+      this.#isOver(port, key) &&
+      this.#services.byIndex('bridgePort', String(port)).every((service) => keyOf(service) === key) &&
+      this.#isClaimedBy(port, key)
     );
+  }
+
+  /** Whether nobody had it a short time ago but the service itself. */
+  #isOver(port: number, key: string): boolean {
+    const until = this.#until.get(port);
+    return !until || until.at <= this.#clock() || until.had === key;
+  }
+
+  /** Whether no other service had it before a restore. */
+  #isClaimedBy(port: number, key: string): boolean {
+    const claims = this.#services.byIndex('claimedPort', String(port));
+    return claims.length === 0 || claims.some((one) => keyOf(one) === key && keepsPort(one, claims));
   }
 
   /** Whether nobody else has reserved it. */

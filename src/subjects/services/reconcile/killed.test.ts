@@ -13,9 +13,9 @@ let kills: ReturnType<typeof createLeaderKills>;
 /** ports that a status ever had, by the name of the service */
 const seen = new Map<string, Set<number>>();
 beforeAll(async () => {
-  fleet = await startInMemoryController(1, servicesOn());
+  fleet = await startInMemoryController(1, servicesOn({ ROUTER_HUB: 'true' }));
   kills = createLeaderKills(fleet, {
-    resources: new Set(['services']),
+    resources: new Set(['services', 'configmaps']),
     deletedByLeader: new Set(['services']),
     countsStatuses: true,
     onWritten: note,
@@ -37,6 +37,7 @@ const host = {
 async function faults(names: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   const ports = new Map<number, string>();
+  const hub = fleet.stores.configMaps.get(NAMESPACE, 'skerry-router')?.data?.['skrouterd.json'] ?? '';
   for (const name of names) {
     const status = fleet.stores.services.get(NAMESPACE, name)?.status;
     const port = status?.bridgePort ?? 0;
@@ -45,6 +46,7 @@ async function faults(names: readonly string[]): Promise<string[]> {
     if (ports.has(port)) found.push(`${name} has the port of ${ports.get(port)}`);
     if (inCluster?.spec.ports[0]?.targetPort !== port) found.push(`the Service ${name} leads to another port`);
     if (seen.get(name)?.size !== 1) found.push(`${name} had ${seen.get(name)?.size} ports`);
+    if (!hub.includes(`"name":"${name}-listener","port":"${port}"`)) found.push(`the hub has no listener of ${name}`);
     ports.set(port, name);
   }
   return found;
@@ -69,10 +71,12 @@ async function story(): Promise<string[]> {
   await user('DELETE', `/node/${uuid}`, 202);
   amiss.push(...(await faults(['db', 'log'])));
   if (fleet.stores.services.get(NAMESPACE, 'ssh')) amiss.push('ssh outlived its node');
+  const config = fleet.stores.configMaps.get(NAMESPACE, 'skerry-router')?.data?.['skrouterd.json'];
+  if (config?.includes('ssh-listener')) amiss.push('the hub listens for ssh');
   return amiss;
 }
 
-test('a leader that is killed before or after any write gives each service one port, and ends services with their nodes', async () => {
+test('a leader that is killed before or after any write gives each service one port at the hub, and ends services with their nodes', async () => {
   const { writes, found } = await kills.everyKill(story);
   expect(found).toEqual([]);
   expect(writes.length).toBeGreaterThan(8);

@@ -201,3 +201,15 @@ describe('a service of a microservice', () => {
     expect(service('ssh')).toBeUndefined();
   });
 });
+
+test('a service that was made before there is a default router becomes right with it, without an edit', async () => {
+  await on.fleet.cluster.client.create(on.fleet.stores.services.resource, {
+    ...{ apiVersion: 'skerry.dev/v3', kind: 'Service', metadata: { name: 'early', namespace: NAMESPACE } },
+    spec: { ...external, type: 'agent', resource: 'gateway-1', targetPort: 22 },
+  } as never);
+  await on.fleet.settle();
+  expect(ready('early')).toMatchObject({ status: 'False', reason: 'RouterNone' });
+  expect((await send('PUT', '/router', { host: 'router.example' })).status).toBe(200);
+  await on.fleet.settle();
+  expect(ready('early')).toMatchObject({ status: 'True' });
+});

@@ -1,4 +1,5 @@
-import type { Application, EdgeNode } from '../../../api/v3/index.ts';
+import { LABELS } from '../../../api/names.ts';
+import type { Application, EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -13,6 +14,7 @@ import { platformFacts } from '../../../rules/part.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
+import { routerHubSettings } from '../../routers/rules/hub.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
 import { ATTEMPTS, requestedReconciles } from '../rules/provisioning.ts';
@@ -68,6 +70,11 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     }
     if (port !== service.status?.bridgePort)
       return { is: 'working', reason: 'BridgePortPending', message: `the port ${port} is being written down` };
+    if (lookups.services?.ofHub().leftOut.has(service.metadata.name))
+      return stalled({
+        reason: 'RouterHubFull',
+        message: 'the configuration of the default router has no room for it: delete services that nobody needs',
+      });
     const wrong = provisioning.obstacle(service);
     if (wrong) return wrong;
     const lacks = linkOf(service)?.hubLacks;
@@ -132,12 +139,32 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       .flatMap((one) => [...stores.services.byIndex('resource', one), ...stores.services.byIndex('backend', one)])
       .map(keyOf);
 
+  const allKeys = (): string[] => stores.services.list().map(keyOf);
+  /** Leads to the services for which the default router has room now, and to those for which it has none any more. */
+  const roomWatch: Watch = {
+    whenSynced: async () => {},
+    start(enqueue) {
+      let before: ReadonlySet<string> = new Set();
+      const subscription = lookups.services?.subscribe(() => {
+        const { leftOut = new Set<string>() } = lookups.services?.ofHub() ?? {};
+        const changed = [...leftOut, ...before].filter((name) => leftOut.has(name) !== before.has(name));
+        before = leftOut;
+        for (const name of changed) enqueue(keyFor(namespace, name), false);
+      });
+      return subscription ?? { [Symbol.dispose]: () => {} };
+    },
+  };
+
   const linksWatch: Watch = {
     whenSynced: async () => {},
     start: () => links?.watch((key, afterMs) => controller.enqueue(key, { afterMs })) ?? { [Symbol.dispose]: () => {} },
   };
   const controller = createKindController(deps, kind, {
     takeOver: (service, signal) => (isOn ? end.takeOver(service, signal) : undefined),
+    labels(service): Record<string, string> {
+      const port = portOf(service);
+      return port === undefined ? {} : { [LABELS.bridgePort]: String(port) };
+    },
     prepare,
     obstacle,
     conditions(service) {
@@ -152,6 +179,8 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     next,
     watches: [
       linksWatch,
+      roomWatch,
+      watching(stores.routerHubs, (change) => (change.initial || isSameHub(change) ? [] : allKeys())),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
         if (change.type === 'delete') provisioning?.forget(change.key);
@@ -160,6 +189,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       watching(stores.applications, (change) => (change.initial ? [] : keysOf(changedEntries(change)))),
       watching(stores.nodes, (change) => {
         if (change.initial || !isOtherNode(change)) return [];
+        if (isRemote && isOtherSystemNode(change)) return allKeys();
         const all = [change.object, change.previous ?? change.object];
         const bridged = all.flatMap((node) => [...stores.services.byIndex('bridge', nodeUuid(node))].map(keyOf));
         return [...keysOf(all.flatMap(namesOfNode)), ...bridged, ...keysOf(placed(change.object))];
@@ -220,6 +250,19 @@ function placesOf(application: Application): Map<string, readonly string[]> {
   );
 }
 
+/** Whether nodes without a mode have a router as before, and clients the same address. */
+function isSameHub({ object, previous, type }: Change<RouterHub>): boolean {
+  if (type === 'delete' || !previous) return false;
+  const of = (hub: RouterHub) => [routerHubSettings(hub), hub.metadata.deletionTimestamp];
+  return JSON.stringify(of(object)) === JSON.stringify(of(previous));
+}
+
+/** Whether another node may be the default router outside of a cluster, or have another address. */
+function isOtherSystemNode({ object, previous, type }: Change<EdgeNode>): boolean {
+  const of = (node: EdgeNode | undefined) => (node?.spec.isSystem ? (hostOf(node) ?? '') : undefined);
+  return type === 'delete' ? of(object) !== undefined : of(object) !== of(previous);
+}
+
 /** Whether what services ask of a node is another thing after a change. */
 function isOtherNode(change: Change<EdgeNode>): boolean {
   const { object, previous, type } = change;
@@ -228,6 +271,7 @@ function isOtherNode(change: Change<EdgeNode>): boolean {
     spec.routerMode,
     spec.upstreamRouters,
     spec.host,
+    spec.isSystem,
     metadata.deletionTimestamp,
     metadata.uid,
   ];

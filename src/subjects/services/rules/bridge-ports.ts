@@ -1,3 +1,4 @@
+import { LABELS } from '../../../api/names.ts';
 import type { Service } from '../../../api/v3/service.ts';
 
 /** Ports of routers, of the controller and of agents, which no service has on any machine. */
@@ -14,7 +15,14 @@ export function keepsPort(service: Service, owners: readonly Service[]): boolean
   return owners.every((other) => other.metadata.uid === service.metadata.uid || isOlder(service, other));
 }
 
-function isOlder({ metadata: a }: Service, { metadata: b }: Service): boolean {
-  const [one, other] = [a, b].map(({ creationTimestamp = '', uid = '' }) => [creationTimestamp, uid].join(' '));
-  return (one ?? '') < (other ?? '');
+const isOlder = (one: Service, other: Service): boolean => ageOf(one) < ageOf(other);
+
+/** Sorts services by age, the oldest first. */
+export const ageOf = ({ metadata: { creationTimestamp = '', uid = '' } }: Service): string =>
+  `${creationTimestamp} ${uid}`;
+
+/** The port that a service had, by its label, while its status has none: a restored object has no status. */
+export function claimedPort({ metadata, status }: Service): number | undefined {
+  const text = status?.bridgePort === undefined ? metadata.labels?.[LABELS.bridgePort] : undefined;
+  return text !== undefined && /^[0-9]{1,5}$/.test(text) ? Number(text) : undefined;
 }

@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest';
+import { makeBus } from '../../../../testing/bus.ts';
+import { startCallCounter } from '../../../../testing/count-calls.ts';
+import { makeBusLookups } from '../../../../testing/inputs.ts';
+import type { PartInputs } from '../../../rules/part.ts';
+import { type Base64ByKey, systemFilesView } from '../../../rules/system-files.ts';
+import { makeNode } from '../../nodes/_make.ts';
+import { BUS_SERVER } from './node-part.ts';
+
+/** Work on the files of a server with all accounts that an edit of one account must not do for the others. */
+const [FEW, MANY] = [10, 1_000];
+const DEAR = ['decodeToken', 'print', 'remoteOf', 'tlsOf', 'base64', 'read', 'importedFrom', 'storeBytes'];
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+/** A server node and its accounts, each with a leaf user; `edit` signs the token of one again. */
+function makeServer(count: number) {
+  const bus = makeBus();
+  const secrets = new Map<string, Base64ByKey>([
+    ['skerry-bus-operator', { token: base64(bus.operator) }],
+    ['account-SYS', { token: base64(bus.system.token()) }],
+    ['user-SYS', { creds: base64(bus.admin.creds) }],
+  ]);
+  const names = Array.from({ length: count }, (_, i) => `plant-${i}`);
+  const accounts = names.map((name) => bus.account(name));
+  for (const [i, account] of accounts.entries()) {
+    secrets.set(`account-${names[i]}`, { token: base64(account.token()) });
+    secrets.set(`user-${names[i]}`, { creds: base64(account.user('leaf-gw-1').creds) });
+  }
+  const all = ['SYS', ...names];
+  const refs = all.map((name) => ({ name, secret: `account-${name}` }));
+  const users = all.map((account) => ({
+    name: 'leaf-gw-1',
+    account,
+    secret: `user-${account}`,
+    isOfSystem: account === 'SYS',
+  }));
+  const inputs: PartInputs = {
+    key: () => base64('k'.repeat(32)),
+    secret: (name) => secrets.get(name),
+    upstreamNode: () => undefined,
+    bus: makeBusLookups({ usersOfNode: () => users, accounts: () => refs }),
+  };
+  const wants = BUS_SERVER.wants(makeNode({ name: 'gw-1', spec: { busMode: 'server' } }), {
+    isBusEnabled: true,
+    hasDefaultRouter: false,
+  });
+  return {
+    edit: () => void secrets.set('account-plant-3', { token: base64(accounts[3]?.token() ?? '') }),
+    /** digests by path */
+    render: () =>
+      new Map(
+        wants
+          ?.files?.(inputs)
+          .sets.flatMap((set) => systemFilesView(set).files.map(({ path, digest }) => [path, digest])),
+      ),
+  };
+}
+
+test('an edit of one account costs the files of a server with 1,000 accounts no more of the dear work than with 10', async () => {
+  using counter = await startCallCounter();
+  const measured: Map<string, number>[] = [];
+  for (const count of [FEW, MANY]) {
+    const server = makeServer(count);
+    const before = server.render();
+    server.edit();
+    let after = before;
+    const calls = await counter.during(() => {
+      after = server.render();
+    });
+    const changed = [...after].filter(([path, digest]) => before.get(path) !== digest).map(([path]) => path);
+    expect(changed).toEqual([expect.stringMatching(/^tokens-/)]);
+    expect(after.size).toBeGreaterThan(count);
+    measured.push(calls);
+  }
+  const [few, many] = measured as [Map<string, number>, Map<string, number>];
+  const dearest = [...many].filter(
+    ([what, calls]) => DEAR.some((name) => what.endsWith(` ${name}`)) && calls > (few.get(what) ?? 0) + 5,
+  );
+  expect(dearest).toEqual([]);
+  expect(many.get('src/subjects/bus-rules/rules/tokens/decode.ts decodeToken')).toBe(1);
+}, 60_000);
