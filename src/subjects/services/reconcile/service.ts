@@ -4,7 +4,7 @@ import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
-import { type Change, type Controller, keyOf, type Watch, watching } from '../../../kube/mod.ts';
+import { type Change, type Controller, keyFor, keyOf, type Watch, watching } from '../../../kube/mod.ts';
 import type { Finding, Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
@@ -28,7 +28,7 @@ const kind = KINDS.services;
 
 /** Service: gives it its port, makes its Service of the cluster, follows its backend, and says how far it is. */
 export function createServiceController(deps: ControllerDependencies): Controller {
-  const { stores, lookups, clock, services: settings } = deps;
+  const { stores, lookups, namespace, clock, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
   const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
   const provisioning = settings && createServiceSteps(deps, settings);
