@@ -61,7 +61,7 @@ import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
 import type { PlatformPart } from './rules/part.ts';
-import type { ServiceLinks } from './rules/service-settings.ts';
+import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
 import { createOwnCertificate } from './server-tls/own-certificate.ts';
 import type { TlsSource } from './server-tls/source.ts';
@@ -112,8 +112,8 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   parts?: readonly PlatformPart[] | undefined;
   /** exec sessions, as the reconcilers know them */
   sessions?: LeaderWorkOptions['sessions'];
-  /** what running routers have of services */
-  serviceLinks?: ServiceLinks | undefined;
+  /** what the running default router has of services */
+  hubEnds?: RouterHubEnds | undefined;
   events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
@@ -263,7 +263,7 @@ export async function createApp(
     ...(config.hub && { hub: config.hub }),
     ...(config.routerHub && { routerHub: config.routerHub }),
     services: config.services,
-    ...(overrides.serviceLinks && { serviceLinks: overrides.serviceLinks }),
+    ...(overrides.hubEnds && { hubEnds: overrides.hubEnds }),
     systemImages: config.systemImages,
     sessions: overrides.sessions ?? places,
     templates,

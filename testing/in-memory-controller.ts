@@ -50,7 +50,7 @@ export async function startInMemoryController(
     callers = 0,
     systemImages = {},
     sessions,
-    serviceLinks,
+    hubEnds,
     parts,
     env = {},
   }: {
@@ -59,7 +59,7 @@ export async function startInMemoryController(
     systemImages?: SystemImages;
     sessions?: AppOverrides['sessions'];
     parts?: AppOverrides['parts'];
-    serviceLinks?: AppOverrides['serviceLinks'];
+    hubEnds?: (stores: Stores) => NonNullable<AppOverrides['hubEnds']>;
     env?: Record<string, string>;
   } = {},
 ) {
@@ -86,7 +86,7 @@ export async function startInMemoryController(
         leadership: terms.leadership,
         stores,
         sessions,
-        serviceLinks,
+        hubEnds: hubEnds?.(stores),
         parts,
         now: clock,
         metrics: {

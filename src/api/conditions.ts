@@ -227,6 +227,7 @@ export const STATUS_REASONS = {
   NodeSilent: 'The node with the backend of a service is silent: what its router has is unknown.',
   RoutersListen: 'Routers listen for the service.',
   NoListener: 'No router listens for the service.',
+  ListenerPortTaken: 'No router listens for the service, since its port is taken where one should.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',
   // all

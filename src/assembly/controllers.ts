@@ -8,7 +8,12 @@ export async function runControllers(deps: ControllerDependencies, signal: Abort
   await using running = new AsyncDisposableStack();
   const silence = silenceOfTerm(deps);
   running.use(silence.mass);
-  const made = SUBJECTS.map(({ reconcilers }) => reconcilers?.(deps, silence) ?? {});
+  let known = deps;
+  const made = SUBJECTS.map(({ reconcilers }) => {
+    const own = reconcilers?.(known, silence) ?? {};
+    known = { ...known, ...own.gives };
+    return own;
+  });
   const ofKinds: Readonly<Record<string, Controller>> = Object.assign({}, ...made.map(({ ofKinds: own = {} }) => own));
   const plain = Object.values(deps.kinds).filter(({ key }) => !Object.hasOwn(ofKinds, key));
   const controllers = [

@@ -27,6 +27,8 @@ interface Reconcilers {
   /** reconcilers of kinds in place of the plain one */
   ofKinds?: Partial<Record<KindKey, Controller>>;
   further?: readonly Controller[];
+  /** what the reconcilers of later subjects know of these */
+  gives?: Partial<ControllerDependencies>;
 }
 
 const machines = nodes(content.membersOfNodes);

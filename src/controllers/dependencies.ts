@@ -10,8 +10,8 @@ import type { HubServersOptions } from '../rules/bus-hub.ts';
 import type { DesiredState, Liveness, Observation } from '../rules/inputs.ts';
 import type { PlatformOptions } from '../rules/part.ts';
 import type { Renderer } from '../rules/renderer.ts';
-import type { RouterHubOptions } from '../rules/router-hub.ts';
-import type { ServiceLinks, ServiceSettings } from '../rules/service-settings.ts';
+import type { RouterHubEnds, RouterHubOptions } from '../rules/router-hub.ts';
+import type { ServiceSettings } from '../rules/service-settings.ts';
 import type { Kinds } from '../subjects/kinds.ts';
 
 /** The dependencies of the reconcilers, which run on the leader alone and are the only writers of statuses. */
@@ -37,8 +37,8 @@ export interface ControllerDependencies {
   routerHub?: RouterHubOptions;
   /** absent: services never act */
   services?: ServiceSettings;
-  /** what running routers have of services; absent: nothing is known */
-  serviceLinks?: ServiceLinks;
+  /** what the running default router has of services; absent: there are no routers */
+  hubEnds?: RouterHubEnds;
   /** the desired state of a node, as every replica sends it */
   desired(node: EdgeNode): DesiredState | undefined;
   /** the record of a node's last provisioning */

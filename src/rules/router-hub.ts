@@ -17,3 +17,24 @@ export interface RouterHubOptions {
   image: string;
   serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
 }
+
+/** One end of a service at the default router. Ports are texts. */
+export interface RouterHubEnd {
+  port: string;
+  /** of a connector */
+  host?: string;
+  /** why it does not work: the router refuses it, it failed, or it waits for a connector */
+  problem?: { is: 'refused' | 'failed' | 'waiting'; message?: string };
+}
+
+/** What the leader knows of the ends of services at the running default router. */
+export interface RouterHubEnds {
+  /** whether there is a default router at all */
+  readonly isThere: boolean;
+  /** Unix ms since when the router is not reached; undefined: it is */
+  readonly unreachedSince: number | undefined;
+  /** by the name of the listener or connector, as of the last comparison; undefined: it has none, or was not compared yet */
+  of(name: string): RouterHubEnd | undefined;
+  /** The listener is called with the names of ends that are others now; with none when the router is reached, or no longer. */
+  subscribe(listener: (names: readonly string[]) => void): Disposable;
+}

@@ -1,5 +1,4 @@
 import type { ControlPlane } from '../api/names.ts';
-import type { Finding } from './conditions.ts';
 
 /** What the configuration of an installation says of services. */
 export interface ServiceSettings {
@@ -14,21 +13,4 @@ export interface ServiceSettings {
   installation: string;
   appLabel: string;
   componentDomain: string;
-}
-
-/** The state of the ends of one service at running routers. */
-interface ServiceLink {
-  /** Why the hub lacks its ends; absent: the hub has them. */
-  hubLacks?: string;
-  connected: Finding;
-  listening: Finding;
-  listeners: { up: number; of: number };
-}
-
-/** What the leader knows of the ends of services at running routers. */
-export interface ServiceLinks {
-  /** by the name of the service; undefined: nothing is known yet */
-  of(name: string): ServiceLink | undefined;
-  /** The listener is called with the name of a service of which something else is known now. */
-  subscribe(listener: (name: string) => void): Disposable;
 }

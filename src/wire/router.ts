@@ -39,6 +39,8 @@ const issue = z.object({ name: z.string().max(BOUNDS.name), message: z.string().
 
 /** What a report says of the running router: whether it has all that the files here say, and what it says itself. */
 export const routerReportSchema = z.object({
+  /** whether the agent is connected to it; nothing else is known of a router that it is not */
+  isReached: z.boolean().default(true),
   isCurrent: z.boolean(),
   problem: z.string().max(BOUNDS.message).optional(),
   /** routers that it is connected to: uuids of their nodes, or `default-router` */

@@ -71,6 +71,7 @@ export class RouterPart implements Part<'microservices'> {
     const [problem] = this.problems;
     return {
       router: {
+        isReached: this.#state?.router !== undefined,
         isCurrent: isCurrent && this.#compared.last === this.#files?.digest,
         ...(problem && { problem: problem.slice(0, BOUNDS.message) }),
         links: links
@@ -78,7 +79,8 @@ export class RouterPart implements Part<'microservices'> {
           .toSorted()
           .slice(0, BOUNDS.upstreams),
         refused: firstOf(refused),
-        notUp: firstOf(notUp),
+        // The default router knows which listeners wait for a connector; what failed is known here alone.
+        notUp: firstOf(notUp.toSorted((a, b) => Number(!a.message) - Number(!b.message))),
         notUpCount: notUp.length,
       },
     };

@@ -7,7 +7,11 @@ import { routerHubRoutes } from './routes/hub.ts';
 export const routers = {
   furtherRoutes: routerHubRoutes,
   reconcilers: (deps: ControllerDependencies) => {
-    const { controller: delivery, state } = createRouterHubDelivery(deps);
-    return { ofKinds: { routerHubs: createRouterHubController(deps, state) }, further: [delivery] };
+    const { controller: delivery, state, ends } = createRouterHubDelivery(deps);
+    return {
+      ofKinds: { routerHubs: createRouterHubController(deps, state) },
+      further: [delivery],
+      gives: { hubEnds: deps.hubEnds ?? ends },
+    };
   },
 };

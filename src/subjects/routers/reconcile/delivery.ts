@@ -16,12 +16,13 @@ import { sleep, systemClock } from '../../../lib/clock.ts';
 import { managedEntities, type RouterEntity } from '../../../router-client/changes.ts';
 import { connectRouter } from '../../../router-client/connection.ts';
 import { RouterDelivery, type RouterState } from '../../../router-client/delivery.ts';
-import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
+import { ROUTER_HUB_OBJECT, type RouterHubEnds } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_SETS } from '../../../wire/router.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { routerHubSettings } from '../rules/hub.ts';
 import { ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
 import { mergePairs } from '../rules/merge.ts';
+import { HubEnds } from './hub-ends.ts';
 import { watchServices } from './services.ts';
 
 /** The only key of this controller. */
@@ -50,8 +51,8 @@ export const isMadeRouter = (deps: Pick<ControllerDependencies, 'routerHub'>, { 
 export function createRouterHubDelivery(
   deps: ControllerDependencies,
   connect: typeof connectRouter = connectRouter,
-): { controller: Controller; state: RouterHubState } {
-  const { client, namespace, stores, platform, log, metrics, lookups } = deps;
+): { controller: Controller; state: RouterHubState; ends: RouterHubEnds } {
+  const { client, namespace, stores, platform, log, metrics, lookups, clock, listeningSince } = deps;
   const listeners = new Set<() => void>();
   let running: { target: string; delivery: RouterDelivery } | undefined;
   let state: RouterState | undefined;
@@ -60,7 +61,12 @@ export function createRouterHubDelivery(
   let reading = new AbortController();
 
   const present = () => stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
+  const isThere = () => present() !== undefined && present()?.metadata.deletionTimestamp === undefined;
+  const ends = new HubEnds({ isThere, clock, since: listeningSince });
   const textsOf = (name: string) => decodeData(stores.secrets.get(namespace, name)?.data);
+
+  /** what the running comparison compares the router with */
+  let compared: readonly RouterEntity[] = [];
 
   function wanted(): readonly RouterEntity[] | undefined {
     const hub = present();
@@ -85,6 +91,7 @@ export function createRouterHubDelivery(
 
   function show(now: RouterState | undefined): void {
     state = now;
+    if (!now?.router) ends.lost();
     for (const listener of listeners) listener();
   }
 
@@ -137,7 +144,13 @@ export function createRouterHubDelivery(
         target,
         delivery: new RouterDelivery({
           dial: (dialling) => dial(at.host, at.port, at.host, dialling),
-          ...{ wanted, certificates, owned: 'bridges', report: show },
+          ...{ certificates, owned: 'bridges', report: show },
+          wanted() {
+            const entities = wanted();
+            compared = entities ?? [];
+            return entities;
+          },
+          compared: () => state && ends.compared(compared, state),
           clock: systemClock,
           random: Math.random,
           log,
@@ -206,6 +219,7 @@ export function createRouterHubDelivery(
   };
   return {
     controller,
+    ends,
     state: {
       get now() {
         return state;

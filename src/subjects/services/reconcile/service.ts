@@ -5,7 +5,7 @@ import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { type Change, type Controller, keyFor, keyOf, type Watch, watching } from '../../../kube/mod.ts';
-import type { Progress } from '../../../rules/conditions.ts';
+import type { Finding, Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
@@ -21,21 +21,21 @@ import { ATTEMPTS, requestedReconciles } from '../rules/provisioning.ts';
 import { hasClusterService, placeVerdict } from '../rules/verdict.ts';
 import { createBackendEnd } from './backend-end.ts';
 import { BridgePorts } from './bridge-ports.ts';
+import { type ServiceLink, ServiceLinks } from './links.ts';
 import { createServiceSteps } from './provisioning.ts';
 
 const kind = KINDS.services;
 
-/** Without what routers report nobody can say that clients reach a service. */
-const NO_ROUTER = 'its port and its Service of the cluster are there; this version brings services to no router yet';
-
 /** Service: gives it its port, makes its Service of the cluster, follows its backend, and says how far it is. */
 export function createServiceController(deps: ControllerDependencies): Controller {
-  const { stores, lookups, namespace, clock, services: settings, serviceLinks: links } = deps;
+  const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
   const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
   const isOn = settings?.isEnabled === true;
+  const counted = new WeakMap<Service, ServiceLink>();
+  const links = settings && isOn ? new ServiceLinks(deps, settings, facts) : undefined;
   const isRemote = deps.controlPlane !== 'kubernetes';
 
   const verdictOn = (service: Service) =>
@@ -47,6 +47,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     isOn && !verdictOn(service) ? ports?.grant(service) : service.status?.bridgePort;
 
   async function prepare(service: Service, signal: AbortSignal): Promise<void> {
+    counted.delete(service);
     if (!isOn || !provisioning || service.metadata.deletionTimestamp || verdictOn(service)) return;
     const port = portOf(service);
     // Nothing leads to a port that is not written down.
@@ -76,7 +77,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       });
     const wrong = provisioning.obstacle(service);
     if (wrong) return wrong;
-    const lacks = links ? links.of(service.metadata.name)?.hubLacks : NO_ROUTER;
+    const lacks = linkOf(service)?.hubLacks;
     if (lacks !== undefined) return { is: 'working', reason: 'HubPending', message: lacks };
     const { illegal } = annotationsOf(service.spec.tags ?? []);
     if (illegal.length === 0 || !hasClusterService(service, settings.controlPlane)) return undefined;
@@ -102,7 +103,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     const recorded = backend && { uuid: backend.uuid, object: backend.object };
     const kept =
       service.status?.observedGeneration === service.metadata.generation ? service.status?.backend : undefined;
-    const link = links?.of(service.metadata.name);
+    const listeners = linkOf(service)?.listeners ?? service.status?.listeners;
     const reconciles = requestedReconciles(service);
     return {
       ...(port !== undefined && { bridgePort: port }),
@@ -110,7 +111,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       ...((recorded ?? kept) && { backend: recorded ?? kept }),
       ...endpointOf(service, port),
       ...stepOf(service, port),
-      ...(link && { listeners: link.listeners }),
+      ...(isOn && listeners && { listeners }),
     };
   }
 
@@ -128,7 +129,9 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     if (!isOn || !ports || !provisioning || verdictOn(service)) return undefined;
     const port = portOf(service);
     if (port === undefined) return ports.nextAt;
-    return port === service.status?.bridgePort ? provisioning.nextAt(service) : clock();
+    if (port !== service.status?.bridgePort) return clock();
+    const due = [provisioning.nextAt(service), links?.nextAt(service)].flatMap((at) => at ?? []);
+    return due.length > 0 ? Math.min(...due) : undefined;
   }
 
   const keysOf = (resources: Iterable<string>): string[] =>
@@ -154,10 +157,9 @@ export function createServiceController(deps: ControllerDependencies): Controlle
 
   const linksWatch: Watch = {
     whenSynced: async () => {},
-    start: (enqueue) =>
-      links?.subscribe((name) => enqueue(keyFor(namespace, name), false)) ?? { [Symbol.dispose]: () => {} },
+    start: () => links?.watch((key, afterMs) => controller.enqueue(key, { afterMs })) ?? { [Symbol.dispose]: () => {} },
   };
-  return createKindController(deps, kind, {
+  const controller = createKindController(deps, kind, {
     takeOver: (service, signal) => (isOn ? end.takeOver(service, signal) : undefined),
     labels(service): Record<string, string> {
       const port = portOf(service);
@@ -166,8 +168,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     prepare,
     obstacle,
     conditions(service) {
-      const link = links?.of(service.metadata.name);
-      return link ? { Connected: link.connected, Listening: link.listening } : {};
+      if (!isOn) return {};
+      const { connected, listening } = linkOf(service) ?? {};
+      return {
+        Connected: connected ?? findingIn(service, 'Connected'),
+        Listening: listening ?? findingIn(service, 'Listening'),
+      };
     },
     status,
     next,
@@ -191,6 +197,16 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     ],
   });
 
+  return controller;
+
+  /** What routers have of a service whose port is written down, once for each run. */
+  function linkOf(service: Service): ServiceLink | undefined {
+    if (service.status?.bridgePort === undefined || verdictOn(service)) return undefined;
+    const link = counted.get(service) ?? links?.of(service);
+    if (link) counted.set(service, link);
+    return link;
+  }
+
   /** Uuids and names of the microservices that a node has. */
   function placed(node: EdgeNode): string[] {
     return lookups
@@ -199,6 +215,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
         (application.spec.microservices ?? []).flatMap((entry) => namesOfEntry(application, entry)),
       );
   }
+}
+
+/** The finding of a former status, which stays while nothing newer is known. */
+function findingIn({ status }: Service, type: 'Connected' | 'Listening'): Finding | undefined {
+  const found = status?.conditions?.find((one) => one.type === type);
+  return found && { status: found.status, reason: found.reason as Finding['reason'], message: found.message };
 }
 
 type Entry = NonNullable<Application['spec']['microservices']>[number];
