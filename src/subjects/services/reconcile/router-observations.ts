@@ -8,7 +8,7 @@ type Report = NonNullable<Observation['report']['router']>;
 type Issues = ReadonlyMap<string, EndState>;
 
 /** What a report may change of the ends of services at a router. */
-export interface ObservedEnds {
+export interface ObservedLinks {
   /** names of the ends that are in another state now */
   ends: ReadonlySet<string>;
   /** all ends of the node may be in another state */
@@ -66,7 +66,7 @@ export class RouterObservations {
   }
 
   /** Takes a report. Names of ends that the node was never asked for may be among its answer. */
-  observe(node: EdgeNode, now: Report | undefined, before: Report | undefined): ObservedEnds {
+  observe(node: EdgeNode, now: Report | undefined, before: Report | undefined): ObservedLinks {
     const uuid = nodeUuid(node);
     if (now && !before) this.#unsure.add(uuid);
     const wasUnsure = this.#unsure.has(uuid);

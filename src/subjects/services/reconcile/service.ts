@@ -28,7 +28,7 @@ const kind = KINDS.services;
 
 /** Service: gives it its port, makes its Service of the cluster, follows its backend, and says how far it is. */
 export function createServiceController(deps: ControllerDependencies): Controller {
-  const { stores, lookups, namespace, clock, services: settings } = deps;
+  const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
   const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
   const provisioning = settings && createServiceSteps(deps, settings);
