@@ -28,7 +28,7 @@ const LOOK_AGAIN_MS = 30_000;
 /** Routers that are looked at again at a time. */
 const LOOKS = 8;
 
-/** The state of the ends of one service at running routers; what is absent is not known, and a former value stays. */
+/** The state of the ends of one service at running routers; an absent member is not known, and a former value stays. */
 export interface ServiceLink {
   /** why the default router lacks its ends */
   hubLacks?: string | undefined;
@@ -132,7 +132,7 @@ export class ServiceLinks {
     this.#countedAt.set(name, this.#deps.clock());
   }
 
-  /** A service that is on its way is looked at at once; the status of one that works is written in its turn. */
+  /** A service that is on its way is looked at at once; the status of a service that works is written in its turn. */
   #touch(name: string, enqueue: Enqueue, afterMs = 0): void {
     const { namespace, stores, clock } = this.#deps;
     const service = stores.services.get(namespace, name);

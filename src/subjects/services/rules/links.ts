@@ -13,7 +13,7 @@ export type EndState =
 /** Without a message of the router. */
 const WORDLESS = ['unreached', 'waiting', 'behind', 'none', 'silent'] as const;
 
-/** What is said first of several routers that do not listen: what somebody has to mend. */
+/** The order in which the message names routers that do not listen: first the faults that somebody has to mend. */
 const RANK: readonly EndState['is'][] = ['failed', 'refused', ...WORDLESS];
 
 const WORDS: Readonly<Record<(typeof WORDLESS)[number], string>> = {
