@@ -158,7 +158,7 @@ async function platforms(context: CommandContext): Promise<Finding> {
   };
 }
 
-/** The kinds of the message bus whose conditions name what is missing. */
+/** The kinds of the message bus whose conditions name the missing objects. */
 const BUS_KINDS = [KINDS.busOperators, KINDS.busHubs, KINDS.busAccounts, KINDS.busUsers] as readonly Kind[];
 
 const nameOfKind = ({ kind, metadata }: KubeObject): string => `${kind.toLowerCase()}/${metadata.name}`;

@@ -17,7 +17,7 @@ export interface ObservedLinks {
 
 /**
  * What the routers of nodes have of the ends of services. What routers report stays in the observations; kept here are the ends that a router was
- * asked for and has not been seen to have since: a service at rest takes no memory.
+ * asked for and has not been seen to have since: a router at rest takes no memory.
  */
 export class RouterObservations {
   readonly #deps: Pick<ControllerDependencies, 'observations' | 'desired'>;

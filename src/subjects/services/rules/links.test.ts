@@ -60,7 +60,7 @@ describe('the connector', () => {
     [{ is: 'silent' }, 'Unknown', 'NodeSilent'],
     [{ is: 'refused', message: 'no' }, 'False', 'NoConnector'],
     [{ is: 'none' }, 'False', 'NoConnector'],
-  ] as const)('is, at a router in the state %j, found %s', (state, status, reason) => {
+  ] as const)('a connector at a router in the state %j is %s', (state, status, reason) => {
     expect(connectedOf(end('a', state))).toMatchObject({ status, reason });
   });
 });

@@ -13,7 +13,7 @@ export type EndState =
 /** Without a message of the router. */
 const WORDLESS = ['unreached', 'waiting', 'behind', 'none', 'silent'] as const;
 
-/** The order in which routers that do not listen are named: first the state that somebody has to mend. */
+/** The order in which the message names routers that do not listen: first the faults that somebody has to mend. */
 const RANK: readonly EndState['is'][] = ['failed', 'refused', ...WORDLESS];
 
 const WORDS: Readonly<Record<(typeof WORDLESS)[number], string>> = {
