@@ -1,5 +1,5 @@
 import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
-import type { BusAccount } from '../../../src/api/v3/index.ts';
+import type { BusAccount, Service } from '../../../src/api/v3/index.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
 import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
 import { v3Name } from '../../../src/rules/names.ts';
@@ -24,6 +24,7 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
   { run: nodes },
   { run: platforms },
   { run: messageBus },
+  { run: routers },
   { run: applications },
 ];
 
@@ -195,6 +196,39 @@ async function messageBus({ cluster: { client, namespace }, signal }: CommandCon
       status: 'warning',
       detail: `not ready: ${some(bad.map(nameOfKind))}`,
       todo: 'kubectl describe KIND NAME says why.',
+    };
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    return { check, status: 'warning', detail: 'you may not read all of its objects' };
+  }
+}
+
+async function routers({ cluster: { client, namespace }, signal }: CommandContext): Promise<Finding> {
+  const check = 'routers';
+  try {
+    const options = { namespace, limit: 0, signal };
+    const [hubs, services] = await Promise.all([
+      client.list<KubeObject>(KINDS.routerHubs.resource as never, options),
+      client.list<KubeObject>(KINDS.services.resource as never, options),
+    ]);
+    const all = [...hubs.items, ...services.items];
+    if (all.length === 0) return { check, status: 'ok', detail: 'off, as long as ROUTERS_ENABLED is not set' };
+    const bad = all.filter((object) => readyOf(object as never)?.status !== 'True');
+    const unheard = services.items.filter(
+      (one) => (one as Service).status?.conditions?.find(({ type }) => type === 'Listening')?.status === 'False',
+    );
+    const wrong = [...new Set([...bad, ...unheard])];
+    if (wrong.length === 0)
+      return {
+        check,
+        status: 'ok',
+        detail: `${hubs.items.length > 0 ? 'a default router' : 'no default router'}, services: ${services.items.length}, all ready`,
+      };
+    return {
+      check,
+      status: 'warning',
+      detail: `not ready, or without a router that listens: ${some(wrong.map(nameOfKind))}`,
+      todo: `kubectl describe KIND.${GROUP} NAME says why.`,
     };
   } catch (error) {
     if (!isForbidden(error)) throw error;

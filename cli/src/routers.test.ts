@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import type { KubeClient } from '../../src/kube/mod.ts';
+import { KINDS } from '../../src/subjects/kinds.ts';
+import { createPlugin } from './_plugin.ts';
+
+/** What the doctor says of routers and services. */
+const PLURALS = Object.values(KINDS).map(({ definition }) => ({ name: definition.plural }));
+const plugin = (objects: Readonly<Record<string, readonly object[]>>) => {
+  const client = {
+    list: async ({ plural }: { plural: string }) => ({ items: objects[plural] ?? [], metadata: {} }),
+    find: async () => undefined,
+    request: async () => ({ gitVersion: 'v1.36.3', minor: '36', resources: PLURALS }),
+  } as unknown as KubeClient;
+  return createPlugin(client, 'skerry');
+};
+const object = (kind: string, name: string, states: Readonly<Record<string, string>>) => ({
+  kind,
+  metadata: { name },
+  status: { conditions: Object.entries(states).map(([type, status]) => ({ type, status })) },
+});
+const HUB = object('RouterHub', 'default-router', { Ready: 'True' });
+
+test.each([
+  ['nothing', {}, /ok +routers +off, as long as ROUTERS_ENABLED is not set/],
+  [
+    'services that are ready',
+    { routerhubs: [HUB], services: [object('Service', 'db', { Ready: 'True', Listening: 'True' })] },
+    /ok +routers +a default router, services: 1, all ready/,
+  ],
+  [
+    'a service that is not ready, and one that no router listens for',
+    {
+      routerhubs: [HUB],
+      services: [
+        object('Service', 'db', { Ready: 'False' }),
+        object('Service', 'log', { Ready: 'True', Listening: 'False' }),
+      ],
+    },
+    /WARNING +routers +not ready, or without a router that listens: service\/db, service\/log/,
+  ],
+])('the doctor looks at routers and services: %s', async (_, objects, expected) => {
+  expect((await plugin(objects)('doctor')).out).toMatch(expected);
+});
