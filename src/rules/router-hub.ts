@@ -1,6 +1,9 @@
 /** The one object of the default router. */
 export const ROUTER_HUB_OBJECT = 'default-router';
 
+/** Ports of routers, where nothing else is set. */
+export const ROUTER_PORTS = { messagingPort: 5671, edgeRouterPort: 45671, interRouterPort: 55671 } as const;
+
 /** The default router of a cluster as routers of nodes reach it. */
 export interface DefaultRouter {
   host: string;

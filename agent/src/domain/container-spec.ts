@@ -7,6 +7,7 @@ import {
   CONTAINER_LABELS,
   RESERVED_ENV_PREFIX,
   RESERVED_LABEL_PREFIX,
+  ROUTER_BRIDGE_HOST,
 } from '../../../src/api/names.ts';
 import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
 import { containerFields } from '../../../src/wire/container.ts';
@@ -28,6 +29,8 @@ export interface SpecContext {
   volumesDirectory: string;
   timeZone: string;
   facts: EngineFacts;
+  /** whether the router of the machine is a container on the network of containers, which answers by its alias */
+  hasEdgeRouter?: boolean;
   limits: ProcessLimits;
 }
 
@@ -54,17 +57,25 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
     mounts: [...mounts, ...projections],
-    extraHosts: extraHostsOf(view),
+    extraHosts: extraHostsOf(view, context),
     cdiDevices: context.facts.cdi ? view.cdiDevices : [],
     ulimits: ulimitsOf(view, context),
     fields: containerFields(view),
   };
 }
 
-/** The names under which containers of one network find a microservice. */
-function aliasesOf({ application, name }: Pick<MicroserviceView, 'application' | 'name'>): string[] {
-  return [`${application}.${name}`, `${application}.${name}.${BRIDGE_ZONE}`];
+/** Whether a microservice is the router of its machine, on the network of containers. */
+export const isEdgeRouter = ({ isRouter, isSystem, hostNetworkMode }: MicroserviceView): boolean =>
+  isRouter && isSystem && !hostNetworkMode;
+
+/** The names under which containers of one network find a microservice. No other one gets a name of the machine. */
+function aliasesOf(view: MicroserviceView): string[] {
+  const own = [`${view.application}.${view.name}`, `${view.application}.${view.name}.${BRIDGE_ZONE}`];
+  const names = own.filter((name) => !OF_MACHINE.has(name));
+  return isEdgeRouter(view) ? [...names, ROUTER_BRIDGE_HOST] : names;
 }
+
+const OF_MACHINE: ReadonlySet<string> = new Set(BRIDGE_HOSTS);
 
 /**
  * Every label of the agent is set, also with an empty value: containers inherit the labels of their image, and an image
@@ -121,12 +132,14 @@ export function isHostName(address: string): boolean {
 
 /**
  * The extra hosts of a view, and the names of the machine (docs/spec/workloads.md#names-of-the-machine). An extra host of the view
- * wins. The container digest is made from the view: these names replace no container that exists.
+ * wins. The container digest is made from the view: these names replace no container that exists. A router that is a container has its name
+ * as an alias, by which others reach the ports that it does not publish; the host network has no aliases.
  */
-function extraHostsOf(view: MicroserviceView): ContainerSpec['extraHosts'] {
+function extraHostsOf(view: MicroserviceView, { hasEdgeRouter }: SpecContext): ContainerSpec['extraHosts'] {
   const own = view.extraHosts.map(hostOf);
   const taken = new Set(own.map(({ name }) => name.toLowerCase()));
-  const ofMachine = BRIDGE_HOSTS.filter((name) => !taken.has(name));
+  const hasAlias = hasEdgeRouter === true && !view.hostNetworkMode;
+  const ofMachine = BRIDGE_HOSTS.filter((name) => !taken.has(name) && !(hasAlias && name === ROUTER_BRIDGE_HOST));
   return [...own, ...ofMachine.map((name) => ({ name, address: 'host-gateway' }))];
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
-import { containerSpec, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
+import { containerSpec, isEdgeRouter, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { ContainerSpec } from '../engine-port/container-spec.ts';
@@ -35,6 +35,7 @@ export function makeSpec({ view: change = {}, generation = 1, name, facts, ...re
     volumesDirectory: rest.volumesDirectory ?? '/var/empty',
     timeZone: '',
     facts,
+    hasEdgeRouter: isEdgeRouter(view),
     limits: rest.limits ?? FREE,
   };
   return containerSpec(

@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFile
 import { dirname, join } from 'node:path';
 import { freePort } from '../../../hack/ports.ts';
 import type { ContainerField } from '../../../src/api/container/index.ts';
-import { BRIDGE_HOSTS } from '../../../src/api/names.ts';
+import { BRIDGE_HOSTS, ROUTER_BRIDGE_HOST } from '../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ContractRow, Field, Fixture, Seen } from './_contract-row.ts';
 
@@ -208,6 +208,16 @@ const ROWS = {
         const { hosts } = await another({ extraHosts: [`${BRIDGE_HOSTS[0]}:192.0.2.7`] });
         deepEqual(addressesOf(hosts, BRIDGE_HOSTS[0]), ['192.0.2.7']);
         for (const host of BRIDGE_HOSTS.slice(1)) equal(addressesOf(hosts, host).length, 1, host);
+      },
+    },
+    {
+      of: ' (edge router)',
+      observed: 'the name of the router leads to its container, at a port that the machine does not publish',
+      view: (fixture) => ({ isRouter: true, isSystem: true, ...published(fixture) }),
+      outside: async ({ get, until }) => {
+        await until('an answer from the router', async () =>
+          (await get(`/get?url=http://${ROUTER_BRIDGE_HOST}:8080/`)).includes('Hello'),
+        );
       },
     },
     {

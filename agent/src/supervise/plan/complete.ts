@@ -1,6 +1,6 @@
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { type Binder, bindsOf, type PathCheck } from '../../domain/binds.ts';
-import { containerSpec, isHostName } from '../../domain/container-spec.ts';
+import { containerSpec, isEdgeRouter, isHostName } from '../../domain/container-spec.ts';
 import { containerDigest } from '../../domain/digest.ts';
 import { refusalByPolicy } from '../../domain/policy.ts';
 import { type BareStep, type BareStepOf, type Step, type StepOf, serialKey } from '../../domain/step.ts';
@@ -63,7 +63,8 @@ function completeStart(step: BareStepOf<'start'>, input: PlanInput, binders: Bin
 function specOf(step: BareStepOf<'create'>, input: PlanInput): Pick<StepOf<'create'>, 'spec' | 'unresolved'> {
   const { imageId, registryId } = step.view;
   try {
-    const spec = containerSpec(step, input.machine);
+    const hasEdgeRouter = [...input.views.values()].some(isEdgeRouter);
+    const spec = containerSpec(step, { ...input.machine, hasEdgeRouter });
     const image = pullTarget(imageId, input.registries.get(registryId)).reference;
     return { spec: { ...spec, image }, unresolved: unresolvedHosts(spec, input) };
   } catch (error) {

@@ -22,7 +22,7 @@ test('the summary counts both networks', async () => {
 });
 
 describe('the router network', () => {
-  test('has no default router yet', async () => {
+  test('has no default router while routers are off', async () => {
     const { body } = await viewer.get('/network-topology/router/overview');
     expect(body).toMatchObject({ defaultNode: null, interiorNodes: [{ fogName: 'core' }] });
     expect((await viewer.get('/network-topology/router/nodes/default-router')).status).toBe(404);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../../../api/bounds.ts';
+import type { RouterHub } from '../../../api/v3/index.ts';
 import { replyShape as reply } from '../../../kinds/rest.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { notFound } from '../../../rest/contract/errors.ts';
@@ -8,10 +9,12 @@ import { pageQuery } from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
 import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import { holder } from '../../../rules/precedence.ts';
+import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import {
   type CoreMember,
   connectionsOf,
   DEPLOYMENT_TARGETS,
+  defaultRouterDetails,
   hubDetails,
   NETWORKS,
   type Network,
@@ -56,8 +59,26 @@ const topology = (deps: RestDependencies, network: Network): Topology =>
   topologyOf(
     network,
     deps.nodes.list().filter((node) => isPresent(node)),
-    { isBusOn: deps.lookups.bus !== undefined, own: network === 'bus' ? hubOf(deps) : undefined },
+    {
+      isBusOn: deps.lookups.bus !== undefined,
+      hasRouters: deps.self.hasRouters,
+      own: network === 'bus' ? hubOf(deps) : defaultRouterMember(deps),
+    },
   );
+
+/** The default router of a cluster; outside of one it is the router of a node. */
+function defaultRouter({ routerHubs, self }: RestDependencies): RouterHub | undefined {
+  if (!self.hasRouters || self.controlPlane === 'remote') return undefined;
+  return routerHubs.list().find((hub) => isPresent(hub) && hub.metadata.name === ROUTER_HUB_OBJECT);
+}
+
+function defaultRouterMember(deps: RestDependencies): CoreMember | undefined {
+  const hub = defaultRouter(deps);
+  const host = hub && (hub.spec.host ?? hub.status?.host);
+  return host === undefined
+    ? undefined
+    : { id: ROUTER_HUB_OBJECT, host, deploymentTarget: 'orchestrator', role: 'default' };
+}
 
 function hubOf({ lookups, self }: RestDependencies): CoreMember | undefined {
   const hub = lookups.bus?.hub();
@@ -158,8 +179,11 @@ function networkRoutes(network: Network): AnyRoute[] {
         const { node } = member(deps, network, params.id);
         const hub = node.id === HUB_UPSTREAM ? deps.lookups.bus?.hub() : undefined;
         if (hub) return { ...node, ...hubDetails(hub) };
+        const router = node.id === ROUTER_HUB_OBJECT ? defaultRouter(deps) : undefined;
+        if (router) return { ...node, ...defaultRouterDetails(router) };
         const edgeNode = holder(deps.nodes.find('uuid', node.nodeUuid), { uuid: node.nodeUuid });
-        return { ...node, ...(edgeNode && topologyDetails(network, edgeNode)) };
+        const isDefault = node.role === NETWORKS.router.roles[0];
+        return { ...node, ...(edgeNode && topologyDetails(network, edgeNode)), ...(isDefault && { isDefault }) };
       },
     }),
     route({

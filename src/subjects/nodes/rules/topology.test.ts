@@ -54,6 +54,51 @@ describe('the router network', () => {
   });
 });
 
+describe('the router network while nodes have routers', () => {
+  const own = { id: 'default-router', host: 'hub', deploymentTarget: 'orchestrator', role: 'default' } as const;
+  const on = (nodes: readonly (typeof NODES)[number][], core?: typeof own) =>
+    topologyOf('router', nodes, { isBusOn: false, hasRouters: true, own: core });
+  const pairs = ({ connections }: ReturnType<typeof on>) => connections.map(({ id }) => id);
+
+  test('has the default router, to which nodes that name no router connect', () => {
+    const whole = on(NODES, own);
+    expect(topologyOverview('router', whole).defaultNode).toMatchObject({ id: 'default-router', role: 'default' });
+    expect(pairs(whole)).toEqual([
+      'alone-default-router',
+      'core-default-router',
+      'east-core',
+      'east-default-router',
+      'west-core',
+    ]);
+  });
+
+  test('has no node without a mode while there is no default router', () => {
+    expect([...on(NODES).nodes.keys()]).toEqual(['alone', 'core', 'west']);
+  });
+
+  test('has the oldest node of the system as the default router outside of a cluster', () => {
+    const system = [node('s1', { isSystem: true }), node('s2', { isSystem: true }), node('edge', {})];
+    for (const [i, { metadata }] of system.entries()) metadata.creationTimestamp = `2026-01-0${i + 1}T00:00:00Z`;
+    const whole = on(system);
+    expect([...whole.nodes.values()].map(({ id, role }) => [id, role])).toEqual([
+      ['edge', 'edge'],
+      ['s1', 'default'],
+      ['s2', 'interior'],
+    ]);
+    expect(pairs(whole)).toEqual(['edge-s1', 'edge-s2', 's2-s1']);
+  });
+
+  test('has the links that routers report over those that are asked for, to members alone and from the node that reports', () => {
+    const reporting = (links: string[]) =>
+      NODES.map((one) =>
+        one.metadata.name === 'east' ? { ...one, status: { router: { isCurrent: true, links } } as never } : one,
+      );
+    const of = (links: string[]) => pairs(on(reporting(links), own)).filter((id) => id.startsWith('east'));
+    expect(of(['default-router', 'west', 'nowhere', 'off', 'east'])).toEqual(['east-default-router', 'east-west']);
+    expect(of([])).toEqual([]);
+  });
+});
+
 describe('a subgraph', () => {
   const names = (depth: number, limit = 100) =>
     subgraph(router, { center: 'east', depth, limit }).nodes.map(({ id }) => id);

@@ -1,7 +1,10 @@
-import type { EdgeNode } from '../../../api/v3/index.ts';
+import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import type { HubSettings } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { byAge } from '../../../rules/precedence.ts';
+import { ROUTER_HUB_OBJECT, ROUTER_PORTS } from '../../../rules/router-hub.ts';
+import { routerModeOf } from './router-mode.ts';
 import { hostOf, settingShown } from './settings.ts';
 import { namedBusServers } from './upstreams.ts';
 
@@ -80,22 +83,34 @@ export interface CoreMember {
 
 interface TopologyOptions {
   isBusOn: boolean;
+  /** whether nodes have routers; absent: the router network is shown as it is configured */
+  hasRouters?: boolean | undefined;
   /** absent: nothing but nodes */
   own?: CoreMember | undefined;
 }
 
 /** Of several nodes with one name the first given counts. */
-export function topologyOf(network: Network, nodes: Iterable<EdgeNode>, { isBusOn, own }: TopologyOptions): Topology {
+export function topologyOf(network: Network, nodes: Iterable<EdgeNode>, options: TopologyOptions): Topology {
+  const { isBusOn, own } = options;
   const { mode, upstreams } = NETWORKS[network];
-  const members = [...nodes]
-    .filter((node) => settingShown(node, mode, isBusOn) !== 'none')
-    .map((node) => ({ node, shown: topologyNode(node, String(settingShown(node, mode, isBusOn))) }))
+  const all = [...nodes];
+  const hasRouters = network === 'router' && options.hasRouters === true;
+  const system = hasRouters ? all.filter(({ spec }) => spec.isSystem).sort(byAge) : [];
+  const facts = { hasDefaultRouter: own !== undefined || system.length > 0 };
+  const modeOf = (node: EdgeNode) =>
+    hasRouters ? routerModeOf(node, facts) : String(settingShown(node, mode, isBusOn));
+  const members = all
+    .filter((node) => modeOf(node) !== 'none')
+    .map((node) => ({ node, shown: topologyNode(node, modeOf(node), !own && node === system[0]) }))
     .sort((a, b) => (a.shown.fogName < b.shown.fogName ? -1 : 1));
   const core = own && { ...own, nodeUuid: '', fogName: '', displayName: own.id, mode: own.role };
   const byId = new Map([...(core ? [core] : []), ...members.map(({ shown }) => shown)].map((one) => [one.id, one]));
   const byName = new Map(members.toReversed().map(({ shown }) => [shown.fogName, shown]));
   const connections = members.flatMap(({ node, shown: { id: source } }) => {
-    const named = upstreams(node.spec).flatMap((ref) => {
+    // The routers of nodes of the system are asked for as well, by the younger ones of them.
+    const before = node.spec.isSystem ? system.slice(0, system.indexOf(node)) : system;
+    const named = linksOf(node, hasRouters, upstreams(node.spec), before.map(nodeUuid)).flatMap((name) => {
+      const ref = name === ROUTER_HUB_OBJECT && !own && system[0] ? nodeUuid(system[0]) : name;
       const dest = (byId.get(ref) ?? byName.get(ref))?.id;
       return dest === undefined || dest === source ? [] : [dest];
     });
@@ -104,7 +119,20 @@ export function topologyOf(network: Network, nodes: Iterable<EdgeNode>, { isBusO
   return { nodes: byId, connections };
 }
 
-function topologyNode(node: EdgeNode, mode: string): TopologyNode {
+/** What a node connects to: what its router reports, else what it is asked for. A node reports its own links alone. */
+function linksOf(
+  { status }: EdgeNode,
+  hasRouters: boolean,
+  named: readonly string[],
+  system: readonly string[],
+): readonly string[] {
+  if (!hasRouters) return named;
+  if (status?.router) return status.router.links ?? [];
+  return named.length > 0 ? named : [ROUTER_HUB_OBJECT, ...system];
+}
+
+/** The default router outside of a cluster is an interior router of a node. */
+function topologyNode(node: EdgeNode, mode: string, isDefault: boolean): TopologyNode {
   const [uuid, name] = [nodeUuid(node), v3Name(node)];
   return {
     id: uuid,
@@ -113,7 +141,7 @@ function topologyNode(node: EdgeNode, mode: string): TopologyNode {
     displayName: name,
     host: hostOf(node) ?? '',
     deploymentTarget: settingShown(node, 'containerEngine', false) === 'embedded' ? 'embedded' : 'remote',
-    role: mode,
+    role: isDefault ? NETWORKS.router.roles[0] : mode,
     mode,
   };
 }
@@ -128,6 +156,15 @@ export function topologyDetails(network: Network, node: EdgeNode): Record<string
 export const hubDetails = (hub: HubSettings): Record<string, unknown> => {
   const { host: _, ...details } = hub;
   return { ...details, isHub: true };
+};
+
+/** The same of the default router. */
+export const defaultRouterDetails = ({ spec }: Pick<RouterHub, 'spec'>): Record<string, unknown> => {
+  const ports = Object.entries(ROUTER_PORTS).map(([field, port]) => [
+    field,
+    spec[field as keyof typeof ROUTER_PORTS] ?? port,
+  ]);
+  return { ...Object.fromEntries(ports), isDefault: true };
 };
 
 /** `busServerPort` -> `serverPort`. */

@@ -1,8 +1,8 @@
 import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { invalid } from '../../../rules/errors.ts';
+import { ROUTER_PORTS } from '../../../rules/router-hub.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 
-const DEFAULTS = { messagingPort: 5671, edgeRouterPort: 45671, interRouterPort: 55671 } as const;
 const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
 
 /** Ports of the pod of a default router that are not configured, by their purpose. */
@@ -16,7 +16,7 @@ export interface RouterHubSettings extends Record<(typeof PORTS)[number], number
 
 export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'status'>): RouterHubSettings {
   const host = spec.host ?? status?.host;
-  const ports = Object.fromEntries(PORTS.map((field) => [field, spec[field] ?? DEFAULTS[field]])) as Record<
+  const ports = Object.fromEntries(PORTS.map((field) => [field, spec[field] ?? ROUTER_PORTS[field]])) as Record<
     (typeof PORTS)[number],
     number
   >;
@@ -26,7 +26,7 @@ export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'st
 /** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
 export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
   const host = hostOf(node);
-  const ports = PORTS.map((field) => [field, node.spec[field] ?? DEFAULTS[field]] as const);
+  const ports = PORTS.map((field) => [field, node.spec[field] ?? ROUTER_PORTS[field]] as const);
   return {
     ...(host !== undefined && { host }),
     ...(Object.fromEntries(ports) as Record<(typeof PORTS)[number], number>),
