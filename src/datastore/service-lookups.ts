@@ -2,9 +2,11 @@ import type { Service } from '../api/v3/service.ts';
 import { equal, type Store } from '../kube/mod.ts';
 import type { BridgedService, BridgedServices } from '../rules/bridges.ts';
 import { onceEach } from '../rules/once-each.ts';
-import { withinRoom } from '../subjects/routers/rules/hub-room.ts';
+import { HUB_ROOM, roomOf, withinRoom } from '../subjects/routers/rules/hub-room.ts';
 import { keepsPort } from '../subjects/services/rules/bridge-ports.ts';
 import { bridgedServiceOf } from '../subjects/services/rules/bridged.ts';
+
+const NONE: ReadonlySet<string> = new Set();
 
 /**
  * Services as routers see them, from the store. Of several with one port the oldest alone has it, so that no router gets a port twice.
@@ -18,7 +20,16 @@ export function createServiceLookups(store: Store<Service>, tagPrefix: string): 
       return value && keepsPort(service, withPort(value.bridgePort)) ? [value] : [];
     });
   }
-  let room: { version: number; of: ReturnType<BridgedServices['ofHub']> } | undefined;
+  const bytesOf = (service: Service | undefined): number => {
+    const value = service && asBridged(service);
+    return value ? roomOf(value) : 0;
+  };
+  /** what all services need at the default router */
+  let bytes = store.list().reduce((sum, service) => sum + bytesOf(service), 0);
+  store.subscribe(({ type, object, previous }) => {
+    bytes += bytesOf(type === 'delete' ? undefined : object) - bytesOf(previous);
+  });
+  let room: { version: number; of: ReturnType<typeof withinRoom> } | undefined;
   function ofHub() {
     if (room?.version !== store.version) room = { version: store.version, of: withinRoom(bridged(store.list())) };
     return room.of;
@@ -28,7 +39,9 @@ export function createServiceLookups(store: Store<Service>, tagPrefix: string): 
     backedBy: (resource) => bridged(store.byIndex('resource', resource)),
     tagged: (token) => bridged(store.byIndex('tag', token)),
     all: () => bridged(store.list()),
-    ofHub,
+    ofHub: () => ofHub().services,
+    // Every reconcile of a service asks: it walks through all services only where they are too many.
+    leftOut: () => (bytes <= HUB_ROOM ? NONE : ofHub().leftOut),
     bridgedAt: (nodeUuid) => bridged(store.byIndex('bridge', nodeUuid)),
     whenSynced: (signal) => store.whenSynced(signal),
     subscribe: (listener) =>

@@ -30,8 +30,10 @@ export interface ServiceLookups {
 
 /** Services as routers see them, and their changes. */
 export interface BridgedServices extends ServiceLookups {
-  /** what the default router has room for; and the names of the youngest, which have to wait */
-  ofHub(): { services: readonly BridgedService[]; leftOut: ReadonlySet<string> };
+  /** for which the default router has room */
+  ofHub(): readonly BridgedService[];
+  /** names of the youngest, which wait until the default router has room for them */
+  leftOut(): ReadonlySet<string>;
   whenSynced(signal: AbortSignal): Promise<void>;
   /** The listener is called synchronously with services as they were and as they are. `initial`: of the first list. */
   subscribe(listener: (changed: readonly BridgedService[], initial: boolean) => void): Disposable;

@@ -71,7 +71,7 @@ export function createRouterHubDelivery(
   function wanted(): readonly RouterEntity[] | undefined {
     const hub = present();
     if (!hub) return undefined;
-    const own = routerHubPairs(hub, namespace, lookups.services?.ofHub().services ?? []);
+    const own = routerHubPairs(hub, namespace, lookups.services?.ofHub() ?? []);
     // Of a router of somebody else the services alone are ours.
     if (!isMadeRouter(deps, hub)) return managedEntities(own.filter(([entity]) => entity.startsWith('tcp')));
     const stored = stores.configMaps.get(namespace, ROUTER_HUB_NAMES.config)?.data?.[ROUTER_FILES.config];

@@ -37,7 +37,7 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
     if (isMadeRouter(deps, hub) || hub.spec.host !== undefined) await router.keepAgentCertificate(hub, signal);
     if (!deps.routerHub || !isMadeRouter(deps, hub)) return;
     const { serviceType = deps.routerHub.serviceType } = hub.spec;
-    const services = lookups.services?.ofHub().services ?? [];
+    const services = lookups.services?.ofHub() ?? [];
     const bridgePorts = bridgePortsOf(services, deps.services?.ports);
     const placement = { ...deps.routerHub, namespace, serviceType, bridgePorts };
     const own = routerHubPairs(hub, namespace, services);

@@ -6,7 +6,7 @@ import { bridgesOfHub } from './bridges.ts';
 export const HUB_ROOM = 900 * 1024;
 
 /** Bytes of the ends of a service in the text, each with its line. */
-const sizeOf = onceEach((service: BridgedService): number => {
+export const roomOf = onceEach((service: BridgedService): number => {
   const { listeners, connectors } = bridgesOfHub([service]);
   return JSON.stringify([...listeners, ...connectors]).length + 40;
 });
@@ -17,10 +17,10 @@ export function withinRoom(
   room = HUB_ROOM,
 ): { services: readonly BridgedService[]; leftOut: ReadonlySet<string> } {
   let left = room;
-  if (services.reduce((sum, one) => sum + sizeOf(one), 0) <= room) return { services, leftOut: new Set() };
+  if (services.reduce((sum, one) => sum + roomOf(one), 0) <= room) return { services, leftOut: new Set() };
   const oldest = services.toSorted((a, b) => (a.since < b.since ? -1 : 1));
   const index = oldest.findIndex((one) => {
-    left -= sizeOf(one);
+    left -= roomOf(one);
     return left < 0;
   });
   return { services: oldest.slice(0, index), leftOut: new Set(oldest.slice(index).map(({ name }) => name)) };

@@ -93,7 +93,7 @@ export class ServiceLinks {
   /** Unix ms at which routers may be known otherwise, though nothing is reported. */
   nextAt({ metadata: { name } }: Service): number | undefined {
     const { clock, hubEnds } = this.#deps;
-    const lostAt = hubEnds?.unreachedSince;
+    const lostAt = hubEnds?.isThere ? hubEnds.unreachedSince : undefined;
     const graceEnd = lostAt === undefined ? 0 : lostAt + GRACE_MS;
     const lacks = Object.values(ends).some((end) => this.#routers.lacking(end(name)).size > 0);
     const due = [...(graceEnd > clock() ? [graceEnd] : []), ...(lacks ? [clock() + LOOK_AGAIN_MS] : [])];

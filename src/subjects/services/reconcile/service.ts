@@ -70,7 +70,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     }
     if (port !== service.status?.bridgePort)
       return { is: 'working', reason: 'BridgePortPending', message: `the port ${port} is being written down` };
-    if (lookups.services?.ofHub().leftOut.has(service.metadata.name))
+    if (lookups.services?.leftOut().has(service.metadata.name))
       return stalled({
         reason: 'RouterHubFull',
         message: 'the configuration of the default router has no room for it: delete services that nobody needs',
@@ -146,7 +146,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     start(enqueue) {
       let before: ReadonlySet<string> = new Set();
       const subscription = lookups.services?.subscribe(() => {
-        const { leftOut = new Set<string>() } = lookups.services?.ofHub() ?? {};
+        const leftOut = lookups.services?.leftOut() ?? new Set<string>();
         const changed = [...leftOut, ...before].filter((name) => leftOut.has(name) !== before.has(name));
         before = leftOut;
         for (const name of changed) enqueue(keyFor(namespace, name), false);
