@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createTcpServer, type Socket } from 'node:net';
 import { createServer } from 'node:tls';
@@ -104,7 +105,7 @@ async function startFake(
     container.on('message', ({ message }: EventContext) => reply && answer({ id: message?.correlation_id, reply }));
     container.create_connection({ container_id: 'fake' } as never).accept(socket);
   });
-  server.listen(port, '127.0.0.1');
+  await once(server.listen(port, '127.0.0.1'), 'listening');
   onTestFinished(() => {
     server.close();
     for (const socket of sockets) socket.destroy();
