@@ -8,9 +8,13 @@ import { repositoryFiles } from './repository.ts';
 /** The head of a table that a page shows below a `kubectl get` of kinds of ours. */
 const SHOWN = /^ {4}(?:\$ )?kubectl (?:-n \S+ )?get (?<kinds>[\w.,]+)(?<rest> .*)?\n\n? {4}(?<head>NAME .*)$/gm;
 
+/** Without a group kubectl means the core kind by these names. */
+const CORE = new Set(['service', 'services', 'secrets', 'configmaps']);
+
 const definitions = Object.values(KINDS).map(({ definition }) => definition);
 
 function columnsOf(kind: string, isWide: boolean): string[] | undefined {
+  if (CORE.has(kind)) return undefined;
   const [word] = kind.split('.');
   const found = definitions.find(({ plural, singular, shortNames = [] }) =>
     [plural, singular, ...shortNames].some((name) => name === word),
@@ -28,7 +32,7 @@ const tables = repositoryFiles(ROOT)
       return { path, command: `get ${kinds}${rest}`, columns: columnsOf(kind, / -o wide/.test(rest)), head };
     }),
   )
-  .filter(({ columns }) => columns);
+  .filter(({ command, columns }) => columns && !command.includes('custom-columns'));
 
 test('pages show tables of kubectl get', () => {
   expect(tables.length).toBeGreaterThan(15);
