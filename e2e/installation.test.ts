@@ -287,6 +287,7 @@ test(
       'configmap/skerry-budgets',
       'configmap/skerry-epochs',
       'configmap/skerry-ids',
+      'configmap/skerry-settings',
     ]);
     expect([node.running(), node.starts()]).toEqual([1, 1]);
   },
