@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { storedNode, storedSecret } from '../../../testing/stored.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
@@ -24,8 +24,11 @@ function connect(): KubeClient {
   return all.use(createClient({ config: () => config }));
 }
 
+const views: ReturnType<typeof createStores>[] = [];
+
 async function startOver(own: KubeClient): Promise<Replica> {
   const stores = createStores({ namespace });
+  views.push(stores);
   const reflectors = followStores(stores, { client: own }, stop.signal);
   for (const reflector of reflectors) all.use(reflector);
   await Promise.all(Object.values(stores).map((store) => store.whenSynced()));
@@ -151,7 +154,13 @@ test('a provisioning that was interrupted is completed by repeating the request'
   const key = await issue(node);
   const agent = makeKey();
   await provision(replicas[0], key, agent);
-  await client.delete(RESOURCES.secrets, { namespace, name: `node-key-${node.spec.uuid}` });
+  const secret = `node-key-${node.spec.uuid}`;
+  await client.delete(RESOURCES.secrets, { namespace, name: secret });
+  // An interrupted provisioning never made it: no replica has it.
+  await vi.waitFor(
+    () => expect(views.map(({ secrets }) => secrets.get(namespace, secret))).toEqual([undefined, undefined]),
+    30_000,
+  );
   expect((await provision(replicas[1], key, agent)).status).toBe(200);
   expect((await configOf(replicas[0], node, agent)).status).toBe(200);
 });
