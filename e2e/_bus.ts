@@ -18,6 +18,7 @@ import { CONTAINER_LABELS } from '../src/api/names.ts';
 import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { testConfig } from '../testing/test-config.ts';
+import { exclusive } from './_exclusive.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
 
 /** The address of this machine that containers of every engine reach. */
@@ -79,6 +80,7 @@ interface BusContainer {
 
 export async function startBusMachines({ urlOf = async (_, url) => url }: Options = {}): Promise<BusMachines> {
   const started = new AsyncDisposableStack();
+  started.use(await exclusive('skerry-engines-apart'));
   const stack = started.use(await createStack());
   const registryUrl = inject('registryUrl');
   const registry = new URL(registryUrl).host;

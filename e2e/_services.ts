@@ -21,6 +21,7 @@ import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { serviceRoles } from '../src/manifests/roles.ts';
 import { testConfig } from '../testing/test-config.ts';
+import { exclusive } from './_exclusive.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import { Relay } from './_relay.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
@@ -54,7 +55,7 @@ interface Said {
 }
 
 /**
- * Two machines with routers: `gw-1` with docker on this machine, and `gw-2` with podman in a network that no connection from outside enters. The
+ * Two machines with routers: `quay-1` with docker on this machine, and `quay-2` with podman in a network that no connection from outside enters. The
  * default router is a process of this machine. Peers are containers that answer with their name, or that say lines to others.
  */
 export interface RouterMachines extends AsyncDisposable {
@@ -89,6 +90,7 @@ interface RouterContainer {
 
 export async function startRouterMachines(): Promise<RouterMachines> {
   await using started = new AsyncDisposableStack();
+  started.use(await exclusive('skerry-engines-apart'));
   const stack = started.use(await createStack());
   const network = started.use(await createNetwork());
   const registryUrl = inject('registryUrl');
@@ -128,7 +130,7 @@ export async function startRouterMachines(): Promise<RouterMachines> {
   await leaveAlone(network, hub.host);
   const machines: RouterMachine[] = [];
   for (const [i, engine] of engines.entries()) {
-    const node = `gw-${i + 1}`;
+    const node = `quay-${i + 1}`;
     const settings = { containerEngine: engine.kind, containerEngineUrl: engine.url };
     const place = i === 0 ? {} : { within, url: `http://${network.outside[0]}:${link.port}` };
     machines.push({ node, engine, agent: await stack.startAgent(node, controller, { settings, ...place }) });
@@ -176,7 +178,7 @@ export async function startRouterMachines(): Promise<RouterMachines> {
       const entries = [];
       for (const [peer, { node, hostPort }] of Object.entries(peers)) {
         at[peer] ??= await freePort();
-        const isOutside = node === 'gw-1' && hostPort === undefined;
+        const isOutside = node === 'quay-1' && hostPort === undefined;
         entries.push({
           name: peer,
           agent: { name: node },

@@ -49,12 +49,12 @@ test('an image that fetches its configuration itself gets the map form from the 
   await app.start();
   const controller = { url: `http://127.0.0.1:${app.addresses.rest}` } as ControllerProcess;
   await until('the controller to be ready', async () => (await fetch(`${controller.url}/api/v3/status`)).ok);
-  const agent = await stack.startAgent('gw-1', controller);
+  const agent = await stack.startAgent('own-1', controller);
   await pushImage(registryUrl, repository, 'router', await fetchingImage(agent.port));
   const nameHub = (host: string) =>
     stack.apply({ apiVersion: API_VERSION, kind: 'RouterHub', metadata: { name: 'default-router' }, spec: { host } });
   await nameHub('hub.example');
-  const path = `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes/gw-1`;
+  const path = `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes/own-1`;
   const spec = { routerMode: 'edge', messagingPort: await freePort() };
   await stack.kube.request('PATCH', path, { spec }, 'application/merge-patch+json');
 
@@ -74,7 +74,7 @@ test('an image that fetches its configuration itself gets the map form from the 
       (await lines()).find(({ config: found }) => found?.connectors['default-router']?.host === host),
     );
   const { config: fetched } = await connected('hub.example');
-  const { uuid } = (await stack.node('gw-1'))?.status ?? {};
+  const { uuid } = (await stack.node('own-1'))?.status ?? {};
   expect(fetched).toMatchObject({
     metadata: { id: uuid, mode: 'edge' },
     sslProfiles: { 'router-site-server': { certFile: '/etc/skupper-router-certs/router-site-server/tls.crt' } },

@@ -24,7 +24,7 @@ const HOSTED = 9100;
 const RAW = 9200;
 
 const ofCluster = { servicePort: 80, clusterType: 'ClusterIP' } as const;
-const at = (port: number) => `system-gw-1.router:${port}`;
+const at = (port: number) => `system-quay-1.router:${port}`;
 /** What a new connection of the container on the first machine gets as its answer. */
 const fromContainer = async (service: string, id = `${service}-${Math.random()}`) => {
   const { answer, error } = await net.say('caller', id, at(await net.bridgePortOf(service)), 'hi');
@@ -48,12 +48,12 @@ const untilAnswered = async (service: string, by: string) => {
 beforeAll(async () => {
   net = await startRouterMachines();
   [first, second] = net.machines;
-  await net.set('gw-1', { routerMode: 'edge', tags: ['skerry.dev/service: all'] });
-  await net.set('gw-2', { routerMode: 'edge' });
+  await net.set('quay-1', { routerMode: 'edge', tags: ['skerry.dev/service: all'] });
+  await net.set('quay-2', { routerMode: 'edge' });
   await net.apply('plant', {
-    caller: { node: 'gw-1' },
-    bridged: { node: 'gw-2' },
-    hosted: { node: 'gw-2', hostPort: HOSTED },
+    caller: { node: 'quay-1' },
+    bridged: { node: 'quay-2' },
+    hosted: { node: 'quay-2', hostPort: HOSTED },
   });
 }, 300_000);
 afterAll(() => net?.[Symbol.asyncDispose](), 60_000);
@@ -82,7 +82,7 @@ describe('a client in a container of another machine, and one at the default rou
   test('a server on the machine itself, a host that the default router dials, and a host of its cluster', async () => {
     await using _server = await net.serveOnSecond('raw', RAW);
     const port = await echoServer('outside');
-    await net.service('machine', { type: 'agent', resource: 'gw-2', targetPort: RAW, ...ofCluster });
+    await net.service('machine', { type: 'agent', resource: 'quay-2', targetPort: RAW, ...ofCluster });
     await net.service('far', { type: 'external', resource: '127.0.0.1', targetPort: port, ...ofCluster });
     await net.service('near', { type: 'cluster', resource: 'localhost', targetPort: port });
     await untilAnswered('machine', 'raw');
@@ -103,7 +103,7 @@ async function keep(service: string): Promise<{ client: Socket; says(by: string)
 
 /** The digest of the certificate that the router of the first machine serves. */
 async function servedByFirst(): Promise<string> {
-  const port = (await net.stack.node('gw-1'))?.spec.messagingPort ?? 0;
+  const port = (await net.stack.node('quay-1'))?.spec.messagingPort ?? 0;
   const socket = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false }).on('error', () => {});
   await once(socket, 'secureConnect');
   const { fingerprint256 } = socket.getPeerCertificate();
@@ -117,8 +117,8 @@ test('an open connection stays while other services come and go, tags change, an
   const kept = await keep('bridged');
   await kept.says('bridged');
   await fromContainer('bridged', 'kept');
-  await net.set('gw-1', { host: 'gw-1.example' });
-  await net.set('gw-2', { tags: ['skerry.dev/service: all'] });
+  await net.set('quay-1', { host: 'quay-1.example' });
+  await net.set('quay-2', { tags: ['skerry.dev/service: all'] });
   const port = await echoServer('x');
   await net.service('passing', { type: 'external', resource: '127.0.0.1', targetPort: port, ...ofCluster });
   await untilAnswered('passing', 'x');
@@ -137,8 +137,8 @@ describe.runIf(process.env.SKERRY_NIGHTLY !== undefined)('through the night', ()
     const before = await containers();
     const kept = await keep('bridged');
     for (let i = 0; i < 100; i++) {
-      await net.set('gw-1', { tags: ['skerry.dev/service: all', `round: ${i}`] });
-      await net.set('gw-2', { tags: [`skerry.dev/service: ${i % 2 ? 'all' : 'none'}`] });
+      await net.set('quay-1', { tags: ['skerry.dev/service: all', `round: ${i}`] });
+      await net.set('quay-2', { tags: [`skerry.dev/service: ${i % 2 ? 'all' : 'none'}`] });
       await kept.says('bridged');
     }
     for (const { node } of net.machines) await net.untilRouterReady(node);
@@ -167,9 +167,9 @@ test('connections continue with the next dial after the owner has moved to the o
   const kept = await keep('bridged');
   const ended = once(kept.client, 'close');
   await net.apply('plant', {
-    caller: { node: 'gw-1' },
-    bridged: { node: 'gw-1' },
-    hosted: { node: 'gw-2', hostPort: HOSTED },
+    caller: { node: 'quay-1' },
+    bridged: { node: 'quay-1' },
+    hosted: { node: 'quay-2', hostPort: HOSTED },
   });
   await ended;
   await untilAnswered('bridged', 'bridged');
@@ -181,7 +181,7 @@ test('connections continue with the next dial after the owner has moved to the o
 }, 180_000);
 
 test('no port of a router admits a client without a certificate: neither in plain text nor over TLS', async () => {
-  const { messagingPort = 0 } = (await net.stack.node('gw-1'))?.spec ?? {};
+  const { messagingPort = 0 } = (await net.stack.node('quay-1'))?.spec ?? {};
   // The program answers before it refuses; whoever is to be admitted is offered a way without a certificate.
   const plain = await net.say('caller', 'plain', at(messagingPort), 'AMQP\u0003\u0001\u0000\u0000');
   expect(plain.answer ?? '').not.toMatch(/ANONYMOUS|PLAIN/);
@@ -198,18 +198,18 @@ test('no port of a router admits a client without a certificate: neither in plai
 
 test('a router that becomes interior is replaced once, opens its three ports, and has its services; none leaves nothing', async () => {
   const before = await until('the router', () => net.routerOf(second));
-  await net.set('gw-2', { routerMode: 'interior', host: 'gw-2.example' });
+  await net.set('quay-2', { routerMode: 'interior', host: 'quay-2.example' });
   const now = await until('another router', async () => {
     const router = await net.routerOf(second);
     return router && router.Id !== before.Id && router;
   });
-  await net.untilRouterReady('gw-2');
+  await net.untilRouterReady('quay-2');
   await untilAnswered('hosted', 'hosted');
-  const { messagingPort, edgeRouterPort, interRouterPort } = (await net.stack.node('gw-2'))?.spec ?? {};
+  const { messagingPort, edgeRouterPort, interRouterPort } = (await net.stack.node('quay-2'))?.spec ?? {};
   const open = listeners(now.State.Pid, { own: true }).map(({ port }) => port);
   for (const port of [messagingPort, edgeRouterPort, interRouterPort]) expect(open).toContain(port);
   expect((await net.routerOf(second))?.Id).toBe(now.Id);
-  await net.set('gw-2', { routerMode: 'none', networkRouter: null, tags: [] });
+  await net.set('quay-2', { routerMode: 'none', networkRouter: null, tags: [] });
   await until('no router', async () => (await net.routerOf(second)) === undefined);
   await expect(fromHub('hosted')).rejects.toThrow(/ECONNREFUSED|closed/);
 }, 180_000);
