@@ -12,11 +12,10 @@ import { serverConfig } from '../../src/subjects/bus-servers/rules/server-config
 import { serverName } from '../../src/subjects/bus-servers/rules/server-names.ts';
 import { findTools } from '../binaries.ts';
 import type { Kube, KubeObject } from '../kube.ts';
-import { freePort } from '../ports.ts';
 import { type Again, type Daemon, startDaemon } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { waitFor } from '../wait.ts';
-import { readJson, writeAtomically } from './files.ts';
+import { keepPorts } from './files.ts';
 import { keepHubCertificate, machineAddress, secretTexts } from './hub-certificate.ts';
 
 export interface BusHubOptions {
@@ -44,6 +43,9 @@ export interface HubMemberPorts extends HubPorts {
   clusterPort: number;
 }
 
+/** The bus server of the node has the usual ports. */
+const ANY_PORTS = { serverPort: undefined, leafPort: undefined, mqttPort: undefined, httpPort: undefined };
+
 const GIB = 2 ** 30;
 
 /**
@@ -53,7 +55,7 @@ const GIB = 2 ** 30;
 export async function startBusHub(options: BusHubOptions): Promise<Daemon> {
   const dir = join(options.dir, 'bus');
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const ports = await choosePorts(join(dir, 'ports.json'));
+  const ports = await keepPorts(join(dir, 'ports.json'), ANY_PORTS);
   const hub = await prepareBusHub(options);
   const daemon = await hub.start(0, [{ ...ports, clusterPort: 0 }]);
   try {
@@ -143,17 +145,4 @@ export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub
       await waitFor(isCurrent, { what: 'the hub of the message bus to have every token', ...wait });
     },
   };
-}
-
-async function choosePorts(file: string): Promise<HubPorts> {
-  const last = readJson<Partial<HubPorts>>(file) ?? {};
-  const ports = {
-    // The bus server of the node has the usual ports.
-    serverPort: await freePort(last.serverPort),
-    leafPort: await freePort(last.leafPort),
-    mqttPort: await freePort(last.mqttPort),
-    httpPort: await freePort(last.httpPort),
-  };
-  writeAtomically(file, JSON.stringify(ports));
-  return ports;
 }

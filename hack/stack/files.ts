@@ -54,14 +54,20 @@ export function chooseRegistryPort(dir: string): Promise<number> {
 
 /** The other ports: as in the last run, else the default ones, else free ones. To be called just before their use. */
 export async function chooseStackPorts(dir: string, registry: number): Promise<StackPorts> {
-  const last = lastPorts(dir);
-  const ports = {
-    metrics: await freePort(last.metrics ?? PORTS.metrics),
-    internal: await freePort(last.internal ?? PORTS.internal),
-    agent: await freePort(last.agent ?? PORTS.agent),
-    registry,
-  };
-  writeAtomically(join(dir, 'ports.json'), JSON.stringify(ports));
+  const { metrics, internal, agent } = PORTS;
+  return { ...(await keepPorts(join(dir, 'ports.json'), { metrics, internal, agent }, { registry })), registry };
+}
+
+/** Free ports by their names: a port of the last run, which the file has, else a wanted port, else any. `given` ports are written beside them. */
+export async function keepPorts<Name extends string>(
+  file: string,
+  wanted: Readonly<Record<Name, number | undefined>>,
+  given: Readonly<Record<string, number>> = {},
+): Promise<Record<Name, number>> {
+  const last: Partial<Record<Name, number>> = readJson(file) ?? {};
+  const ports = {} as Record<Name, number>;
+  for (const name of Object.keys(wanted) as Name[]) ports[name] = await freePort(last[name] ?? wanted[name]);
+  writeAtomically(file, JSON.stringify({ ...ports, ...given }));
   return ports;
 }
 

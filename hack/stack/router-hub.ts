@@ -6,12 +6,11 @@ import { ROUTER_HUB_OBJECT } from '../../src/rules/router-hub.ts';
 import { routerPairs } from '../../src/subjects/routers/rules/config.ts';
 import { ROUTER_FILES, ROUTER_SETS } from '../../src/wire/router.ts';
 import type { Kube, KubeObject } from '../kube.ts';
-import { freePort } from '../ports.ts';
 import { type Again, type Daemon, startDaemon } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { routerCommand, routerPairsHere } from '../router.ts';
 import { waitFor } from '../wait.ts';
-import { readJson, writeAtomically } from './files.ts';
+import { keepPorts } from './files.ts';
 import { keepHubCertificate, machineAddress } from './hub-certificate.ts';
 
 export interface LocalRouterOptions {
@@ -33,6 +32,8 @@ interface LocalRouterPorts {
   interRouter: number;
 }
 
+const ANY_PORTS = { messaging: undefined, edge: undefined, interRouter: undefined };
+
 /** The default router as a process. */
 export interface LocalRouter extends Daemon {
   /** the address of this machine under which containers reach it */
@@ -49,7 +50,7 @@ export async function startLocalRouter(options: LocalRouterOptions): Promise<Loc
   const dir = join(options.dir, 'router');
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const wait = { timeoutMs: 60_000, ...(signal && { signal }) };
-  const ports = await choosePorts(join(dir, 'ports.json'));
+  const ports = await keepPorts(join(dir, 'ports.json'), ANY_PORTS);
   const host = machineAddress();
   for (const [set, name, authority] of [
     [ROUTER_SETS.site, ROUTER_HUB_CERTIFICATES.site, SYSTEM_AUTHORITY.routerSite],
@@ -84,15 +85,4 @@ export async function startLocalRouter(options: LocalRouterOptions): Promise<Loc
   }
   log(`The default router listens at ${host}:${ports.edge}`);
   return Object.assign(daemon, { host, ports });
-}
-
-async function choosePorts(file: string): Promise<LocalRouterPorts> {
-  const last = readJson<Partial<LocalRouterPorts>>(file) ?? {};
-  const ports = {
-    messaging: await freePort(last.messaging),
-    edge: await freePort(last.edge),
-    interRouter: await freePort(last.interRouter),
-  };
-  writeAtomically(file, JSON.stringify(ports));
-  return ports;
 }
