@@ -1,6 +1,5 @@
 import { mkdtempSync, readFileSync, realpathSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build } from 'esbuild';
@@ -18,7 +17,7 @@ import { CONTAINER_LABELS } from '../src/api/names.ts';
 import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { testConfig } from '../testing/test-config.ts';
-import { exclusive } from './_exclusive.ts';
+import { enginesApart } from './_engines-apart.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
 
 /** The address of this machine that containers of every engine reach. */
@@ -80,14 +79,15 @@ interface BusContainer {
 
 export async function startBusMachines({ urlOf = async (_, url) => url }: Options = {}): Promise<BusMachines> {
   const started = new AsyncDisposableStack();
-  started.use(await exclusive('skerry-engines-apart'));
+  started.use(await enginesApart());
   const stack = started.use(await createStack());
   const registryUrl = inject('registryUrl');
   const registry = new URL(registryUrl).host;
   const dir = await mkdtemp(join(tmpdir(), 'skerry-bus-'));
   started.defer(() => removeEngineData(dir));
   const podman = started.use(await findEngine({ dir, kind: 'podman', registry }));
-  await keepNetworksApart(podman.url);
+  // Forwarded ports of networks of one name are lost together: an agent that finds its name taken adds its instance to it.
+  await callEngine(podman.url, 'POST', '/networks/create', { Name: NETWORK_NAME, Driver: 'bridge' });
   const engines: Engine[] = [{ kind: 'docker', url: inject('engineUrl') }, podman];
   const repository = `${stack.namespace}/bus`;
   await pushImage(registryUrl, repository, 'server', await busServerImage());
@@ -188,30 +188,6 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
 }
-
-/** Podmans that run at once on this machine. */
-const MOST_PODMANS = 8;
-
-/**
- * Gives the network of a private podman a name and a bridge that no other podman of this machine has. Each chooses the first bridge that it
- * does not see, and two that do so at once share it: containers of the later one are not reached. Forwarded ports of networks of one name
- * are lost together.
- */
-async function keepNetworksApart(url: string): Promise<void> {
-  const make = (Name: string) => callEngine(url, 'POST', '/networks/create', { Name, Driver: 'bridge' });
-  // An agent that finds its name taken adds its instance to it.
-  await make(NETWORK_NAME);
-  for (let i = 0; i < MOST_PODMANS && !(await isFirst(`skerry-podman-${i}`)); i++)
-    for (const part of ['a', 'b']) await make(`spare-${i}-${part}`);
-}
-
-/** Whether no other process of this machine has this name, which it keeps until its end. */
-const isFirst = (name: string): Promise<boolean> =>
-  new Promise((resolve) => {
-    const server = createServer().unref();
-    server.once('error', () => resolve(false));
-    server.listen(`\0${name}`, () => resolve(true));
-  });
 
 /** A client of this process, which never connects again. */
 export function connectAs(creds: string, servers: string): Promise<NatsConnection> {
