@@ -3,7 +3,7 @@ import type { Clock } from './clock.ts';
 import { silentLog } from './log.ts';
 import { type ServedOptions, serveUntilAborted } from './serve-until-aborted.ts';
 
-/** A connection that ends when it is told to, or is closed. */
+/** A connection that ends by `end`, or is closed. */
 function connection() {
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   const one = {
