@@ -108,7 +108,10 @@ export const bus: Benchmark = {
     const relation = (figure: string) => (figures[`${figure}@1000`] ?? Number.NaN) / (figures[`${figure}@100`] ?? 0);
     if (figures['ruleCpu@1000'] !== undefined)
       Object.assign(figures, { ratioRule: relation('ruleCpu'), ratioAccess: relation('accessCpu') });
-    Object.assign(figures, await revocations(run), await messages(run, started), await manyUsers(run));
+    Object.assign(figures, await revocations(run), await messages(run, started));
+    const users = await manyUsers(run);
+    Object.assign(figures, users.figures);
+    notes.push(...users.notes);
     return {
       figures,
       notes: [
@@ -432,7 +435,7 @@ async function between(context: Context, from: NatsConnection, to: NatsConnectio
 }
 
 /** One edit of a rule gives all its users other keys. */
-async function manyUsers({ context, stack }: Run): Promise<Record<string, number>> {
+async function manyUsers({ context, stack }: Run): Promise<Measured> {
   const count = by(context, USERS);
   context.log(`Creating ${count} users with one rule`);
   await create(stack, 'BusUserRule', 'bususerrules', RULE, { pubAllow: ['plant.>'] });
@@ -453,11 +456,12 @@ async function manyUsers({ context, stack }: Run): Promise<Record<string, number
   await stack.quiet(900_000);
   context.log('An edit of their rule');
   const rest = await restOf(stack);
+  const wrote = await stack.watchWrites();
   let [seconds, blocked] = [0, 0];
   const edit = async (...subjects: string[]) => {
-    const wrote = await stack.watchWrites();
+    const signed = await stack.watchWrites();
     await patch(stack, 'bususerrules', RULE, { pubAllow: subjects });
-    await untilSigned(wrote);
+    await untilSigned(signed);
   };
   const cost = await costOf(stack, rest.cost, count, () =>
     context.profiled(
@@ -471,6 +475,7 @@ async function manyUsers({ context, stack }: Run): Promise<Record<string, number
       stack,
     ),
   );
+  const writes = describeRequests(await wrote(), count);
   context.log('An edit of their rule, beside polls');
   const latencies: number[] = [];
   let isSigned = false;
@@ -485,11 +490,14 @@ async function manyUsers({ context, stack }: Run): Promise<Record<string, number
   await all;
   await stack.quiet(900_000);
   return {
-    users: count / seconds,
-    usersCpu: cost.total,
-    usersController: cost.controller,
-    usersPolls: percentile(latencies, 0.99),
-    usersBlocked: blocked,
+    figures: {
+      users: count / seconds,
+      usersCpu: cost.total,
+      usersController: cost.controller,
+      usersPolls: percentile(latencies, 0.99),
+      usersBlocked: blocked,
+    },
+    notes: [`written for each user of an edited rule: ${writes}`],
   };
 }
 

@@ -47,7 +47,7 @@ interface Waiting {
  * An account gets this many tokens at once that refuse replaced keys of users, then one a second: an edit of a rule replaces the keys of all its
  * users, and each token of the account goes to all servers.
  */
-const REPLACED = { burst: 4, perSecond: 1 };
+const REPLACED = { burst: 2, perSecond: 1 };
 
 const merged = (all: readonly RefusedUsers[]): Required<RefusedUsers> => ({
   delivered: Object.assign({}, ...all.map(({ delivered }) => delivered)),

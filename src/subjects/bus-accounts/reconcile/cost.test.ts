@@ -102,7 +102,7 @@ test('an edit of a rule of many users writes few tokens of their accounts, and r
   await bus.send('PATCH', '/bus/user-rules/readers', { pubDeny: ['a.>'] });
   const revoked = () => accounts.flatMap((name) => Object.keys(bus.revoked(name))).sort();
   await expect.poll(revoked, { timeout: 20_000 }).toEqual(former.toSorted());
-  // Each account has four turns at once, and one a second after them.
+  // Each account has two turns at once, and one a second after them.
   expect(signed.count).toBeLessThan(accounts.length * 8);
   const left = () => former.flatMap((_, i) => bus.userTexts(accounts[i % 2] as string, `u-${i}`).former ?? []);
   await expect.poll(left, { timeout: 20_000 }).toEqual([]);

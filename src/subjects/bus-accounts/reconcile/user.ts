@@ -27,12 +27,14 @@ import { isDelivered } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
 import { missingRule } from './rules.ts';
+import type { BusSecret } from './secrets.ts';
 
 const kind = KINDS.busUsers;
 
 type Former = Readonly<Record<string, number>>;
 /** Texts of a store never change: each token is read once. */
 const tokenIn = onceEach((texts: BusTexts) => decodeToken(texts[BUS_KEYS.token] ?? ''));
+const ownKeyIn = onceEach((texts: BusTexts) => publicNkey(texts[BUS_KEYS.seed] ?? ''));
 const isFormer = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.values(value).every((time) => typeof time === 'number');
 
@@ -47,7 +49,12 @@ export function createUserController(
   const { stores, clock } = deps;
   /** Unix ms of the next token of an account, by the uid of a user whose former key it is to refuse */
   const turns = new Map<string | undefined, number>();
-  const secretOf = (user: BusUser) => secrets.read('user', userSecretName(uuidOf(user)));
+  /** what the present run of a user wrote, which the store may not show yet */
+  const written = new WeakMap<BusUser, BusTexts>();
+  function secretOf(user: BusUser): BusSecret {
+    const secret = secrets.read('user', userSecretName(uuidOf(user)));
+    return { ...secret, texts: written.get(user) ?? secret.texts };
+  }
 
   const accountOf = ({ spec: { account } }: BusUser): BusAccount | undefined =>
     holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', account), 'name', account);
@@ -105,7 +112,7 @@ export function createUserController(
     const { keys } = account;
     const decoded = tokenIn(present);
     const ownSeed = present[BUS_KEYS.seed];
-    const former = ownSeed !== undefined && decoded?.sub === publicNkey(ownSeed) ? decoded : undefined;
+    const former = ownSeed !== undefined && decoded?.sub === ownKeyIn(present) ? decoded : undefined;
     const iat = nextIat(Math.floor(clock() / 1_000), former);
     const seedOf = (issuer: string) => (issuer === keys.extra.key ? keys.extra.seed : keys.signing.seed);
     const signed = async (seed: string, claims: BusClaims, more: BusTexts = {}): Promise<BusTexts> => {
@@ -148,12 +155,14 @@ export function createUserController(
 
   async function prepare(user: BusUser, signal: AbortSignal): Promise<void> {
     turns.delete(user.metadata.uid);
+    written.delete(user);
     const object = accountOf(user);
     const keys = object && tokens.keysOf(object);
     if (!object || !keys || user.metadata.deletionTimestamp || !deps.platform.isBusEnabled) return;
     if (isEnding(object) || holder(user) !== user.metadata.uid) return;
     const write = { of: 'user' as const, name: userSecretName(uuidOf(user)), owner: user };
     const texts = await secrets.write(write, (present) => next(user, { keys, object }, present), signal);
+    if (texts) written.set(user, texts);
     const former = texts ? formerIn(texts) : {};
     if (Object.keys(former).length === 0) return handOver.forget(user);
     const issuedAt = (texts && tokenIn(texts))?.iat ?? 0;
@@ -254,7 +263,7 @@ export function createUserController(
         if (initial) return [];
         const { name } = object.metadata;
         const user = uuidInName('user', name);
-        if (user !== undefined) return stores.busUsers.byIndex('uuid', user).map(keyOf);
+        if (user !== undefined) return secrets.isOwn(object) ? [] : stores.busUsers.byIndex('uuid', user).map(keyOf);
         const account = uuidInName('account', name);
         if (account === undefined) return [];
         // Other revocations concern no user.
