@@ -213,6 +213,8 @@ export const STATUS_REASONS = {
   BusMqttNotPossible:
     'The rule of the account lets no user of MQTT in: it gives no store, or forbids tokens that are passwords.',
   BusRuleNotFound: 'There is no rule of the message bus of the name that the object has.',
+  BusUserOfSystem:
+    'The user has a place of the system on the message bus, such as in the account of its servers, and the controller did not make it.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   // Service
   RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',

@@ -45,7 +45,7 @@ export function busCredsOf(
   { bus, platform }: Pick<NodeInputs, 'bus' | 'platform'>,
 ): [SystemFileSet] | undefined {
   const access = busAccessOn(on, bus);
-  const user = access && access !== 'no server' ? bus?.userOf(uuid) : undefined;
+  const user = access && access !== 'no server' ? bus?.userOf(uuid, v3Name(on.application)) : undefined;
   const creds = user && platform?.secret(user.secret)?.creds;
   return access && access !== 'no server' && creds !== undefined
     ? [{ name: busCredsSet(uuid), files: { [access.file]: creds } }]
