@@ -13,7 +13,7 @@ import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
-import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
+import { hasClientTls, hubSettings } from '../subjects/bus-servers/rules/hub.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
@@ -196,8 +196,8 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 /** The API server raises the generation with every change of a spec, and with no other change. */
 const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.metadata.generation;
 /** Whether nodes reach the hub as before; what else its status says of servers concerns no node. */
-const sameForNodes = (a: BusHub, b: BusHub) =>
-  isDeepStrictEqual([hubSettings(a), a.status?.clients], [hubSettings(b), b.status?.clients]);
+const sameForNodes = (a: BusHub, b: BusHub) => isDeepStrictEqual(doorOf(a), doorOf(b));
+const doorOf = (hub: BusHub) => [hubSettings(hub), hasClientTls(hub), hub.status?.clients];
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
 const sameReferenced =
